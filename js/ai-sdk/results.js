@@ -42,7 +42,7 @@ export function endOf(result) {
   };
 }
 
-/** The properties with which a failed answer ends.
+/** Finish reason and token counts of an answer that failed.
  * @type {{ finishReason: FinishReasonV4, usage: UsageV4 }} */
 export const FAILED = {
   finishReason: { unified: 'error', raw: 'error' },

@@ -1,5 +1,6 @@
 /* checks: checksums of a cached copy, one per piece, written with the piece and compared when it is read. They are
- * stored between the model's bytes and the journal (entries.js). A piece counts as stored only when all of it is. */
+ * stored between the model's bytes and the journal (entries.js). A piece counts as stored only when all its bytes
+ * are. */
 
 /** Number of 32-bit words per checksum. */
 const ROW = 2;

@@ -530,8 +530,8 @@ export class Download {
     await this.#file.finish(this.digest, undefined, true);
   }
 
-  /** Gives up what is missing of a late copy, so that another tab or the next load continues it. Must not overlap with
-   * at(). */
+  /** Ends the download of postponed ranges (`late`), so that another tab or the next load continues the copy. Must not
+   * overlap with at(). */
   async stop() {
     this.late = false;
     await this.#file.freeze();

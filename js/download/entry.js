@@ -42,7 +42,8 @@ export class Entry {
   /** @type {unknown} */
   #failure;
   journal;
-  /** Whether the copy was complete when it was found, or when the load ended. From then on, it must not be removed. */
+  /** Whether the copy was complete when it was found, or when the load ended. From then on, the copy must not be
+   * removed. */
   wasWhole;
   /** Number of repaired pieces. */
   mended = 0;

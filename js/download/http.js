@@ -96,7 +96,7 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
 /** One file on a server. */
 export class Remote {
   #url;
-  /** URL that redirects led to. Later requests try it first. */
+  /** URL to which redirects led. Later requests try it first. */
   #at;
   #headers;
   /** Time without data after which a request fails, in ms. */

@@ -247,7 +247,7 @@ export class Requests {
     throw new TransientError('truncated', message, { expected: `${total} bytes`, got: `${at} bytes` });
   }
 
-  /** Measures the speed, or makes the early request if it is time.
+  /** Measures the speed, or makes the early request if one is due.
    * @param {Answer} answer @param {number} came bytes of this lane so far */
   progress(answer, came) {
     if (this.#way === 'long') this.#askEarly(answer);

@@ -22,7 +22,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   const { alive } = encoder;
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
   const mayAnswer = !tools || tools.choice === 'auto';
-  // A format applies to the first token, so text is not free until a call begins.
+  // With a format, the constraint applies from the first token. Without one, text is free until a call begins.
   const begins = tools && mayAnswer && !format ? await beginning(encoder, tools.list) : null;
   const part = await encoder.load();
   const { Budget, Unsupported, compile, lower, ordered } = part;

@@ -67,9 +67,9 @@ class TracingInterpreter extends AnyInterpreter {
   /** The enclosing syntax node. sum: total size of its parts evaluated so far; operands: their values.
    * @type {{ node: any, sum: number, operands: any[] }} */
   #outer = { node: {}, sum: 0, operands: [] };
-  /** Values of any type that contain no text of messages or tools. @type {WeakSet<object>} */
+  /** Values that contain no text of messages or tools. @type {WeakSet<object>} */
   #own = new WeakSet();
-  /** Origin strings of all other texts; '' if a text contains nothing of the template.
+  /** Origin strings of the texts that are not in #own; '' if a text contains nothing of the template.
    * @type {WeakMap<object, string>} */
   #origins = new WeakMap();
   /** For each method, its name and the value that it belongs to. @type {WeakMap<object, { of: any, name: string }>} */

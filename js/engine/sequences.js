@@ -210,7 +210,7 @@ export class Sequences {
     if (this.#isWorking) return;
     this.#isWorking = true;
     while (this.#waiting.size) {
-      // Answers that continue join the others, and messages arrive.
+      // Meanwhile, continuing answers request their next step, and messages of the client arrive.
       await this.#runner.yield();
       await this.#slice();
     }

@@ -289,7 +289,7 @@ export class ChatTemplate {
     return ids;
   }
 
-  /** Splits a text inside each of `marks` that it contains, so that the tokenizer does not match the name.
+  /** Splits a text inside each of `marks` (token names) that it contains, so that the tokenizer does not match them.
    * @param {string} text */
   #apart(text) {
     const marks = (this.#tokenizer.marks ?? []).filter((mark) => text.includes(mark));

@@ -16,7 +16,8 @@ import { Channel } from './channel.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
-/** Interval of messages that ask for the owner, and the number of them after which the owner counts as hung: 4.5 s. */
+/** Interval of messages that ask for the owner. After ATTEMPTS messages without an answer
+ * (4.5 s), the owner counts as hung. */
 const SEARCH_MS = 250;
 const ATTEMPTS = 18;
 /** Time that all tabs have to hear of a new owner before another tab may take over. */

@@ -91,7 +91,8 @@ export class Builder {
     return free ? sequence(words, optional(calls)) : this.either(calls, words);
   }
 
-  /** Returns the grammar of an answer: calls; with `auto`, text instead of them: words, or text of the format.
+  /** Returns the grammar of an answer: calls or, with `auto`, text instead of calls. The text is words, or follows the
+   * format.
    * @param {Node} calls @param {Node} words */
   either(calls, words) {
     const { choice: wanted, text } = this.#wanted;

@@ -54,7 +54,7 @@ export class CallReader {
     return this.#fresh();
   }
 
-  /** Returns the rest of the text at the end of the answer: one that could still have begun a call is text. */
+  /** Ends the answer. Returns the text that was held back because it could have been the beginning of a call. */
   end() {
     if (this.#calls() === null) this.parsed.text = flat(this.#items).text;
     return this.#fresh();

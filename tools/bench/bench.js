@@ -15,18 +15,19 @@
  * This takes minutes.
  *
  * In each round, every side is measured once, and the order changes from round to round, so that slow minutes of the
- * machine affect all sides. Every visit starts a new browser or process and measures the same: loading from a local
- * server, prefill (until the first token), decode (greedy, end tokens ignored; for gemma-wasm with its default
- * sampling, too), and the peak memory of the process that has the model. Prints medians, and how many times better
- * gemma-wasm in Chromium is than each other side with the same number of threads. Long contexts have separate visits,
- * only with the largest number of threads. They also time decode at 0, so that both speeds come from the same minutes.
- * Loading and memory are thus measured with the same context length on all sides. A visit that took longer than --slow
- * seconds is not repeated in later rounds, and prompts that would are left out.
+ * machine affect all sides. Every measurement of a side (visit.js) starts a new browser or process and measures the
+ * same: loading from a local server, prefill (until the first token), decode (greedy, end tokens ignored; for
+ * gemma-wasm with its default sampling, too), and the peak memory of the process that has the model. Prints medians,
+ * and how many times better gemma-wasm in Chromium is than each other side with the same number of threads. Long
+ * contexts have separate measurements, only with the largest number of threads. They also time decode at 0, so that
+ * both speeds come from the same minutes. Loading and memory are thus measured with the same context length on all
+ * sides. A measurement that took longer than --slow seconds is not repeated in later rounds, and prompts that would are
+ * left out.
  *
  * --turn: also times the first token of a new turn after a history, on sides that keep a prefix. --busy N: runs N other
  * processes that compute. --neighbour N (default 60, with --quick 0): for N seconds, measures gemma-wasm alternately in
  * one page with one thread, with the largest number of threads, and with these beside such a process. --patience N:
- * waits up to N seconds before each visit until the machine is calm.
+ * waits up to N seconds before each measurement until the machine is calm.
  *
  * A peer is installed from npm into build/peers when a side first needs it. Later runs use no network.
  */
@@ -54,7 +55,7 @@ import { readBandwidth, visit } from './visit.js';
 
 /** Context lengths are rounded up to a multiple of this. */
 const CONTEXT_STEP = 256;
-/** Share of the machine's time that other programs may use before a visit. A larger share is reported. */
+/** Share of the machine's time that other programs may use before a measurement. A larger share is reported. */
 const CALM = 0.1;
 
 const FLAGS = /** @type {const} */ ({
@@ -173,7 +174,8 @@ function plan({ sides, threads }) {
 /** @param {number[]} lengths of the prompts @param {number} tokens generated after it */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
-/** Returns the settings of a result's visits. @param {Options} options @param {Result} result @param {number} round */
+/** Returns the settings of the measurements of a side. @param {Options} options @param {Result} result @param {number}
+ * round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
   const short = contexts.filter((context) => context === 0);
@@ -184,7 +186,7 @@ function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { 
   return { plain: { ...common, prefill, contexts: short, turn, contextLength }, deep: deep ? far : null };
 }
 
-/** Makes one visit, unless the last one was too slow to be repeated. Returns how busy the machine was.
+/** Measures a side once, unless its last measurement was too slow to be repeated. Returns how busy the machine was.
  * @param {string} model @param {Options} options @param {Result} result @param {number} round
  * @param {'plain' | 'deep'} kind */
 async function pay(model, options, result, round, kind) {

@@ -26,7 +26,7 @@ const ENTRIES = [
   ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
-/** Time limit of a visit in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
+/** Time limit of a measurement in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
 const TIMEOUT = 3600e3;
 
 /** Bundles the page, the drivers and the workers of gemma-wasm. */

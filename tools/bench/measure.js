@@ -45,7 +45,7 @@
  * @property {number} [turnMs]                  time until the first token of a new turn
  * @property {Record<string, unknown>} facts
  * @property {number} [memory]                  peak in bytes
- * @property {number} [seconds]                 duration of the whole visit
+ * @property {number} [seconds]                 duration of the whole measurement
  */
 import { randoms } from '../../tests/support/random.js';
 

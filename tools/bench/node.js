@@ -1,4 +1,4 @@
-/** node: makes one visit of the benchmark in a separate Node process, `node node.js JOB`. Sends the result by IPC. */
+/** node: measures one side of the benchmark in a separate Node process, `node node.js JOB`. Sends the result by IPC. */
 import { measure } from './measure.js';
 
 /** @type {import('./measure.js').Job} */

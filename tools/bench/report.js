@@ -10,7 +10,7 @@ import { visit } from './visit.js';
 /** @typedef {{ title: string, threads: number, sample?: Sample, error?: string }} Row */
 
 const PREFILL = 256;
-/** Seconds that a visit with the 1B shape takes on a laptop. */
+/** Seconds that one measurement of a model of the 1B shape takes on a laptop. */
 const VISIT = 20;
 
 /** Returns the sides that exist here. @param {ReturnType<typeof machine>} here */

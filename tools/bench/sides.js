@@ -5,7 +5,7 @@ import { newerNode } from '../build/setup.js';
  * @typedef {object} Side
  * @property {string} title
  * @property {'chromium' | 'firefox' | 'node'} where
- * @property {string} driver       module that the visit imports
+ * @property {string} driver       module of drivers/ that runs the side
  * @property {string} [peer]       key in peers.js of the packages that it needs
  * @property {string} [variant]    build of gemma-wasm
  * @property {() => string} [node] returns the path of Node, for Node sides

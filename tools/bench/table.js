@@ -7,7 +7,7 @@
  * @property {string} title
  * @property {number} threads
  * @property {Sample[]} samples
- * @property {Sample[]} deep     samples of visits with long contexts
+ * @property {Sample[]} deep     samples with long contexts
  * @property {string} [error]
  */
 /** @typedef {Record<string, number | undefined>} Figures  by column */
@@ -54,7 +54,7 @@ export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes
 /** @param {number | undefined} share */
 const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
 
-/** Returns speeds as shares of the speed at context 0 in the same visits. @param {Result} result */
+/** Returns speeds as shares of the speed at context 0 in the same measurements. @param {Result} result */
 function depths(result) {
   const contexts = Object.keys(decodes(result.deep));
   if (!contexts.length) return [];

@@ -67,7 +67,8 @@ export class Talk {
     this.model = model;
   }
 
-  /** Called when another conversation is opened. @param {boolean} [keep]   saves this one, if it has changed */
+  /** Called when another conversation is opened. @param {boolean} [keep] saves the chat of the current conversation, if
+   * it has changed */
   leave(keep = true) {
     if (keep) this.#keepNow();
     this.forget();

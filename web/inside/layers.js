@@ -1,5 +1,5 @@
 /**
- * layers: the logit lens: what each layer would predict at each token, if it were the last.
+ * layers: the logit lens: what the model would predict at each token if it ended with this layer.
  * @module
  */
 import { action, el } from '../shell/dom.js';

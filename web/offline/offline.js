@@ -45,7 +45,7 @@ export async function setUpOffline() {
   registration.active?.postMessage('open');
 }
 
-/** Waits until the service worker has its files and controls this page, up to LONGEST_MS; returns false if it failed.
+/** Waits until the service worker has its files and controls this page, up to LONGEST_MS; returns false if that failed.
  * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration
  * @returns {Promise<boolean>} */
 function taken(workers, { installing, waiting, active }) {

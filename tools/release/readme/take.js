@@ -19,7 +19,7 @@ import { Trouble, at, output } from '../../support/proc.js';
  * @property {string} model     name of its file
  * @property {number} modelBytes
  * @property {number} weightBytes
- * @property {number[]} busy    share of the machine that other programs used before each visit
+ * @property {number[]} busy    share of the machine that other programs used before each measurement
  * @property {{ side: string, title: string, threads: number, medians: Record<string, number>,
  *   oursIsBetterBy: Record<string, number>, samples: number, deep?: number, error?: string }[]} results
  * @property {{ threads: number, bytesPerSecond: number, share: number }[]} decodeShare
