@@ -29,10 +29,10 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns the number of tokens in the last answer's prompt: all, and new ones. @param {Page} page */
+/** Returns the number of tokens in the last answer's prompt: all, and those that were not cached. @param {Page} page */
 async function prompted(page) {
   const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
-  const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) new\)/.exec(title) ?? [];
+  const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) not cached\)/.exec(title) ?? [];
   assert.ok(all, title);
   return { all: Number(all), fresh: Number(fresh) };
 }
