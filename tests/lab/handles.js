@@ -12,7 +12,7 @@ const CALLS = {
   'folder handle': 'dir()',
   'file handle, of a known folder': 'kept.getFileHandle("f")',
   '`File` object, of a known file': 'file.getFile()',
-  'names, of a known folder': 'names()',
+  'list of the names in a known folder': 'names()',
   'root, folder, file, `File` object, and a part of it':
     'dir().then((d) => d.getFileHandle("f")).then((f) => f.getFile()).then((b) => b.slice(0, 1000).arrayBuffer())',
   'a lock, for comparison': 'navigator.locks.request("a", { ifAvailable: true }, () => 1)',

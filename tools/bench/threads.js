@@ -104,15 +104,16 @@ function report(name, plain, pretended) {
 41 MB with random weights: a small model shows the cost of synchronisation best. Prefill has ${PROMPT} tokens, greedy decode ${TOKENS}. The figures
 are medians of ${plain.length} rounds.
 
-## Number of cores known
+## Detected cores: ${cores}
 
 The engine limits the option \`threads\` to twice the number of cores, or to four if that is more.
 
 ${lines.join('\n')}
 
-## Number of cores reported as ${CORES}
+## Detected cores: ${CORES}
 
-All requested threads run, time-sliced on ${cores} cores. This happens in a container that may use fewer cores than it reports. Set \`threads\` there.
+Here, the engine detects ${CORES} cores on a machine with ${cores}, as in a container that may use fewer cores than it reports. All requested threads run,
+time-sliced. Set \`threads\` in such a container.
 
 ${table(pretended).lines.join('\n')}
 

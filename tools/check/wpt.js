@@ -21,7 +21,7 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
 /** Description of the suite for the report in this repository. */
-const COPY = `These tests are not a checkout, but the files about text, collected from public copies of web-platform-tests. Paths
+const COPY = `The tests come from no checkout: the files about text were collected from public copies of web-platform-tests. Paths
 are those of the copy in Servo's repository. If the copies have several versions of a file, the newest was taken. Two helpers that the
 copies lack were written anew: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_quotaexceedederror()\`. testharness.js is of January 2026.`;
 /** Names of testharness.js's status codes. */
