@@ -161,7 +161,8 @@ function fuzzRuns() {
   });
 }
 
-/** C tests to run with relaxed kernels under sanitizers. The other tests would run the same code as without them. */
+/** C tests to run with relaxed kernels under sanitizers. The other tests would run the same code as without relaxed
+ * kernels. */
 const KERNEL_TESTS = ['test_kernels', 'test_topk', 'test_proof'];
 
 /** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.

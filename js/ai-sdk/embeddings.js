@@ -14,7 +14,7 @@ export class GemmaWasmEmbeddingModel {
   provider = 'gemma-wasm';
   /** Texts of one call are evaluated in batches of the engine's choice. */
   maxEmbeddingsPerCall = Infinity;
-  /** Calls run one at a time. */
+  /** Tells the SDK not to make calls in parallel. */
   supportsParallelCalls = false;
 
   /** @internal @param {string} modelId @param {LazyModel} model */

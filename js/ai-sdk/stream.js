@@ -47,7 +47,7 @@ async function* partsOf(generation, steps, { warnings, response, signal, onResul
 
 /** Creates the stream parts of one answer: blocks of reasoning and text, and the input of each tool call. */
 class AnswerParts {
-  /** The open block. @type {{ type: 'text' | 'reasoning', id: string } | null} */
+  /** The block of text or reasoning that is open, if any. @type {{ type: 'text' | 'reasoning', id: string } | null} */
   #block = null;
   /** @type {SentCall[]} */
   #calls = [];

@@ -48,7 +48,7 @@ export class Layouts {
     this.made = [];
   }
 
-  /** Maps a depth to one number per distinct layout. @param {number} depth */
+  /** Returns a number for a depth. Depths with the same layout have the same number. @param {number} depth */
   depth(depth) {
     return this.kind === 'pretty' ? Math.min(depth, COUNTED + 1) : 0;
   }

@@ -7,7 +7,7 @@
 /** Replaces the middle of a long text by dots. @param {string} text */
 const clipped = (text) => (text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text);
 
-/** The format is malformed or cannot be enforced. */
+/** The error for a format that is malformed or cannot be enforced. */
 export class Unsupported extends Error {
   /** @type {'bad-format' | 'format-too-complex'} */
   code = 'bad-format';
@@ -22,7 +22,7 @@ export class Unsupported extends Error {
   }
 }
 
-/** The format can be enforced in principle, but exceeds the limits on work, memory or depth. */
+/** The error for a format that could be enforced, but exceeds the limits on work, memory or depth. */
 export class TooComplex extends Unsupported {
   code = /** @type {const} */ ('format-too-complex');
 

@@ -10,7 +10,8 @@ export class Operations {
   /** The reason for which the session ended; null before. @type {{ reason: unknown } | null} */
   #end = null;
 
-  /** Throws the reason if the session has ended or the signal is aborted. @param {AbortSignal} [signal] */
+  /** Throws the reason if the session has ended, or that of the signal if it is aborted.
+   * @param {AbortSignal} [signal] */
   check(signal) {
     if (this.#end) throw this.#end.reason;
     if (signal?.aborted) throw signal.reason;

@@ -239,7 +239,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   }
   const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
   t.diagnostic(`${ahead} bytes were sent and not stored`);
-  // At most the rest of the current range, and the next range if it was requested early.
+  // The server may send at most the rest of the current range, and the next range if it was requested early.
   assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
   await tab.evaluate(() => /** @type {any} */ (window).release());
   const { cache, logits } = await loading;

@@ -112,7 +112,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   const before = await shown(page);
   await ask(page, 'Go on');
   const third = await answerText(page);
-  await page.click('.question-foot:nth-last-child(2) button'); // Edit of the last message
+  await page.click('.question-foot:nth-last-child(2) button'); // the button Edit of the last message
   await page.click('#editing-cancel');
   await page.type('#input', 'half a sentence');
   await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);

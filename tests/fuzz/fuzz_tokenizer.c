@@ -128,7 +128,7 @@ static size_t char_len(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Returns the ids of a character that is not part of a longer piece. */
+/* Writes the ids of a character that is not part of a longer piece. Returns their number, -1 for the unknown piece. */
 static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     int32_t bytes[4];
     ids[0] = find(p, len, true);

@@ -15,7 +15,7 @@ const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** All models except large ones, which have the same types, and embedding models (embed.test.js). */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
-/** Models for faults: every format has its own kernel. */
+/** Models in which instructions are replaced, with several formats, because each format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
 /** Returns the child's output; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */

@@ -174,8 +174,8 @@ function plan({ sides, threads }) {
 /** @param {number[]} lengths of the prompts @param {number} tokens generated after it */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
-/** Returns the settings of the measurements of a side. @param {Options} options @param {Result} result @param {number}
- * round */
+/** Returns the settings of the measurements of a side. @param {Options} options @param {Result} result
+ * @param {number} round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
   const short = contexts.filter((context) => context === 0);
@@ -257,7 +257,8 @@ async function listSides({ sides }) {
   }
 }
 
-/** Runs the rounds. @param {string} model @param {Options} options @param {Result[]} results */
+/** Measures the sides in rounds, on one model. @param {string} model @param {Options} options
+ * @param {Result[]} results */
 async function play(model, options, results) {
   const reads = options.threads.map((threads) => /** @type {Reads} */ ({ threads, bytesPerSecond: [], cached: [] }));
   const busy = [];

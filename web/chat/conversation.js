@@ -51,7 +51,7 @@ export class Conversation {
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
   #editing = null;
-  /** Another tab has added messages that are not shown yet. */ #stale = false;
+  /** Whether another tab has added messages that are not shown yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
   on = /** @type {On} */ ({}); // set by keeper.js

@@ -31,11 +31,12 @@ export class Keeper {
   #draftTimer = 0;
   /** The latest draft typed in this tab; other tabs have their own. @type {Written | null} */ #typed = null;
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
-  /** The failure to save was shown. After the user closes it, it is not shown again until saving has succeeded. */
+  /** Whether the failure to save was shown. It is not shown again until saving has succeeded. */
   #said = false;
-  /** There are unsaved changes. Without any, nothing is written: another tab may have deleted the conversation. */
+  /** Whether there are unsaved changes. Without any, nothing is written, because another tab may have deleted the
+   * conversation. */
   #news = false;
-  /** Another tab has changed the open conversation. */ #elsewhere = false;
+  /** Whether another tab has changed the open conversation. */ #elsewhere = false;
   #puts = latest();
 
   /** @param {Conversation} conversation @param {import('../history/library.js').Library} library */

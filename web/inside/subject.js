@@ -45,8 +45,8 @@ export async function ofAnswer(model, { said, told, made }, signal) {
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
 }
 
-/** Returns the text of the tokens `ids`, which follow the tokens `before`. @param {Model} model @param {number[]}
- * before @param {number[]} ids
+/** Returns the text of the tokens `ids`, which follow the tokens `before`. @param {Model} model
+ * @param {number[]} before @param {number[]} ids
  * @param {AbortSignal} [signal] */
 export async function textBehind(model, before, ids, signal) {
   const lists = [before, [...before, ...ids]];

@@ -22,7 +22,7 @@ const LONGEST = 24 * 3600;
 export class LoadingView {
   #begun = performance.now();
   #tenth = 0;
-  /** Bytes when the last request failed. */
+  /** Number of bytes that had arrived when the last request failed. */
   #troubleAt = Infinity;
   /** Size to assume if the server does not report one. */
   #expected;

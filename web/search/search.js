@@ -30,7 +30,7 @@ export class Search {
   );
   #work = new Work((cancelled) => this.#ended(cancelled));
   /** A model for the search alone. @type {Maker | null} */ #own = null;
-  /** The stored texts and their model are still being opened. */
+  /** Whether the stored texts and their model are still being opened. */
   #opening = true;
   #list = el('ul.texts', { ariaLabel: t('search.yours') });
   #others = el('div');

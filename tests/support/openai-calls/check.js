@@ -37,7 +37,7 @@ export const user = (content) => [{ role: 'user', content }];
  * @returns {any} */
 export const untyped = (value) => value;
 
-/** Returns all items. @template T @param {AsyncIterable<T>} items */
+/** Returns all items of an iterable. @template T @param {AsyncIterable<T>} items */
 export async function listOf(items) {
   const list = [];
   for await (const item of items) list.push(item);
