@@ -16,7 +16,7 @@ from pathlib import Path
 from corpus import read_corpus
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parents[2]
 
 
 def held_out_rows(figures):
@@ -35,12 +35,12 @@ def engine_rows():
     counts = [len(t["ids"]) - 1 for t in reference["texts"]]
     def perplexity(nlls):
         return math.exp(sum(n * c for n, c in zip(nlls, counts)) / sum(counts))
-    script = ROOT / "tools" / "train" / "perplexity.js"
+    script = HERE / "perplexity.js"
     ours = json.loads(subprocess.run(["node", script], check=True, capture_output=True, text=True).stdout)
     exact = perplexity([t["nll"] for t in reference["texts"]])
     for kind in ("F32", "Q8_0", "Q4_0"):
-        theirs = f"{perplexity(llama['nll'][kind]):.3f}" if kind in llama["nll"] else ""
-        yield f"| {kind} | {f'{exact:.3f}' if kind == 'F32' else ''} | {theirs} | {perplexity(ours[kind]):.3f} |"
+        theirs = f"{perplexity(llama['nll'][kind]):.3f}" if kind in llama["nll"] else "-"
+        yield f"| {kind} | {f'{exact:.3f}' if kind == 'F32' else '-'} | {theirs} | {perplexity(ours[kind]):.3f} |"
 
 
 def stories_text(told):
