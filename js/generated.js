@@ -104,7 +104,8 @@ export const HELP = {
                            position. Turns jumpForward off. Default: no log probabilities.`,
   load: `  --threads N              Number of threads that compute, the engine's own included. More than one needs cross-origin
                            isolation. Limited to twice the number of cores, or to four if that is more. Default: all
-                           cores.
+                           cores; if there are more than two, a short measurement at the end of the load finds out how
+                           many of them are useful.
   --context N              Context length in tokens. Its memory is reserved as the model is loaded. Default: the model's
                            own, at most 4096.
   --variant auto|relaxed|simd128

@@ -7,6 +7,7 @@ export const MODULES = {
   'gemma-relaxed-threads.wasm': new URL('./gemma-relaxed-threads.wasm', import.meta.url),
   'grammar.js': new URL('./grammar.js', import.meta.url),
   'look.js': new URL('./look.js', import.meta.url),
+  'autotune.js': new URL('./autotune.js', import.meta.url),
   'drafts.js': new URL('./drafts.js', import.meta.url),
   'sequences.js': new URL('./sequences.js', import.meta.url),
   'rows.js': new URL('./rows.js', import.meta.url),

@@ -153,7 +153,8 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
  * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.
  * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs cross-origin
- *   isolation. Limited to twice the number of cores, or to four if that is more. Default: all cores.
+ *   isolation. Limited to twice the number of cores, or to four if that is more. Default: all cores; if there are more than
+ *   two, a short measurement at the end of the load finds out how many of them are useful.
  * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default: the
  *   model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` uses relaxed SIMD where the platform

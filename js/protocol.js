@@ -96,6 +96,7 @@ import { ModelError } from './errors.js';
  * @property {EmbeddingInfo | null} embedding Properties of an embedding model ([embeddings](embeddings.md)); null for a
  *   model that generates text.
  * @property {number} threads Threads in use, the engine's own included.
+ * @property {boolean} threadsMeasured Whether a measurement chose `threads` (see the option `threads`).
  * @property {number} sequences Number of answers that are evaluated together (option `sequences`).
  * @property {string} variant Build in use: `simd128` or `relaxed`, with `+threads` for the threaded builds.
  * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which instructions

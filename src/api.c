@@ -413,11 +413,11 @@ int gw_rows_commit(gw_model *m) {
                    gw_store_tensor_at(&m->file.store, (uint32_t)c->wanted.tensor)->info.name, wild);
 }
 
-int gw_rehearse(gw_model *m, int sequential, uint32_t quarter) {
+int gw_rehearse(gw_model *m, int sequential, int layer, int rows) {
     int bad = not_ready(m);
     if (bad) return bad;
-    gw_session_autotune(&m->session, sequential, quarter);
-    return quarter < 4 ? 0 : prove_kernels(m); /* checks the code that the JavaScript engine has optimised by now */
+    gw_session_autotune(&m->session, sequential, layer, rows);
+    return layer >= 0 ? 0 : prove_kernels(m); /* checks the code that the JavaScript engine has optimised by now */
 }
 
 /* --- inspection --- */

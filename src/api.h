@@ -18,8 +18,8 @@ typedef struct gw_matcher gw_matcher;
 const char *gw_build(void);
 /* Call gw_prove_build first. It returns 0, or GW_E_ENGINE if this build gives wrong results on this platform, so that
  * the host must load another build (proof.h). gw_build_note returns the reason, and after success the instructions that
- * kernels avoid here and why; "" if there are none. gw_load_reserve and the last gw_rehearse check the file's kernels
- * in the same way. */
+ * kernels avoid here and why; "" if there are none. gw_load_reserve and a gw_rehearse without a layer check the file's
+ * kernels in the same way. */
 int gw_prove_build(void);
 const char *gw_build_note(void);
 
@@ -29,7 +29,7 @@ const char *gw_build_note(void);
  * stack pointer with _emscripten_stack_restore(gw_pool_stack(pool, i)), and calls gw_pool_enter(pool, i), which returns
  * after gw_pool_stop(pool). If gw_pool_enter traps, the worker resets the stack pointer to the top of the same stack
  * and calls gw_pool_fail(pool, i): the call that waits for this helper, and all later calls, return GW_E_WORKER.
- * Evaluation may start before the helpers have arrived. */
+ * gw_pool_use(pool, n) sets the number of threads in use. Evaluation may start before the helpers have arrived. */
 
 /* --- loading --------------------------------------------------------------------------------
  * Call gw_model_new(pool). Then copy up to gw_load_room() bytes to gw_load_window() and call gw_load_commit(n),
@@ -218,9 +218,10 @@ const int32_t *gw_rows_wanted(gw_model *m); /* returns NULL if no rows are missi
 void *gw_rows_room(gw_model *m, int i);
 int gw_rows_commit(gw_model *m);
 /* Makes decoding read panels of weights sequentially (1) or interleaved (0). Which is faster depends on the processor;
- * the results are the same. So that hosts can time both, the call also evaluates the feed-forward of a quarter (0 to 3)
- * of the layers; with 4 it evaluates nothing and checks the kernels again (gw_prove_build). */
-int gw_rehearse(gw_model *m, int sequential, uint32_t quarter);
+ * the results are the same. So that hosts can time both, and numbers of threads, the call also evaluates the
+ * feed-forward of a layer for 1 to GW_BATCH rows. With a negative layer it evaluates nothing and checks the kernels
+ * again (gw_prove_build). */
+int gw_rehearse(gw_model *m, int sequential, int layer, int rows);
 /* Requests the logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache. The next
  * gw_sync cancels the request. */
 void gw_want_all(gw_model *m, int on);

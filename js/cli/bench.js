@@ -22,11 +22,12 @@ export async function bench(values) {
     while (timings.length < runs) {
       timings.push(await benchRun(model, promptTokens, genTokens, timings.length));
     }
-    const { threads, variant, memory, contextLength } = model.info;
+    const { threads, threadsMeasured, variant, memory, contextLength } = model.info;
     print(values, {
       model: values.source,
       variant,
       threads,
+      threadsMeasured,
       contextLength,
       memory,
       runs,

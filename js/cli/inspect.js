@@ -14,7 +14,7 @@ export async function inspect(values) {
     sum.tensors++;
     sum.bytes += bytes;
   }
-  const { threads, variant, isolated, reason, endTokens, ...file } = info;
+  const { threads, threadsMeasured, variant, isolated, reason, endTokens, ...file } = info;
   const facts = { ...file, version, alignment, types };
   print(
     values,

@@ -77,6 +77,12 @@ export class Engine {
     return this.#heap.string(this.#exports.gw_build_note()) ?? '';
   }
 
+  /** Sets the number of threads that compute; the other helpers sleep. @param {number} threads */
+  useThreads(threads) {
+    this.threads = threads;
+    this.#exports.gw_pool_use(this.#pool, threads);
+  }
+
   close() {
     this.#exports.gw_pool_stop(this.#pool);
     for (const port of this.#helpers) port.terminate();
@@ -408,15 +414,6 @@ export class Engine {
     const n = this.#exports.gw_top_logprobs(this.#row(0), this.#vocab, k, ids, values);
     const logprobs = this.#heap.copy(Float32Array, values, n);
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
-  }
-
-  /** Sets in how many interleaved streams the weights are read while decoding, and runs a trial (api.h). Returns its
-   * duration in milliseconds.
-   * @param {number} streams @param {number} quarter */
-  autotune(streams, quarter) {
-    const before = performance.now();
-    this.call('rehearse', streams, quarter);
-    return performance.now() - before;
   }
 
   setAbort() {

@@ -32,7 +32,7 @@ function recommended(native, architecture) {
 }
 
 /** Returns the properties of the open model. @param {Context} context
- * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices'>} facts
+ * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices' | 'threadsMeasured'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, encoder, contextLength }, facts) {
   const [resident, onDisk, kv, scratch, total, heap] = ['weights', 'disk', 'kv', 'scratch', 'total', 'heap'].map(

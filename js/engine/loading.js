@@ -1,5 +1,5 @@
 /* loading: loads a model from the client's source descriptors into the heap. Sets options, opens the files one after
- * the other, sends their bytes through the loader, and measures how many interleaved streams of weights are fastest. */
+ * the other, sends their bytes through the loader, and lets autotune.js measure what is fastest. */
 /** @import { DownloadDeps } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../rpc/asking.js' */
@@ -12,10 +12,8 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Minimum size of the weights, in bytes, for which streams are timed: no processor cache holds them. And the number of
- * parts of the weights that are timed. */
+/** Minimum size of the weights, in bytes, for which streams are timed: no processor cache holds them. */
 const MEMORY_BOUND = 2e8;
-const QUARTERS = 4;
 const DEFAULT_CONTEXT = 4096;
 /** Minimum size of a table that stays on disk with `rowsOnDisk: 'auto'`, in bytes (src/model/model.h has the same
  * value). */
@@ -28,7 +26,7 @@ const LARGE_TABLE = 64 << 20;
 
 /** Loads a model. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
  * @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
- * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices'> & { rows?: Rows }>} */
+ * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices' | 'threadsMeasured'> & { rows?: Rows }>} */
 export async function load(descriptors, options, deps) {
   const { native, platform, pieces } = deps;
   const { headerOnly = false, contextLength } = options;
@@ -58,12 +56,26 @@ export async function load(descriptors, options, deps) {
     throw error;
   }
   const rows = part && !headerOnly ? await part.rowsOf(native, sources, deps) : await closeAll(sources);
+  let threadsMeasured = false;
   if (!headerOnly) {
-    chooseStreams(native);
+    threadsMeasured = await tune(native, platform, options);
     meter.finish((notice) => rows?.notice(notice));
     rows?.fetchRest();
   }
-  return { cache: keptOf(sources), notices: meter.notices, rows };
+  return { cache: keptOf(sources), notices: meter.notices, threadsMeasured, rows };
+}
+
+/** Lets autotune.js make the choices that this platform has: the number of threads, unless the caller gave it, and in
+ * relaxed builds how large models are read. Keeps the defaults if the module is missing. Returns whether the number of
+ * threads was measured. @param {Engine} native @param {Platform} platform @param {OpenOptions} options */
+async function tune(native, platform, options) {
+  const threads = options.threads === undefined && native.threads > 2;
+  const streams = native.variant.startsWith('relaxed') && native.planBytes(1, 'weights') >= MEMORY_BOUND;
+  if (!threads && !streams) return false;
+  /** @type {typeof import('./autotune.js') | undefined} */
+  const part = await platform.load('autotune').catch(() => undefined);
+  part?.autotune(native, { threads, streams });
+  return threads && part !== undefined;
 }
 
 /** Sets the options of the engine's loader. @param {Engine} native @param {OpenOptions} options */
@@ -123,27 +135,6 @@ async function closeAll(sources, error) {
 function keptOf(sources) {
   const kept = sources.map(({ download }) => download?.kept ?? 'none');
   return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
-}
-
-/** Chooses in how many interleaved streams the weights are read. Some processors are fastest with one stream, others
- * with several, so each quarter of the weights is timed with one stream and with several. Quarters can have different
- * types, so the times of a quarter are only compared with each other. Turn -1 warms up the code and does not count.
- * Successive trials read different quarters, so that no cache has them. Only relaxed builds have a choice.
- * @param {Engine} native */
-function chooseStreams(native) {
-  if (!native.variant.startsWith('relaxed') || native.planBytes(1, 'weights') < MEMORY_BOUND) return;
-  /** @type {number[]} */
-  const one = [];
-  /** @type {number[]} */
-  const many = [];
-  for (let turn = -1; turn < QUARTERS; turn++) {
-    const first = (turn + QUARTERS) % QUARTERS;
-    const second = (first + 2) % QUARTERS;
-    one[first] = native.autotune(1, first);
-    many[second] = native.autotune(0, second);
-  }
-  const [, low, high] = one.map((ms, quarter) => ms / many[quarter]).sort((a, b) => a - b);
-  native.autotune(Number(low * high < 1), QUARTERS);
 }
 
 /** Returns the context length in tokens. Throws `bad-option` if `wanted` is above the file's context length.

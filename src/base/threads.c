@@ -110,17 +110,25 @@ void gw_pool_enter(gw_pool *p, int i) {
     for (;;) {
         gw_await_change(p, &p->epoch, seen, &p->sleepers);
         seen = atomic_load(&p->epoch);
+        for (uint32_t n; (n = atomic_load(&p->in_use)) <= (uint32_t)i;) sleep_while(p, &p->in_use, n, false);
         if (atomic_load(&p->stop)) return;
         atomic_fetch_add(&p->inside, 1);
-        while (atomic_load(&p->open) && p->help(p, &p->helper[i], p->task)) continue;
+        while (atomic_load(&p->open) && atomic_load(&p->in_use) > (uint32_t)i)
+            if (!p->help(p, &p->helper[i], p->task)) break;
         gw_leave(p);
     }
 }
 
+void gw_pool_use(gw_pool *p, int n) {
+    atomic_store(&p->in_use, (uint32_t)n);
+    atomic_fetch_add(&p->epoch, 1);
+    gw_wake(p, &p->in_use);
+    gw_wake(p, &p->epoch);
+}
+
 void gw_pool_stop(gw_pool *p) {
     atomic_store(&p->stop, 1);
-    atomic_fetch_add(&p->epoch, 1);
-    gw_wake(p, &p->epoch);
+    gw_pool_use(p, GW_MAX_THREADS);
 }
 
 void gw_pool_fail(gw_pool *p, int i) {
@@ -162,7 +170,7 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
 
 /* --- the pool --- */
 
-int gw_pool_threads(const gw_pool *p) { return p->n_threads; }
+int gw_pool_threads(const gw_pool *p) { return (int)p->in_use; }
 
 void *gw_pool_stack(gw_pool *p, int i) {
     return p->stacks && i >= 1 && i < p->n_threads ? p->stacks + (size_t)i * STACK_BYTES : NULL;
@@ -202,7 +210,7 @@ static bool start_threads(gw_pool *p) {
     p->stacks = gw_alloc((size_t)(p->n_threads - 1) * STACK_BYTES);
     return p->stacks != NULL;
 #else
-    p->n_threads = 1;
+    p->in_use = 1;
     return true;
 #endif
 }
@@ -217,6 +225,7 @@ gw_pool *gw_pool_new(int n_threads) {
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
     p->n_threads = n_threads;
+    p->in_use = (uint32_t)n_threads;
     p->patience = GW_PATIENCE;
     if (start_threads(p)) return p;
     gw_pool_free(p);

@@ -11,7 +11,11 @@ typedef void (*gw_work)(void *ctx, int i);
 
 gw_pool *gw_pool_new(int n_threads); /* returns NULL if out of memory or if n is not in 1..GW_MAX_THREADS */
 void gw_pool_free(gw_pool *p);       /* stops the threads; native builds also join them */
+/* Returns the number of threads in use. */
 int gw_pool_threads(const gw_pool *p);
+/* Sets the number of threads in use, 1 to the number of threads; all of them at first. The other helpers sleep and take
+ * no part in tasks. Must not be called during a task. */
+void gw_pool_use(gw_pool *p, int n);
 void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n);
 
 /* For hosts that start the helper threads themselves (wasm): see api.h. */

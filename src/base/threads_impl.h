@@ -57,6 +57,7 @@ typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 struct gw_pool {
     _Atomic uint32_t epoch;  /* counts tasks; helpers sleep on it */
     _Atomic uint32_t inside; /* helpers inside the task; the caller sleeps on it */
+    _Atomic uint32_t in_use; /* threads in use; other helpers sleep on it, so that tasks do not wake them */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;  /* next item of the task */
     uint32_t patience; /* GW_PATIENCE, except in tests */
@@ -78,7 +79,7 @@ struct gw_pool {
 /* Returns whether a task of n items needs no helper. */
 static inline bool gw_alone(const gw_pool *p, int n) {
 #if defined(GW_HOST_THREADS) || defined(GW_POSIX_THREADS)
-    return p->n_threads == 1 || n == 1 || p->lost;
+    return p->in_use == 1 || n == 1 || p->lost;
 #else
     return (void)p, (void)n, true;
 #endif

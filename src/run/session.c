@@ -254,16 +254,14 @@ void gw_session_clear(gw_session *s) {
     s->now->n_ids = s->now->n_prompt = 0;
 }
 
-/* Evaluates the feed-forward of some layers for a row of zeros, which reads the same weights as any other row. */
-void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter) {
+/* The rows are zeros, which read the same weights and take the same time as any others. */
+void gw_session_autotune(gw_session *s, int sequential, int layer, int rows) {
     gw_state *st = &s->state;
-    uint32_t n = quarter < 4 ? st->config->n_layer : 0;
     gw_session_drop_block(s);
     st->ops.acts.sequential = sequential;
+    if (layer < 0) return;
     st->batch.x.at = s->x.at;
-    st->batch.x.n = 1;
-    for (uint32_t l = n * quarter / 4; l < n * (quarter + 1) / 4; l++) {
-        memset(st->batch.x.at, 0, gw_ld(st->config->n_embd) * sizeof(float));
-        gw_forward_feed(st, l, 0);
-    }
+    st->batch.x.n = rows;
+    memset(st->batch.x.at, 0, (size_t)rows * gw_ld(st->config->n_embd) * sizeof(float));
+    gw_forward_feed(st, (uint32_t)layer, 0);
 }

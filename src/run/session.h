@@ -103,6 +103,6 @@ void gw_session_drop_block(gw_session *s);
 /* Drops the current block if the selected sequence is a member. */
 void gw_session_leave_block(gw_session *s);
 /* api.h documents this as gw_rehearse. */
-void gw_session_autotune(gw_session *s, int sequential, uint32_t quarter);
+void gw_session_autotune(gw_session *s, int sequential, int layer, int rows);
 
 #endif

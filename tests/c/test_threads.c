@@ -263,6 +263,48 @@ THREADED_TEST(threads_a_slow_helper_is_waited_for) {
     gw_pool_free(p);
 }
 
+static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
+
+/* Counts the threads that take part in a round, and does not end before `least` of them have begun an item. */
+typedef struct {
+    int round, least;
+    _Atomic int threads;
+} meeting;
+
+static void meet(void *ctx, int i) {
+    static _Thread_local int last;
+    meeting *m = ctx;
+    (void)i;
+    if (last != m->round) atomic_fetch_add(&m->threads, 1);
+    last = m->round;
+    while (atomic_load(&m->threads) < m->least) continue;
+}
+
+static void meet_in_pure(const void *ctx, int i, float *out) {
+    meet((void *)(uintptr_t)ctx, i);
+    *out = 0;
+}
+
+THREADED_TEST(threads_not_in_use_take_no_part) {
+    static const gw_pure meets = { meet_in_pure, put_nowhere };
+    static const int in_use[] = { 2, 4, 1, 3 };
+    static meeting m[60];
+    gw_pool *p = gw_pool_new(4);
+    CHECK_INT(gw_pool_threads(p), 4);
+    for (int round = 0; round < 60; round++) {
+        int n = in_use[round % 4];
+        gw_pool_use(p, n);
+        CHECK_INT(gw_pool_threads(p), n);
+        m[round] = (meeting){ round + 1, n, 0 };
+        if (round & 4) gw_parallel(p, meet, &m[round], 100);
+        else gw_parallel_pure(p, &meets, &m[round], 100);
+        CHECK_INT(m[round].threads, n);
+    }
+    gw_pure_settle(p);
+    gw_pool_use(p, 2);
+    gw_pool_free(p); /* joins the two that sleep */
+}
+
 /* A helper traps in a pure item: its result is lost, and the pool fails. */
 static void trap_in_pure(const void *ctx, int i, float *out) {
     (void)i;
@@ -274,8 +316,6 @@ static void trap_in_pure(const void *ctx, int i, float *out) {
     while (!atomic_load(&trapped)) continue;
     *out = 1;
 }
-
-static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
 
 THREADED_TEST(threads_a_helper_that_traps_in_a_pure_item_is_not_waited_for) {
     static const gw_pure traps = { trap_in_pure, put_nowhere };

@@ -11,6 +11,7 @@ import { ModelError } from '../../js/errors.js';
 
 /** Parts of the worker, as imports that a bundler finds. @type {Record<string, () => Promise<any>>} */
 const PARTS = {
+  autotune: () => import('../../js/autotune.js'),
   drafts: () => import('../../js/drafts.js'),
   grammar: () => import('../../js/grammar.js'),
   look: () => import('../../js/look.js'),

@@ -73,7 +73,7 @@ async function ready(v, folder) {
   const engine = await loadedEngine(v.model, v.variant, options);
   engine.resetSampler();
   engine.setOption('temperature', 0);
-  engine.call('rehearse', Number(v.sequential ?? false), 4);
+  engine.call('rehearse', Number(v.sequential ?? false), -1, 1);
   engine.sync(Array.from({ length: v.context }, (_, i) => 1000 + ((i * 7919) % 200000)));
   if (!v.all) engine.call('want_top', 1);
   run(engine, 0);

@@ -1,16 +1,15 @@
 /**
  * bench/threads: times loading, prefill and decode of a small model in this Node with increasing numbers of threads,
- * and writes docs/reports/threads.md. Each number is measured with the real number of cores, and with an engine that
- * sees 32 cores, as in a container that may use fewer cores than it sees. Both are measured alternately.
+ * and without a number, and writes docs/reports/threads.md. Each is measured with the real number of cores, and with an
+ * engine that sees 32 cores, as in a container that may use fewer cores than it sees. Both are measured alternately.
  *
  *   node tools/bench/threads.js [--rounds 3] [--model medium] [--print]
  */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import workers from 'node:worker_threads';
+import { pretendCores } from '../../tests/js/many-cores.js';
 import { testModel } from '../../tests/js/models.js';
 import { loadModel } from '../../js/index.node.js';
 import { Trouble, at, cli } from '../support/proc.js';
@@ -21,28 +20,16 @@ import { median } from './table.js';
 /** @typedef {{ loadMs: number, prefill: number, decode: number, used: number }} Sample */
 
 const COUNTS = [1, 2, 4, 8, 16, 64];
+const DEFAULT = 'default';
 const PROMPT = 256;
 const TOKENS = 64;
 const CORES = 32;
 
-/** Makes workers that start after this call see CORES cores. */
-function pretend() {
-  const script = `require('node:os').availableParallelism = () => ${CORES}; require('node:module').syncBuiltinESMExports();`;
-  const start = (/** @type {string | URL} */ file) => `${script} import(${JSON.stringify(String(file))});`;
-  const { Worker } = workers;
-  /** @type {any} */ (workers).Worker = class extends Worker {
-    constructor(/** @type {string | URL} */ file, /** @type {object} */ options) {
-      super(start(file), { ...options, eval: true });
-    }
-  };
-  syncBuiltinESMExports();
-}
-
-/** Returns a sample of each number of threads. @param {string} file */
+/** Returns a sample of each number of threads, and of the engine's choice. @param {string} file */
 async function samples(file) {
   /** @type {Record<string, Sample>} */
   const all = {};
-  for (const threads of COUNTS) {
+  for (const threads of [...COUNTS, undefined]) {
     const before = performance.now();
     const model = await loadModel(file, { threads, contextLength: 512, cache: false });
     const loadMs = performance.now() - before;
@@ -51,7 +38,7 @@ async function samples(file) {
     await model.generate(makePrompt(32, 1).ids, options).result(); // compiles the code
     const { timings } = await model.generate(makePrompt(PROMPT, 2).ids, options).result();
     const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = timings;
-    all[threads] = { loadMs, prefill, decode, used: model.info.threads };
+    all[threads ?? DEFAULT] = { loadMs, prefill, decode, used: model.info.threads };
     await model.dispose();
   }
   return all;
@@ -75,12 +62,16 @@ const serial = (one, two) => (2 * one) / two - 1;
 /** Returns Amdahl's speedup. @param {number} share @param {number} n */
 const amdahl = (share, n) => 1 / (share + (1 - share) / n);
 
+/** Returns the numbers of threads that the engine chose. @param {Record<string, Sample>[]} rounds */
+const choices = (rounds) => rounds.map((round) => round[DEFAULT].used).join(', ');
+
 /** @param {Record<string, Sample>[]} rounds */
 function table(rounds) {
-  const of = (/** @type {number} */ n, /** @type {keyof Sample} */ key) =>
+  const of = (/** @type {number | string} */ n, /** @type {keyof Sample} */ key) =>
     Number(median(rounds.map((round) => round[n][key])));
-  const row = (/** @type {number} */ n) =>
-    `| ${n} | ${of(n, 'used')} | ${of(n, 'loadMs').toFixed(0)} | ${of(n, 'prefill').toFixed(0)} | ${of(n, 'decode').toFixed(0)} |`;
+  const speeds = (/** @type {number | string} */ n) =>
+    `${of(n, 'loadMs').toFixed(0)} | ${of(n, 'prefill').toFixed(0)} | ${of(n, 'decode').toFixed(0)} |`;
+  const row = (/** @type {number} */ n) => `| ${n} | ${of(n, 'used')} | ${speeds(n)}`;
   const shares = /** @type {const} */ (['prefill', 'decode']).map((key) => serial(of(1, key), of(2, key)));
   return {
     lines: [
@@ -88,6 +79,7 @@ function table(rounds) {
       '|---:|---:|---:|---:|---:|',
       ...COUNTS.map(row),
     ],
+    chosen: `${choices(rounds)} | ${speeds(DEFAULT)}`,
     shares,
   };
 }
@@ -95,7 +87,8 @@ function table(rounds) {
 /** @param {string} name @param {Record<string, Sample>[]} plain @param {Record<string, Sample>[]} pretended */
 function report(name, plain, pretended) {
   const { processor, cores, node } = machine();
-  const { lines, shares } = table(plain);
+  const { lines, chosen, shares } = table(plain);
+  const many = table(pretended);
   const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
   const [prefill, decode] = shares;
   return `# Threads
@@ -113,9 +106,19 @@ ${lines.join('\n')}
 ## Detected cores: ${CORES}
 
 Here, the engine detects ${CORES} cores on a machine with ${cores}, as in a container that may use fewer cores than it reports. All requested threads run,
-time-sliced. Set \`threads\` in such a container.
+time-sliced.
 
-${table(pretended).lines.join('\n')}
+${many.lines.join('\n')}
+
+## Chosen by measurement
+
+Without \`threads\`, one thread per core starts. With more than two, the engine times products of the loaded weights, and doubles the number
+of threads as long as that is faster ([js/engine/autotune.js](../../js/engine/autotune.js)). The other threads sleep.
+
+| cores that the engine sees | threads chosen in each round | load, ms | prefill, tokens/s | decode, tokens/s |
+|---:|---:|---:|---:|---:|
+| ${cores} | ${chosen}
+| ${CORES} | ${many.chosen}
 
 ## More cores
 
@@ -137,7 +140,7 @@ await cli(async () => {
       pretend: { type: 'boolean', default: false },
     },
   });
-  if (values.pretend) pretend();
+  if (values.pretend) pretendCores(CORES);
   if (values.child) return console.log(JSON.stringify(await samples(values.child)));
   const file = await testModel(values.model);
   /** @type {Record<string, Sample>[][]} */

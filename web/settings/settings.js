@@ -144,9 +144,10 @@ function showInfo() {
   if (!state.model) return;
   const { info } = state.model;
   box('thinking').hidden = !info.thinking;
-  const { architecture, quantisation, contextLength, variant, threads } = info;
+  const { architecture, quantisation, contextLength, variant, threads, threadsMeasured } = info;
   const { resident, kv, scratch, total } = info.memory;
   const engine = [t(variant.startsWith('relaxed') ? 'engine.relaxed' : 'engine.simd128'), t('threads', { n: threads })];
+  if (threadsMeasured) engine.push(t('threads.measured'));
   const rows = [
     [t('info.architecture'), architecture],
     [t('info.weights'), list([quantisation, parameters(info.parameters)])],

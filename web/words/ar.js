@@ -390,6 +390,7 @@ export default {
   'one-thread.core': 'يعمل على خيط واحد: يعلن جهازك عن نواة واحدة.',
   'one-thread.why': 'يعمل على خيط واحد، وهذا أبطأ: {reason}.',
   'threads.offer': 'حتى {n} على هذا الجهاز',
+  'threads.measured': 'اختيرت بالقياس',
   'threads.one': '1 (بلا ذاكرة مشتركة)',
 
   'token.wrong': 'هذا ليس رمز وصول.',

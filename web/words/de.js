@@ -359,6 +359,7 @@ export default {
   'one-thread.core': 'Läuft auf einem Thread: Dein Gerät meldet nur einen Kern.',
   'one-thread.why': 'Läuft auf nur einem Thread und damit langsamer: {reason}.',
   'threads.offer': 'bis zu {n} auf diesem Gerät',
+  'threads.measured': 'durch Messung gewählt',
   'threads.one': '1 (kein gemeinsamer Speicher)',
 
   'token.wrong': 'Das ist kein Zugriffstoken.',

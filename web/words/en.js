@@ -312,6 +312,7 @@ export default {
   'stored.room': 'Using {used} of {all} of available storage.',
 
   'threads.offer': 'up to {n} on this device',
+  'threads.measured': 'chosen by measurement',
   'threads.one': '1 (no shared memory)',
 
   'drop.any': 'Drop a GGUF model to load it, or a text file to ask about it',

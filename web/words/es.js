@@ -364,6 +364,7 @@ export default {
   'one-thread.core': 'Se ejecuta en un solo hilo: tu dispositivo indica un único núcleo.',
   'one-thread.why': 'Se ejecuta en un solo hilo, lo que es más lento: {reason}.',
   'threads.offer': 'hasta {n} en este dispositivo',
+  'threads.measured': 'elegidos por medición',
   'threads.one': '1 (sin memoria compartida)',
 
   'token.wrong': 'Esto no es un token de acceso.',

@@ -352,6 +352,7 @@ export default {
   'one-thread.core': '1 スレッドで動いています。この端末のコアは 1 つです。',
   'one-thread.why': '1 スレッドで動いているため低速です: {reason}。',
   'threads.offer': 'この端末では最大 {n}',
+  'threads.measured': '計測により選択',
   'threads.one': '1 (共有メモリなし)',
 
   'token.wrong': 'アクセストークンではありません。',

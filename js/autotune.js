@@ -1,0 +1,7 @@
+/* autotune: worker code that measures how many threads and streams of weights are fastest, imported on first use
+ * (platform/files.js). */
+import { autotune } from './engine/autotune.js';
+import { offer } from './platform/files.js';
+
+export { autotune };
+offer('autotune', { autotune });

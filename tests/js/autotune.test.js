@@ -1,0 +1,105 @@
+/* autotune: the number of threads that times lead to, and that a model loads with more cores reported than usable. */
+import assert from 'node:assert/strict';
+import { availableParallelism } from 'node:os';
+import { describe, test } from 'node:test';
+import { chooseThreads } from '../../js/engine/autotune.js';
+import { essence, open, someIds } from './helpers.js';
+import { pretendCores } from './many-cores.js';
+
+const CORES = 32;
+
+/** Returns the chosen number of threads, and how many trials that took.
+ * @param {number} most number of threads that have started
+ * @param {(threads: number, trial: number) => number} time of a trial */
+function chosen(most, time) {
+  let trials = 0;
+  const native = {
+    threads: most,
+    useThreads(/** @type {number} */ n) {
+      assert.ok(n >= 2 && n <= most, `${n} of ${most} threads`);
+      native.threads = n;
+    },
+  };
+  chooseThreads(native, () => time(native.threads, trials++));
+  return { threads: native.threads, trials };
+}
+
+/** Returns the time on cores of these speeds, if the slowest core delays nothing.
+ * @param {number[]} speeds */
+const balanced = (speeds) => (/** @type {number} */ threads) => {
+  const used = speeds.slice(0, threads);
+  return 10 / used.reduce((sum, speed) => sum + speed, 0);
+};
+const equal = (/** @type {number} */ n) => Array(n).fill(1);
+
+describe('the number of threads', () => {
+  test('is that of the cores if all are equally fast', () => {
+    for (const cores of [3, 4, 6, 8, 12, 16, 64]) assert.equal(chosen(cores, balanced(equal(cores))).threads, cores);
+  });
+
+  test('is that of the usable cores if fewer are usable than reported', () => {
+    for (const usable of [2, 4, 8]) {
+      const time = (/** @type {number} */ n) => balanced(equal(usable))(n) * (n > usable ? 1.1 : 1);
+      assert.equal(chosen(CORES, time).threads, usable);
+    }
+  });
+
+  test('is two on one usable core', () => assert.equal(chosen(CORES, (n) => n).threads, 2));
+
+  test('is the smaller one if a larger one gains little', () => {
+    assert.equal(chosen(8, (n) => (n > 4 ? 0.8 : n > 2 ? 1 : 2)).threads, 8);
+    assert.equal(chosen(8, (n) => (n > 4 ? 0.95 : n > 2 ? 1 : 2)).threads, 4);
+    assert.equal(chosen(8, () => 1).threads, 2);
+  });
+
+  test('leaves out slow cores that delay the others, and includes the ones that help', () => {
+    const big = [1, 1, 1, 1];
+    /** Each core does an equal share. @type {(speeds: number[]) => (threads: number) => number} */
+    const delayed = (speeds) => (threads) => 10 / (threads * Math.min(...speeds.slice(0, threads)));
+    assert.equal(chosen(8, delayed([...big, 0.4, 0.4, 0.4, 0.4])).threads, 4);
+    assert.equal(chosen(8, balanced([...big, 0.05, 0.05, 0.05, 0.05])).threads, 4);
+    assert.equal(chosen(8, balanced([...big, 0.4, 0.4, 0.4, 0.4])).threads, 8);
+  });
+
+  test('does not depend on single interruptions, or on the speed changing meanwhile', () => {
+    for (let k = 0; k < 20; k++) {
+      const interrupted = (/** @type {number} */ n, /** @type {number} */ i) =>
+        balanced(equal(4))(n) * (i === k ? 50 : 1);
+      assert.equal(chosen(CORES, interrupted).threads, 4, `trial ${k}`);
+    }
+    for (const factor of [0.95, 1.05]) {
+      assert.equal(chosen(CORES, (n, i) => balanced(equal(4))(n) * factor ** i).threads, 4, `factor ${factor}`);
+    }
+  });
+
+  test('takes a bounded number of trials', () => {
+    const { trials } = chosen(64, (n, i) => (i % 4 < 2 ? 3 : 2) / n + 4);
+    assert.ok(trials <= 4 + 5 * 10, `${trials} trials`);
+  });
+});
+
+test('a platform that reports too many cores uses fewer of them, with the same answers', async (t) => {
+  if (availableParallelism() >= CORES) return t.skip(`this machine has ${CORES} cores`);
+  pretendCores(CORES);
+  const options = { maxTokens: 40, seed: 3 };
+  const [measured, given, one] = [
+    await open(t, 'tiny', { threads: undefined }),
+    await open(t, 'tiny', { threads: CORES }),
+    await open(t, 'tiny', { threads: 1 }),
+  ];
+  const of = (/** @type {typeof given} */ { info }) => [info.threads, info.threadsMeasured];
+  assert.deepEqual(
+    [of(given), of(one)],
+    [
+      [CORES, false],
+      [1, false],
+    ],
+  );
+  const [threads, isMeasured] = of(measured);
+  assert.ok(isMeasured && Number(threads) >= 2 && Number(threads) < CORES, `${threads} threads`);
+  const answers = [];
+  for (const model of [one, given, measured])
+    answers.push(essence(await model.generate(someIds(70), options).result()));
+  assert.deepEqual(answers[1], answers[0]);
+  assert.deepEqual(answers[2], answers[0]);
+});

@@ -1,0 +1,16 @@
+/* many-cores: lets the engine believe in more cores than there are, as in a container that may use fewer than it sees. */
+import { syncBuiltinESMExports } from 'node:module';
+import workers from 'node:worker_threads';
+
+/** Makes workers that start after this call see this number of cores. @param {number} cores */
+export function pretendCores(cores) {
+  const script = `require('node:os').availableParallelism = () => ${cores}; require('node:module').syncBuiltinESMExports();`;
+  const start = (/** @type {string | URL} */ file) => `${script} import(${JSON.stringify(String(file))});`;
+  const { Worker } = workers;
+  /** @type {any} */ (workers).Worker = class extends Worker {
+    constructor(/** @type {string | URL} */ file, /** @type {object} */ options) {
+      super(start(file), { ...options, eval: true });
+    }
+  };
+  syncBuiltinESMExports();
+}
