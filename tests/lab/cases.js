@@ -136,6 +136,13 @@ export const CASES = {
     unit: 'reloads, and a quarter as many kills',
     table: ['reports/page.md', 'visitor', 1],
   },
+  drafts: {
+    sides: ['node'],
+    inject: 'nothing',
+    rules: 'coded',
+    count: 500,
+    unit: 'prompts',
+  },
   many: {
     sides: BROWSERS,
     inject: 'nothing',

@@ -19,18 +19,21 @@ const DRIVERS = [
   'reads-thread',
   'embed',
   'formats',
+  'copyset',
   'onnx',
 ];
 const ENTRIES = [
   'tools/bench/page.js',
-  ...['worker.js', 'thread.js', ...PARTS].map((name) => `js/${name}`),
+  ...['thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
 /** Time limit of a measurement in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
 const TIMEOUT = 3600e3;
 
-/** Bundles the page, the drivers and the workers of gemma-wasm. */
-export const buildPage = () => bundlePage(PAGE, ENTRIES, readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
+/** Bundles the page, the drivers and the workers of gemma-wasm. @param {string} [worker] script of the engine worker */
+export function buildPage(worker = 'js/worker.js') {
+  return bundlePage(PAGE, [worker, ...ENTRIES], readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
+}
 
 /** Serves the page. Without isolation there is no shared memory, as on hosts that do not send the headers. There is no
  * content security policy, because the peers start workers from blobs.

@@ -1,0 +1,48 @@
+/** copyset-measure: times the answers of tests/vectors/copyset.json with and without drafts, alternately. For
+ * bench/copyset.js, in Node and in browsers, with a worker that replays the answers (replay.js). */
+import set from '../../tests/vectors/copyset.json' with { type: 'json' };
+
+/** @typedef {import('../../js/index.js').Model} Model */
+/** model: a path or a URL; kinds: kinds of texts to answer.
+ * @typedef {{ model: string, threads: number, variant?: string, temperature: number, rounds: number,
+ *   kinds: string[] }} Job */
+/** tokens: number of tokens after the first; ms: time of these; drafted, accepted: numbers of draft tokens.
+ * @typedef {{ tokens: number, ms: number, drafted: number, accepted: number }} Timing */
+/** The answers to one text, one of each round. @typedef {{ kind: string, off: Timing[], on: Timing[] }} Row */
+/** @typedef {{ variant: string, rows: Row[] }} Found */
+
+const CONTEXT = 512;
+
+/** Generates an answer, and checks that it is the reference. @param {Model} model @param {number} index of the text
+ * @param {object} options @returns {Promise<Timing>} */
+async function timed(model, index, options) {
+  const before = performance.now();
+  const messages = [{ role: /** @type {const} */ ('user'), content: set[index].prompt }];
+  const out = model.generate(messages, { seed: index, maxTokens: CONTEXT / 2, ...options });
+  const { text, tokens, timings, finishReason } = await out.result();
+  const ms = performance.now() - before - timings.firstTokenMs;
+  if (text !== set[index].answer || finishReason !== 'stop') throw new Error(`Answer ${index} is not its reference.`);
+  const { draftedTokens: drafted = 0, acceptedTokens: accepted = 0 } = timings;
+  return { tokens: tokens.length - 1, ms, drafted, accepted };
+}
+
+/** Answers all texts of some kinds: each one without and with drafts, in an order that changes from round to round.
+ * @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
+export async function answers(loadModel, { model: source, threads, variant, temperature, rounds, kinds }) {
+  const model = await loadModel(source, { threads, variant, contextLength: CONTEXT, cache: false });
+  const texts = set.flatMap(({ kind }, index) => (kinds.includes(kind) ? [{ kind, index }] : []));
+  /** @type {Row[]} */
+  const rows = texts.map(({ kind }) => ({ kind, off: [], on: [] }));
+  // The module for drafts is loaded during the first answer.
+  for (const draft of [true, false]) await timed(model, texts[0].index, { temperature, draft });
+  for (let round = 0; round < rounds; round++) {
+    for (const [i, { index }] of texts.entries()) {
+      const sides = /** @type {const} */ (['off', 'on']);
+      for (const side of (round + i) % 2 ? sides.toReversed() : sides) {
+        rows[i][side].push(await timed(model, index, { temperature, draft: side === 'on' }));
+      }
+    }
+  }
+  await model.dispose();
+  return { variant: model.info.variant, rows };
+}

@@ -1,0 +1,119 @@
+/**
+ * bench/copyset: times answers that copy from their prompt (rewrite, quote, fill in a form, fix code), and free text,
+ * with and without drafts, alternately. Prints for each kind of text the tokens per second of both sides, their ratio,
+ * and how many tokens a step with drafts accepts.
+ *
+ *   node tools/bench/copyset.js [--where chromium|firefox|node] [--kinds rewrite,quote,form,code,free] [--threads 2]
+ *                               [--rounds 3] [--variant auto] [--temperature 0] [--model NAME|PATH]
+ *
+ * No trained model is needed: the engine evaluates every token with weights of a model's exact shape, and draws from
+ * the logits, but then continues with the reference answer (replay.js). So the time of a step is real, and the
+ * acceptance is that of a model that gives this answer, since drafts depend on nothing but the tokens of the prompt and
+ * the answer. `node` is the newest Node that is installed.
+ */
+import { fork } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { parseArgs } from 'node:util';
+import { testModel } from '../../tests/js/models.js';
+import { newerNode } from '../build/setup.js';
+import { Trouble, at, cli } from '../support/proc.js';
+import { ask, buildPage, launch, servePage } from './browser.js';
+import { machine } from './machine.js';
+import { median } from './table.js';
+
+/** @import { Found, Job, Row, Timing } from './copyset-measure.js' */
+
+const FREE = 'free';
+
+/** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
+async function inBrowser(name, job) {
+  await buildPage('tools/bench/replay/worker.js');
+  const server = await servePage(job.model, true);
+  const browser = await launch(name);
+  try {
+    const model = `${server.url}models/${basename(job.model)}`;
+    return /** @type {any} */ (await ask(await browser.newPage(), server.url, { ...job, model, driver: 'copyset' }));
+  } finally {
+    await browser.close();
+    await server.close();
+  }
+}
+
+/** Measures in a Node process whose workers import replay.js first. @param {Job} job @returns {Promise<Found>} */
+function inNode(job) {
+  const NODE_OPTIONS = `--import ${pathToFileURL(at('tools', 'bench', 'replay.js')).href}`;
+  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(job)], {
+    execPath: newerNode() || process.execPath,
+    execArgv: [],
+    env: { ...process.env, NODE_OPTIONS, GW_COPYSET_CHILD: '1' },
+  });
+  return new Promise((resolve, reject) => {
+    child.on('message', resolve);
+    child.on('exit', (status, signal) => reject(new Trouble(`The measuring process exited: ${signal ?? status}`)));
+  });
+}
+
+/** Returns the sum of the medians of a side's times, in milliseconds. @param {Row[]} rows @param {'on' | 'off'} side */
+const time = (rows, side) => rows.reduce((sum, row) => sum + Number(median(row[side].map(({ ms }) => ms))), 0);
+
+/** Returns a sum over the answers with drafts of one round. @param {Row[]} rows @param {(one: Timing) => number} value */
+const sum = (rows, value) => rows.reduce((all, { on }) => all + Number(median(on.map(value))), 0);
+
+/** Returns the cells of a kind of text. @param {Row[]} rows */
+function cells(rows) {
+  const tokens = sum(rows, (one) => one.tokens);
+  const [drafted, accepted] = [sum(rows, (one) => one.drafted), sum(rows, (one) => one.accepted)];
+  const [off, on] = [time(rows, 'off'), time(rows, 'on')];
+  return [
+    String(rows.length),
+    String(tokens),
+    ((1000 * tokens) / off).toFixed(1),
+    ((1000 * tokens) / on).toFixed(1),
+    `${(off / on).toFixed(2)} x`,
+    drafted ? `${((100 * accepted) / drafted).toFixed(0)} %` : '-',
+    (tokens / (tokens - accepted)).toFixed(2),
+  ];
+}
+
+async function main() {
+  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
+  const { values } = parseArgs({
+    options: {
+      where: text('chromium'),
+      kinds: text(`rewrite,quote,form,code,${FREE}`),
+      threads: text('2'),
+      rounds: text('3'),
+      variant: text('auto'),
+      temperature: text('0'),
+      model: text('oneb-q4_0'),
+    },
+  });
+  const { where, variant } = values;
+  const [threads, rounds, temperature] = [values.threads, values.rounds, values.temperature].map(Number);
+  const kinds = values.kinds.split(',');
+  const model = existsSync(values.model) ? values.model : await testModel(values.model);
+  const job = { model, variant, threads, rounds, temperature, kinds };
+  const found = where === 'chromium' || where === 'firefox' ? await inBrowser(where, job) : await inNode(job);
+  const { processor, cores } = machine();
+  console.log(
+    `${processor}, ${cores} cores, ${where}, ${found.variant}, threads: ${threads}, temperature ${temperature}`,
+  );
+  const groups = kinds.map((kind) => ({ kind, rows: found.rows.filter((row) => row.kind === kind) }));
+  const copies = found.rows.filter(({ kind }) => kind !== FREE);
+  if (copies.length) groups.push({ kind: 'all that copy', rows: copies });
+  console.log('kind | answers | tokens | tokens/s without | with | ratio | accepted | tokens per step');
+  const table = groups.map(({ kind, rows }) => `| ${[where, kind, ...cells(rows)].join(' | ')} |`);
+  for (const row of table) console.log(row);
+}
+
+/** Measures the job of the parent process. */
+async function measure() {
+  const { loadModel } = await import('../../js/index.node.js');
+  const { answers } = await import('./copyset-measure.js');
+  const found = await answers(/** @type {any} */ (loadModel), JSON.parse(process.argv[2]));
+  process.send?.(found, () => process.exit(0));
+}
+
+await cli(process.env.GW_COPYSET_CHILD ? measure : main);

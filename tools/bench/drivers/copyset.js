@@ -1,0 +1,6 @@
+/** copyset: times gemma-wasm's answers with and without drafts in a browser. */
+import { loadModel } from '../../../js/index.js';
+import { answers } from '../copyset-measure.js';
+
+/** Times answers. @param {import('../copyset-measure.js').Job} job */
+export const answer = (job) => answers(/** @type {any} */ (loadModel), job);
