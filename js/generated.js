@@ -123,8 +123,8 @@ export const HELP = {
   --rows-on-disk auto|true|false
                            Where to keep tables: matrices of which a token needs one row, such as Gemma 4's per-layer
                            embeddings. auto leaves tables of 64 MB or more in the cached copy or file and reads rows
-                           there; a stream, or a URL that is not cached, is loaded into memory. true leaves all tables
-                           on disk, false none. Answers are the same. Default: auto.
+                           there; those of a stream, or of a URL that is not cached, go to a temporary file. true leaves
+                           all tables on disk, false none. Answers are the same. Default: auto.
   --rows-later true|false  Makes a model ready before its tables on disk are downloaded. Rows that are missing are
                            requested one by one while the rest is downloaded, and onProgress reports the phase rest.
                            Default: true.`,

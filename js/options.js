@@ -170,8 +170,8 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   compute embeddings ignore it. Default: 1.
  * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables: matrices of which a token needs one row, such as
  *   Gemma 4's per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows there;
- *   a stream, or a URL that is not cached, is loaded into memory. `true` leaves all tables on disk, `false` none. Answers
- *   are the same. Default: auto.
+ *   those of a stream, or of a URL that is not cached, go to a temporary file. `true` leaves all tables on disk, `false`
+ *   none. Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing are
  *   requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.

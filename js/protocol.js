@@ -412,12 +412,13 @@ import { ModelError } from './errors.js';
 /** Messages of the worker to the client. progress: of a load or a prompt; rest: progress of tables that are downloaded
  * after the load; beat: a heartbeat, also sent during long synchronous work; fatal: the engine cannot be used any more;
  * thread: requests a helper thread that uses this port (browsers); locked: a lock file to remove when the worker has
- * ended (Node).
+ * ended (Node); temporary: a temporary file to remove when the worker has ended (browsers).
  * @typedef {{ kind: 'progress', id: number, value: Progress | PrefillProgress }
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
  * @typedef {Event | Question | { kind: 'done', id: number, value: ModelInfo | Calls[keyof Calls]['value'] }
  *   | { kind: 'failed' | 'fatal', id: number, error: PackedError } | { kind: 'beat' } | { kind: 'disposed' }
- *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }} FromWorker */
+ *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }
+ *   | { kind: 'temporary', name: string }} FromWorker */
 
 /** Messages of the engine worker to a helper thread, which replies to `prepare` with true when it is ready.
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }

@@ -8,6 +8,7 @@ import { MODULES } from './modules.js';
 import { Files } from './platform/files.js';
 import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
+import { createTemporary } from './download/temporary-node.js';
 
 const port = /** @type {import('node:worker_threads').MessagePort} */ (parentPort);
 /** In Deno, only the worker's global scope has close(), not parentPort. @type {{ close: () => void }} */
@@ -56,6 +57,7 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
       setImmediate(resolve);
     }),
   openFile,
+  createTemporary,
   openStore: (where) => openStore(where, (lock) => port.postMessage({ kind: 'locked', ...lock })),
 });
 port.on('message', async (message) => {

@@ -5,11 +5,14 @@ import { cutter, filler, pumpOf } from './pump.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { DownloadDeps } from './download.js' */
+/** An open temporary file, which is removed when it is closed. read, write: return the number of bytes.
+ * @typedef {{ read: (into: Uint8Array, at: number) => number, write: (bytes: Uint8Array, at: number) => number,
+ *   close: () => unknown }} TemporaryFile */
 /** An open source. read: fills part of a view and returns the number of bytes, 0 at the end; at: number of bytes read
  * so far, updated by the caller; skip: skips bytes and returns the offset where reading continues; seekable: whether
- * bytes at any offset can be read after the load; download, blob, file: the underlying download (network or cache),
- * Blob, or file.
- * @typedef {{ download?: Download, blob?: Blob, file?: FileReader, name?: string, total: number | undefined, at: number,
+ * bytes at any offset can be read after the load; head: the last bytes that were read of the header; spill: a copy of
+ * its tables; download, blob, file: the underlying download (network or cache), Blob, or file.
+ * @typedef {{ download?: Download, blob?: Blob, file?: FileReader, spill?: any, head?: Uint8Array, name?: string, total: number | undefined, at: number,
  *   close: (error?: ModelError) => unknown, read: (into: Uint8Array) => Promise<number>,
  *   skip: (at: number, to: number) => number, seekable: () => boolean }} Source */
 /** An open file. read: reads at an offset, or where the previous read ended; size: missing for a pipe; unchanged:

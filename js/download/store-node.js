@@ -18,12 +18,17 @@ const absent = (instead) => (error) => {
   throw error;
 };
 
+/** Returns the path of the cache's folder. @param {string} [where] a path */
+export function folderOf(where) {
+  const { XDG_CACHE_HOME } = process.env;
+  return resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
+}
+
 /** Opens the store in a folder. The folder is created on the first write.
  * @param {string} [where] a path @param {(lock: { path: string, owner: string }) => void} [told]
  * @returns {import('../protocol.js').Store} */
 export function openStore(where, told = () => {}) {
-  const { XDG_CACHE_HOME } = process.env;
-  const folder = resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
+  const folder = folderOf(where);
   const path = (/** @type {string} */ name) => {
     if (isName(name)) return join(folder, name);
     throw new Error(`${JSON.stringify(name)} is not the name of a cached file.`);

@@ -37,7 +37,7 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
  * @typedef {{ compile: (name: string) => Promise<WebAssembly.Module>, load: (part: string) => Promise<any>,
  *   parallelism: () => number,
  *   createThread: () => Helper, yield: () => Promise<unknown>,
- *   openStore: OpenStore,
+ *   openStore: OpenStore, createTemporary?: (bytes: number, folder?: string) => Promise<import('../download/source.js').TemporaryFile>,
  *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */

@@ -15,9 +15,6 @@ import { loadInto } from './stream.js';
 /** Minimum size of the weights, in bytes, for which streams are timed: no processor cache holds them. */
 const MEMORY_BOUND = 2e8;
 const DEFAULT_CONTEXT = 4096;
-/** Minimum size of a table that stays on disk with `rowsOnDisk: 'auto'`, in bytes (src/model/model.h has the same
- * value). */
-const LARGE_TABLE = 64 << 20;
 
 /** Dependencies of a load. report: called with its progress; reportRest: called with the progress of tables that are
  * downloaded after it; pieces: bytes of files that the client has.
@@ -39,23 +36,26 @@ export async function load(descriptors, options, deps) {
   };
   /** @type {Source[]} */
   const sources = [];
-  /** @type {typeof import('./rows.js') | undefined} */
+  /** @type {import('./rows.js').TablesPart | undefined} */
   let part;
   const plan = async () => {
-    part = await tablesPart(native, platform, options, sources);
+    if (native.planBytes(1, 'disk')) {
+      part = await (await platform.load('rows')).plan(sources, options, { ...deps, meter });
+    }
+    if (!part) native.loadOption('tables', 'memory'); // tables without room on disk
     if (headerOnly) return undefined;
-    if (options.rowsLater ?? true) part?.postpone(native, sources, meter);
     native.reserve(chooseContext(native, contextLength));
     pieces.forget();
     return part;
   };
+  let rows;
   try {
     await loadInto(native, sources, { count: descriptors.length, open, digests, plan, headerOnly, meter });
+    rows = part && !headerOnly ? await part.rowsOf(native, sources, deps) : await closeAll(sources);
   } catch (error) {
     await closeAll(sources, /** @type {ModelError} */ (error));
     throw error;
   }
-  const rows = part && !headerOnly ? await part.rowsOf(native, sources, deps) : await closeAll(sources);
   let threadsMeasured = false;
   if (!headerOnly) {
     threadsMeasured = await tune(native, platform, options);
@@ -79,24 +79,11 @@ async function tune(native, platform, options) {
 }
 
 /** Sets the options of the engine's loader. @param {Engine} native @param {OpenOptions} options */
-function setOptions(native, { quantizeFloats, kvType, sequences }) {
-  for (const [name, value] of Object.entries({ quantizeFloats, kvType, sequences })) {
+function setOptions(native, { quantizeFloats, kvType, sequences, rowsOnDisk = 'auto' }) {
+  const tables = rowsOnDisk === true ? 'file' : rowsOnDisk && 'large';
+  for (const [name, value] of Object.entries({ quantizeFloats, kvType, sequences, tables })) {
     if (value) native.loadOption(name, `${value}`);
   }
-}
-
-/** Leaves tables on disk of which each token needs one row, if the sources allow that. Returns the module that reads
- * their rows, undefined if no table stays on disk. Throws `bad-option`.
- * @param {Engine} native @param {Platform} platform @param {OpenOptions} options @param {Source[]} sources
- * @returns {Promise<typeof import('./rows.js') | undefined>} */
-async function tablesPart(native, platform, { rowsOnDisk = 'auto' }, sources) {
-  const all = rowsOnDisk === true;
-  if (!rowsOnDisk || (!all && native.number('file_bytes') < LARGE_TABLE)) return undefined;
-  const fits = sources.every(({ seekable }) => seekable());
-  if (fits) native.loadOption('tables', all ? 'file' : 'large');
-  const part = all || native.planBytes(1, 'disk') ? await platform.load('rows') : undefined;
-  if (all && !fits) part.refuse();
-  return fits ? part : undefined;
 }
 
 /** Returns a view of a store that cannot write, lock or remove. @param {Store} store @returns {Store} */

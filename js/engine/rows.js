@@ -1,11 +1,12 @@
 /* rows: reads rows of weights that stay on disk, when the engine requests them (gw_rows_wanted in src/api.h). From a
  * cached copy, reads whole pieces and compares their checksums at each read; a corrupt piece is downloaded again. */
 /** @import { Source } from '../download/source.js' */
-/** @import { Notice, Progress, TensorInfo } from '../protocol.js' */
-/** @import { Engine, Hash } from './engine.js' */
+/** @import { Notice, OpenOptions, Progress, TensorInfo } from '../protocol.js' */
+/** @import { Engine, Hash, Platform } from './engine.js' */
 /** @import { Meter } from './meter.js' */
 import { ModelError, abortError, reading } from '../errors.js';
 import { sleep } from '../download/http.js';
+import { spill } from './spill.js';
 
 /** Number of words in the list of requested rows (rowcache.h): tensor, count, rows. */
 const WANTED = 2 + 64;
@@ -25,21 +26,14 @@ const SLACK = 1 << 12;
  * pending; read: returns the result of `take`, which gets bytes that are valid only during the call.
  * @typedef {{ grain: number, total: number, ahead: boolean,
  *   read: <T>(start: number, end: number, take: (bytes: Uint8Array) => T) => Promise<T> }} Reader */
+/** @typedef {{ rowsOf: typeof rowsOf, skip: typeof skip }} TablesPart */
 /** A range of bytes. @typedef {{ start: number, end: number }} Span */
 /** A range with the offsets of its rows. @typedef {Span & { rows: number[] }} RowSpan */
-
-/** Throws the error for `rowsOnDisk: true` with a source that cannot be read again. @returns {never} */
-export function refuse() {
-  throw new ModelError(
-    'bad-option',
-    '`rowsOnDisk` must be false or "auto" for a source that cannot be read again: a stream, or a URL that is not cached.',
-  );
-}
 
 /** Moves a source to the next byte that the engine needs. If a SHA-256 must be computed, reads and hashes the bytes up
  * to there; otherwise skips them if possible.
  * @param {Engine} native @param {Source} source @param {Hash | undefined} hash @param {Meter} meter */
-export async function skip(native, source, hash, meter) {
+async function skip(native, source, hash, meter) {
   const to = native.call('load_offset');
   if (to <= source.at) return;
   const scratch = new Uint8Array(DRAIN_BYTES);
@@ -58,9 +52,19 @@ export async function skip(native, source, hash, meter) {
   }
 }
 
-/** Postpones the download of tables until the model is ready. @param {Engine} native @param {Source[]} sources
- * @param {Meter} meter */
-export function postpone(native, sources, meter) {
+/** Prepares the sources of tables that stay on disk: those that cannot be read again get a temporary file, and downloads
+ * into the cache postpone tables until the model is ready. Returns the functions that load and read the tables, undefined
+ * if these must be in memory.
+ * @param {Source[]} sources @param {OpenOptions} options
+ * @param {{ native: Engine, platform: Platform, meter: Meter }} deps @returns {Promise<TablesPart | undefined>} */
+export async function plan(sources, options, deps) {
+  if (!(await spill(sources, options, deps))) return undefined;
+  if (!options.headerOnly && (options.rowsLater ?? true)) postpone(sources, deps);
+  return { rowsOf, skip };
+}
+
+/** @param {Source[]} sources @param {{ native: Engine, meter: Meter }} deps */
+function postpone(sources, { native, meter }) {
   const tables = native.list('tensor').filter(({ onDisk }) => onDisk);
   for (const [i, { download }] of sources.entries()) {
     const holes = tables
@@ -80,15 +84,19 @@ function holeOf(download, offset, bytes) {
 
 /** Returns the reader of all tensors that stay on disk. Keeps the sources open.
  * @param {Engine} native @param {Source[]} sources @param {{ reportRest: (progress: Progress) => void }} deps */
-export async function rowsOf(native, sources, { reportRest }) {
-  for (const { download } of sources) await download?.serve();
+async function rowsOf(native, sources, { reportRest }) {
+  for (const { download, spill } of sources) await (spill ? spill.finish() : download?.serve());
   return new Rows(native, sources, reportRest);
 }
 
 /** Runs asynchronous functions one after the other. @typedef {<T>(f: () => Promise<T>) => Promise<T>} Queue */
 
 /** @param {Source} source @param {Queue} inTurn @returns {Reader} */
-function readerOf({ download, blob, file, name = '', total = Infinity }, inTurn) {
+function readerOf({ download, spill, blob, file, name = '', total = Infinity }, inTurn) {
+  if (spill) {
+    const { grain, total } = spill;
+    return { grain, total, ahead: false, read: async (start, end, take) => take(spill.read(start, end)) };
+  }
   if (download) return readerOfDownload(download, inTurn);
   const slice = async (/** @type {Span} */ { start, end }) => {
     if (blob) return new Uint8Array(await blob.slice(start, end).arrayBuffer());
@@ -178,7 +186,10 @@ export class Rows {
   constructor(native, sources, report) {
     this.#native = native;
     this.#sources = sources;
-    this.#tensors = native.list('tensor');
+    this.#tensors = native.list('tensor').map((tensor) => {
+      const { spill } = sources[tensor.part ?? 0];
+      return spill && tensor.onDisk ? { ...tensor, offset: spill.place(tensor) } : tensor;
+    });
     this.#report = report;
   }
 

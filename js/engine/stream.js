@@ -12,7 +12,7 @@ const DRAIN_BYTES = 1 << 20;
  * reserves the memory or throws; headerOnly: stop after the headers. Fails with `truncated` or `sha256-mismatch`, among
  * others.
  * @param {Engine} native @param {Source[]} sources filled with the sources as they are opened
- * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => Promise<{ skip: typeof import('./rows.js').skip } | undefined>,
+ * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => Promise<import('./rows.js').TablesPart | undefined>,
  *   headerOnly: boolean, meter: Meter }} options */
 export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
   /** @type {(Hash | undefined)[]} */
@@ -20,7 +20,7 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
   if (count > 1) native.call('load_parts', count);
   const expected = (/** @type {number} */ i) => sources[i].download?.digest ?? digests[i] ?? '';
   let state = native.call('load_commit', 0);
-  /** @type {typeof import('./rows.js').skip | undefined} */
+  /** @type {import('./rows.js').TablesPart['skip'] | undefined} */
   let skip;
   while (state !== LOAD.READY) {
     const i = count > 1 ? native.call('load_part') : 0;
@@ -41,6 +41,7 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
       const window = native.window();
       n = await sources[i].read(window);
       sources[i].at += n;
+      if (!state && !sources[i].seekable()) sources[i].head = window.slice(0, n);
       if (n === 0) native.call('load_end');
       hashes[i]?.update(window.subarray(0, n));
       if (!sources[i].download) meter.add(n);

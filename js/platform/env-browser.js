@@ -26,24 +26,24 @@ export function browserEnvironment({ startWorker, startThread }) {
  * @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
  * @returns {Port<ToWorker, FromWorker>} */
 function withThreads(place, startWorker, startThread) {
-  /** @type {Worker[]} */
-  const threads = [];
   const { worker, address } = startScript(startWorker, 'worker.js', place);
+  const workers = [worker];
   /** @param {MessagePort} port */
   const addThread = (port) => {
     const { worker: thread } = startScript(startThread, 'thread.js', place);
     thread.onmessage = () => thread.postMessage(port, [port]);
     thread.onerror = () => port.postMessage(false);
-    threads.push(thread);
+    workers.push(thread);
   };
   return {
     ...browserPort(worker, async () => (await import('./why-not.js')).whyNot(address)),
     onMessage(handler) {
       worker.onmessage = ({ data }) => {
         if (data.kind === 'thread') addThread(data.port);
+        else if (data.kind === 'temporary') import('./left-overs.js').then((part) => part.remove(data.name));
         else handler(data);
       };
     },
-    terminate: () => [worker, ...threads].forEach((one) => one.terminate()),
+    terminate: () => workers.forEach((one) => one.terminate()),
   };
 }

@@ -158,3 +158,68 @@ test('a flipped bit of a row is repaired, or fails with cache-corrupt if the ser
   state.gone = false;
   await page.close();
 });
+
+/** Returns the number of temporary files, after waiting until there are `count`. @param {import('puppeteer-core').Page} page
+ * @param {number} count */
+const temporary = (page, count) =>
+  page.evaluate(async (count) => {
+    const root = await navigator.storage.getDirectory();
+    const folder = /** @type {any} */ (await root.getDirectoryHandle('gemma-wasm-temporary', { create: true }));
+    for (let tries = 0; ; tries++) {
+      let found = 0;
+      for await (const _ of folder.keys()) found++;
+      if (found === count || tries === 50) return found;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }, count);
+
+test('a URL that is not cached: the table is in a temporary file, which is removed', async ({
+  openPage,
+  load,
+  table,
+  expected,
+}) => {
+  const page = await openPage();
+  const options = { cache: false };
+  assert.deepEqual(await load(page, options), { cache: 'none', onDisk: table.bytes });
+  assert.equal(await temporary(page, 1), 1);
+  assert.deepEqual(await logits(page), expected);
+  // Another model does not remove the file.
+  const other = await openPage();
+  await load(other, options);
+  assert.equal(await temporary(page, 2), 2);
+  assert.deepEqual(await logits(page, IDS.slice().reverse()), await logits(other, IDS.slice().reverse()));
+  await dispose(page);
+  assert.equal(await temporary(page, 1), 1);
+  // The file of a closed tab is removed with the next model.
+  await other.close();
+  await load(page, options);
+  assert.equal(await temporary(page, 1), 1);
+  await dispose(page);
+  assert.equal(await temporary(page, 0), 0);
+  await page.close();
+});
+
+test('a stream that is aborted in the middle leaves no temporary file', async ({ openPage }) => {
+  const page = await openPage();
+  const code = await page.evaluate(async () => {
+    const whole = new Uint8Array(await (await fetch('/models/rows.gguf')).arrayBuffer());
+    const abort = new AbortController();
+    let at = 0;
+    const stream = new ReadableStream({
+      pull(controller) {
+        if (at > 3e6) return new Promise(() => setTimeout(() => abort.abort(), 500));
+        controller.enqueue(whole.slice(at, (at += 1e6)));
+        return undefined;
+      },
+    });
+    const options = { threads: 1, rowsOnDisk: true, signal: abort.signal };
+    return /** @type {any} */ (window).gemma.loadModel(stream, options).then(
+      () => '',
+      (/** @type {any} */ error) => error.code,
+    );
+  });
+  assert.equal(code, 'aborted');
+  assert.equal(await temporary(page, 0), 0);
+  await page.close();
+});

@@ -323,6 +323,8 @@ export const MODELS = {
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
   // Most of the file is the table of per-layer embeddings.
   'gemma4-table': { ...families['gemma4-q4_0'], vocab: 8192 },
+  // The table is large enough to stay on disk by default.
+  'gemma4-large-table': { ...families['gemma4-q4_0'], vocab: 40960 },
   'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
     ...FAMILY,
