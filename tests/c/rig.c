@@ -22,6 +22,24 @@ const tiny_config base = {
     .seed = 3,
 };
 
+const tiny_config small = {
+    .n_embd = 32,
+    .n_layer = 2,
+    .n_ff = 64,
+    .n_head = 4,
+    .n_head_kv = 2,
+    .head_dim = 8,
+    .window = 8,
+    .n_ctx = 128,
+    .n_vocab = 40,
+    .pattern = 2,
+    .embd = GW_Q8_0,
+    .attn = GW_Q4_0,
+    .ffn = GW_Q4_0,
+    .head = -1,
+    .seed = 1,
+};
+
 gw_model *fresh(gw_pool *pool) {
     gw_model *m = gw_model_new(pool);
     CHECK(m);
@@ -29,7 +47,7 @@ gw_model *fresh(gw_pool *pool) {
 }
 
 rig rig_with(const tiny_config *c, int threads, uint32_t n_ctx, const char *option, const char *value) {
-    tiny_file f = tiny_make(c);
+    scoped_file f = tiny_make(c);
     rig r = { gw_pool_new(threads), NULL };
     CHECK(r.pool);
     r.m = fresh(r.pool);
@@ -37,13 +55,22 @@ rig rig_with(const tiny_config *c, int threads, uint32_t n_ctx, const char *opti
     int state = tiny_feed(r.m, f.data, f.size, 1 << 30, n_ctx);
     if (state != GW_LOAD_READY)
         gw_test_fail(__FILE__, __LINE__, "load: %s: %s", gw_error_name(state), gw_error_text(r.m, "what"));
-    tiny_free(&f);
     return r;
 }
 
 void rig_free(rig *r) {
     gw_model_free(r->m);
     gw_pool_free(r->pool);
+}
+
+void feed_header(gw_model *m, const tiny_file *f) {
+    int state = GW_LOAD_HEADER;
+    for (size_t at = 0, n; at < f->header && state == GW_LOAD_HEADER; at += n) {
+        n = gw_min(gw_load_room(m), f->header - at);
+        memcpy(gw_load_window(m), f->data + at, n);
+        state = gw_load_commit(m, n);
+    }
+    CHECK_INT(state, GW_LOAD_PLAN);
 }
 
 void logits_of(gw_model *m, float *out, uint32_t n_vocab) {

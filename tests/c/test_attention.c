@@ -1,6 +1,7 @@
 /* Tests attention: compares the SIMD kernels with the scalar specification, bit for bit, and the complete operation
  * with a softmax in double precision, for every type of cache. Checks that batches and threads do not change a bit. */
 #include "model/attention.h"
+#include "scoped.h"
 #include "test.h"
 
 static uint64_t seed;
@@ -314,6 +315,7 @@ static void rig_free(rig *r) {
     gw_pool_free(r->ops.pool);
     gw_free(r->block);
 }
+#define scoped_rig SCOPED(rig_free) rig
 
 static void store(rig *r, uint32_t pos, uint32_t n) {
     gw_kv_reserve(&r->kv, n);
@@ -399,7 +401,7 @@ static const shape shapes[] = {
 };
 
 static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t batch, int threads) {
-    rig r;
+    scoped_rig r;
     int type = whole->kv.layers[0].type;
     rig_init(&r, whole->shape, type, threads, length);
     run(&r, length, from, batch);
@@ -407,7 +409,6 @@ static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t
         if (memcmp(&r.out[i], &whole->out[i], sizeof(float)))
             gw_test_fail(__FILE__, __LINE__, "%d heads, type %d, %u at once, %d threads, item %zu: %.9g and %.9g",
                          r.heads.n_head, type, batch, threads, i, r.out[i], whole->out[i]);
-    rig_free(&r);
 }
 
 /* Ways of evaluating the last positions, or all: first position, rows per batch, threads. */
@@ -426,7 +427,7 @@ THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_thread
     enum { SHAPES = sizeof shapes / sizeof *shapes, WAYS = sizeof ways / sizeof *ways };
     for (int s = 0; s < SHAPES; s++)
         for (int type = 0; type < GW_KV_TYPES; type++) {
-            rig r;
+            scoped_rig r;
             int way = (s + type) % WAYS;
             if (TSAN_LEAVES_OUT(s + type)) continue;
             rig_init(&r, shapes[s], type, 2, LENGTH);
@@ -436,32 +437,29 @@ THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_thread
                 gw_test_fail(__FILE__, __LINE__, "shape %d, type %d: error %g, at most %g", s, type, error,
                              tolerance[type]);
             same_from(&r, LENGTH, ways[way].from, ways[way].batch, ways[way].threads);
-            rig_free(&r);
         }
 }
 
 /* A text long enough that several threads merge spans. */
 THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
-    rig r;
+    scoped_rig r;
     rig_init(&r, shapes[0], GW_KV_AUTO, 2, MAX_POS);
     run(&r, MAX_POS, MAX_POS - TAIL, BATCH);
     same_from(&r, MAX_POS, MAX_POS - TAIL, 1, 2);
     same_from(&r, MAX_POS, MAX_POS - TAIL, 5, 3);
-    rig_free(&r);
 }
 
 /* As many and as large queries as one work item can hold. */
 THREADED_TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {
-        rig r;
+        scoped_rig r;
         rig_init(&r, (shape){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
         /* keeps the scores as small as those of smaller heads */
         for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;
         run(&r, FEW, 0, BATCH);
         double error = error_of(&r, FEW);
         if (!(error <= tolerance[type])) gw_test_fail(__FILE__, __LINE__, "type %d: error %g", type, error);
-        rig_free(&r);
     }
 }
 
@@ -470,13 +468,12 @@ THREADED_TEST(attention_by_integers_keeps_nan) {
     enum { AT = LENGTH - 20 };
     for (int side = 0; side < 3; side++)
         for (uint32_t batch = 1; batch <= 5; batch += 4) {
-            rig r;
+            scoped_rig r;
             rig_init(&r, shapes[0], GW_KV_I16, 2, LENGTH);
             float *planes[] = { r.q + AT * r.ldq, r.k + AT * r.ldk, r.v + AT * r.ldk };
             planes[side][3] = NAN;
             run(&r, LENGTH, LENGTH - TAIL, batch);
             for (uint32_t pos = LENGTH - TAIL; pos < LENGTH; pos++)
                 CHECK_INT(isnan(r.out[pos * r.ldq + 5]) != 0, side ? pos >= AT : pos == AT);
-            rig_free(&r);
         }
 }

@@ -1,6 +1,7 @@
 /* Tests byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case
  * for each rule, malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000
  * texts. */
+#include "scoped.h"
 #include "test.h"
 #include "text/classes.h"
 #include "text/split.h"
@@ -138,7 +139,7 @@ static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *
 
 static void check_ids(const struct bpe_merge *merges, size_t n, const int32_t *bytes, const char *const *expected,
                       const char *pre) {
-    gw_tokenizer *t = kept(merges, n, pre);
+    scoped_tokenizer *t = kept(merges, n, pre);
     for (int i = 0; i < BPE_WITH_IDS; i++) {
         int32_t ids[1024];
         char out[8192] = "";
@@ -150,7 +151,6 @@ static void check_ids(const struct bpe_merge *merges, size_t n, const int32_t *b
                                    (int)(ids[k] < 256 ? bytes[ids[k]] : merges[ids[k] - 256].made));
         CHECK_TEXT(out, expected[i]);
     }
-    gw_tokenizer_free(t);
 }
 
 TEST(bpe_ids_of_gpt2) {
@@ -209,25 +209,23 @@ static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
 }
 
 TEST(bpe_first_merge_of_the_list_and_leftmost) {
-    gw_tokenizer *t = ready(BEGIN("b c", "a b", "a a"), "gpt-2");
+    scoped_tokenizer *t = ready(BEGIN("b c", "a b", "a a"), "gpt-2");
     CHECK_TEXT(ids_of(t, "abc", 0), "97 258");
     CHECK_TEXT(ids_of(t, "abab", 0), "259 259");
     CHECK_TEXT(ids_of(t, "aaaaa", 0), "260 260 97");
-    gw_tokenizer_free(t);
 }
 
 TEST(bpe_pair_of_pieces_counts_not_their_text) {
-    gw_tokenizer *t = ready(BEGIN("a b", "ab c", "b c", "a bc"), "gpt-2");
+    scoped_tokenizer *t = ready(BEGIN("a b", "ab c", "b c", "a bc"), "gpt-2");
     CHECK_TEXT(ids_of(t, "abc", 0), "259");
     CHECK_TEXT(ids_of(t, "bc", 0), "260");
-    gw_tokenizer_free(t);
-    t = ready(BEGIN("b c", "a b", "ab c"), "gpt-2"); /* "b c" merges first, and no merge joins a and bc */
-    CHECK_TEXT(ids_of(t, "abc", 0), "97 258");
-    gw_tokenizer_free(t);
-    t = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe"); /* but a word that is itself a piece becomes that piece */
-    CHECK_TEXT(ids_of(t, "abc", 0), "260");
-    CHECK_TEXT(ids_of(t, "abcc", 0), "97 258 99");
-    gw_tokenizer_free(t);
+    /* "b c" merges first, and no merge joins a and bc */
+    scoped_tokenizer *two = ready(BEGIN("b c", "a b", "ab c"), "gpt-2");
+    CHECK_TEXT(ids_of(two, "abc", 0), "97 258");
+    /* but a word that is itself a piece becomes that piece */
+    scoped_tokenizer *one = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe");
+    CHECK_TEXT(ids_of(one, "abc", 0), "260");
+    CHECK_TEXT(ids_of(one, "abcc", 0), "97 258 99");
 }
 
 /* A letter without case ends a word only if the run of upper case after it ends without lower case. */
@@ -235,7 +233,7 @@ TEST(bpe_parts_of_a_text_in_upper_case) {
     static const char *const texts[] = { "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZabc def",
                                          "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZ123 def",
                                          "\346\227\245A\xC3\x84\xC3\x96\xC3\x9C\xC3\x84\xC3\x96\xC3\x9C\xC3\x9F" };
-    gw_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* joins the first character's last byte and the next letter */
+    scoped_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* joins the first character's last byte and the next letter */
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         int32_t whole[64], parts[64];
         size_t len = strlen(texts[i]);
@@ -249,11 +247,10 @@ TEST(bpe_parts_of_a_text_in_upper_case) {
             CHECK(!memcmp(whole, parts, (size_t)n * sizeof *whole));
         }
     }
-    gw_tokenizer_free(t);
 }
 
 TEST(bpe_bytes_of_every_kind_come_back) {
-    gw_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
+    scoped_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
     CHECK_TEXT(ids_of(t, " a\xC3\xA9\n\n", 0), "258 259 260");
     CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129"); /* U+2581 is three ordinary bytes here */
     for (int c = 0; c < 256; c++) {
@@ -264,11 +261,10 @@ TEST(bpe_bytes_of_every_kind_come_back) {
         CHECK_INT(gw_tokenizer_decode(t, id, 0, &back, 1), 1);
         CHECK_INT(back, byte);
     }
-    gw_tokenizer_free(t);
 }
 
 TEST(bpe_control_tokens_only_when_allowed) {
-    gw_tokenizer *t = ready(BEGIN("< |", "<| c", "<|c |", "<|c| >", "<| im", "i m"), "llama-bpe");
+    scoped_tokenizer *t = ready(BEGIN("< |", "<| c", "<|c |", "<|c| >", "<| im", "i m"), "llama-bpe");
     /* Merging makes the normal piece of the same text, never the control piece. */
     int32_t ids[16];
     int n = gw_tokenizer_encode(t, "<|c|>", 5, 0, ids, 16);
@@ -276,30 +272,27 @@ TEST(bpe_control_tokens_only_when_allowed) {
     CHECK_TEXT(ids_of(t, "<|c|>", GW_TOKENIZE_SPECIAL), "256");
     CHECK_TEXT(ids_of(t, "a<|u|>a", 0), "97 257 97");
     CHECK_INT(gw_tokenizer_find(t, "<|c|>", 5), CONTROL);
-    gw_tokenizer_free(t);
 }
 
 /* A merge into a control token is ignored. */
 TEST(bpe_no_merge_makes_a_control_token) {
     for (int marked = 0; marked < 2; marked++) {
-        gw_tokenizer *t = BEGIN("a b", "c d");
+        scoped_tokenizer *t = BEGIN("a b", "c d");
         if (marked) gw_tokenizer_mark_control(t, MADE + 2);
         add(t, "abcd", marked ? GW_TOKEN_NORMAL : GW_TOKEN_CONTROL);
         add_merge(t, "ab cd");
         ready(t, "llama-bpe");
         CHECK_TEXT(ids_of(t, "abcd", 0), "258 259");
         CHECK_TEXT(ids_of(t, "abcd", GW_TOKENIZE_SPECIAL), "260");
-        gw_tokenizer_free(t);
     }
-    gw_tokenizer *t = BEGIN("a b"); /* a file that uses the piece "!" for padding can still encode "!" */
+    scoped_tokenizer *t = BEGIN("a b"); /* a file that uses the piece "!" for padding can still encode "!" */
     gw_tokenizer_mark_control(t, '!');
     ready(t, "gpt-2");
     CHECK_TEXT(ids_of(t, "!", 0), "33");
-    gw_tokenizer_free(t);
 }
 
 TEST(bpe_turn_tokens_are_control_whatever_their_type) {
-    gw_tokenizer *t = BEGIN("a b");
+    scoped_tokenizer *t = BEGIN("a b");
     add(t, "<|im_end|>", GW_TOKEN_USER);
     add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
     add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not in the printable alphabet, so no merge makes it */
@@ -309,7 +302,6 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     CHECK_INT(gw_tokenizer_type(t, MADE + 3), GW_TOKEN_UNUSED);
     char out[64];
     CHECK_INT(gw_tokenizer_decode(t, MADE + 3, 0, out, sizeof out), (int)strlen("<｜end▁of▁sentence｜>"));
-    gw_tokenizer_free(t);
 }
 
 /* --- malformed files -------------------------------------------------------------------------- */
@@ -348,12 +340,11 @@ TEST(unknown_tokenizers_are_refused) {
     static const char *const models[] = { "bert", "t5", "", NULL };
     for (int i = 0; i < 4; i++) {
         gw_error e = { 0 };
-        gw_tokenizer *t = BEGIN("a b");
+        scoped_tokenizer *t = BEGIN("a b");
         CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = models[i], .pre = "gpt-2" }, &e),
                   GW_E_BAD_TOKENIZER);
         CHECK_SAYS(e.what, "tokenizer.ggml.model");
         CHECK_SAYS(e.what, "llama, gpt2 or gemma4");
-        gw_tokenizer_free(t);
     }
 }
 
@@ -368,7 +359,7 @@ TEST(merges_over_characters) {
                                            "a"),
                                           "ab" };
     gw_error e = { 0 };
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     for (int b = 0; b < 256; b++) {
         char name[8];
         CHECK_INT(gw_tokenizer_add_piece(t, name, (size_t)snprintf(name, sizeof name, "<0x%02X>", b)), 0);
@@ -384,21 +375,19 @@ TEST(merges_over_characters) {
     CHECK_TEXT(ids_of(t, " ab", 0), "256 261");
     CHECK_TEXT(ids_of(t, " aa", 0), "260 257");
     CHECK_TEXT(ids_of(t, "b\xC3\xA9\n", 0), "258 195 169 10");
-    gw_tokenizer_free(t);
 }
 
 TEST(bpe_merges_said_twice_and_state) {
-    gw_tokenizer *t = BEGIN("a b", "b c");
+    scoped_tokenizer *t = BEGIN("a b", "b c");
     add_merge(t, "a b");
     ready(t, "gpt-2");
     CHECK_TEXT(ids_of(t, "abc", 0), "258 99");
     CHECK_INT(gw_tokenizer_add_merge(t, "a b", 3), GW_E_BAD_STATE);
-    gw_tokenizer_free(t);
 }
 
 /* If a byte has no piece, it is omitted, as in both reference implementations. */
 TEST(bpe_byte_without_a_piece) {
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     add(t, "a", GW_TOKEN_NORMAL);
     add(t, "b", GW_TOKEN_NORMAL);
     add(t, "ab", GW_TOKEN_NORMAL);
@@ -407,7 +396,6 @@ TEST(bpe_byte_without_a_piece) {
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "ab\x01z", 4, 0, ids, 8), 1);
     CHECK_INT(ids[0], 2);
-    gw_tokenizer_free(t);
 }
 
 /* --- texts made to be slow or large ------------------------------------------------------------------ */
@@ -437,12 +425,12 @@ TEST(bpe_hostile_texts_take_linear_time) {
         " a", "\t ", "!",  "\r",  "a\xCC\x81", "<|",
     };
     enum { LARGE = 1 << 18, SMALL = LARGE / 16 };
-    int32_t *ids = malloc(LARGE * sizeof *ids);
-    char *text = malloc(LARGE);
+    scoped_memory int32_t *ids = malloc(LARGE * sizeof *ids);
+    scoped_memory char *text = malloc(LARGE);
     CHECK(ids && text);
     for (int kind = 0; kind < 5; kind++) {
-        gw_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"),
-                                kinds[kind]);
+        scoped_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"),
+                                    kinds[kind]);
         for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
             double small = seconds_of(t, units[i], SMALL, ids, text), large = seconds_of(t, units[i], LARGE, ids, text);
             /* Other programs may have taken the processor meanwhile; quadratic code is slow every time. */
@@ -453,17 +441,14 @@ TEST(bpe_hostile_texts_take_linear_time) {
                              small);
         }
         CHECK(gw_tokenizer_bytes(t) < 2 << 20); /* the scratch memory was freed */
-        gw_tokenizer_free(t);
     }
-    free(ids);
-    free(text);
 }
 
 /* A word has a maximum length in both kinds of tokenizer. The error names the limit, and the tokenizer stays usable. */
 TEST(stretches_beyond_the_bound_are_refused) {
     const size_t most = 1 << 22;
-    char *text = malloc(most + 2);
-    int32_t *ids = malloc((most + 2) * sizeof *ids);
+    scoped_memory char *text = malloc(most + 2);
+    scoped_memory int32_t *ids = malloc((most + 2) * sizeof *ids);
     CHECK(text && ids);
     memset(text, 'a', most + 2);
     gw_tokenizer *two[2] = { ready(BEGIN("a a"), "gpt-2"), gw_tokenizer_new() };
@@ -483,6 +468,4 @@ TEST(stretches_beyond_the_bound_are_refused) {
         CHECK(gw_tokenizer_encode(two[i], "aa", 2, 0, ids, 2) == 1);
         gw_tokenizer_free(two[i]);
     }
-    free(text);
-    free(ids);
 }

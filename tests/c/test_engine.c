@@ -119,8 +119,8 @@ static const struct {
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
     enum { N = 110 }; /* longer than a batch, and than a ring */
-    tiny_file f = tiny_make(c);
-    rig r = rig_new(c, 2, 0);
+    scoped_file f = tiny_make(c);
+    scoped_rig r = rig_new(c, 2, 0);
     int32_t ids[N];
     make_ids(ids, N, c->n_vocab, 5);
     size_t n = (size_t)N * c->n_vocab;
@@ -140,8 +140,6 @@ static void check_shape(const tiny_config *c, double tolerance, const char *name
     sync_run(r.m, ids, N);
     check_bits(gw_logits(r.m), steps + n - c->n_vocab, c->n_vocab, name, N);
     free(steps), free(rows), free(truth);
-    rig_free(&r);
-    tiny_free(&f);
 }
 
 THREADED_TEST(engine_agrees_with_a_naive_forward_pass) {
@@ -152,7 +150,7 @@ THREADED_TEST(engine_agrees_with_a_naive_forward_pass) {
 /* --- the same bits, however ids are evaluated --- */
 
 static void prefill_and_steps(int threads, float *out) {
-    rig r = rig_new(&base, threads, 0);
+    scoped_rig r = rig_new(&base, threads, 0);
     int32_t ids[160];
     make_ids(ids, 160, VOCAB, 1);
     sync_run(r.m, ids, 150);
@@ -161,7 +159,6 @@ static void prefill_and_steps(int threads, float *out) {
         step(r.m, ids[i]);
         memcpy(out + (i - 149) * VOCAB, gw_logits(r.m), VOCAB * sizeof *out);
     }
-    rig_free(&r);
 }
 
 THREADED_TEST(engine_threads_do_not_change_bits) {
@@ -176,7 +173,7 @@ THREADED_TEST(engine_threads_do_not_change_bits) {
 THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
     static const uint32_t lengths[] = { 1, 2, 3, 23, 24, 25, 63, 64, 65, 66, 95, 96, 97, 127, 128, 129, 160 };
     static float steps[160 * VOCAB], rows[160 * VOCAB];
-    rig r = rig_new(&base, 2, 0);
+    scoped_rig r = rig_new(&base, 2, 0);
     int32_t ids[160];
     make_ids(ids, 160, VOCAB, 2);
     by_steps(r.m, ids, 160, VOCAB, steps);
@@ -189,13 +186,12 @@ THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
         by_rows(r.m, ids, n, VOCAB, rows);
         check_bits(rows, steps, n * VOCAB, "all rows of", n);
     }
-    rig_free(&r);
 }
 
 /* Evaluates ids in groups of up to four. In some groups, all ids but the first are wrong, and are then taken back. */
 THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     static float steps[300 * VOCAB];
-    rig r = rig_new(&base, 2, 0);
+    scoped_rig r = rig_new(&base, 2, 0);
     int32_t ids[300];
     make_ids(ids, 300, VOCAB, 2);
     by_steps(r.m, ids, 300, VOCAB, steps);
@@ -214,12 +210,11 @@ THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
         CHECK_INT(gw_pending(r.m), 0);
     }
     CHECK_INT(gw_want_last(r.m, 5), GW_E_BAD_OPTION);
-    rig_free(&r);
 }
 
 THREADED_TEST(engine_runs_in_portions_of_layers) {
     float whole[VOCAB];
-    rig r = rig_new(&base, 2, 0);
+    scoped_rig r = rig_new(&base, 2, 0);
     int32_t ids[130];
     make_ids(ids, 130, VOCAB, 2);
     sync_run(r.m, ids, 130);
@@ -235,7 +230,6 @@ THREADED_TEST(engine_runs_in_portions_of_layers) {
         CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* nothing pending: the logits stay */
         check_bits(gw_logits(r.m), whole, VOCAB, "layers, again", (uint32_t)layers);
     }
-    rig_free(&r);
 }
 
 /* --- reusing a prefix --- */
@@ -252,7 +246,7 @@ static void append(gw_model *m, int32_t *ids, uint32_t *n, uint32_t count, uint3
 }
 
 THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
-    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    scoped_rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
     int32_t ids[MOST], other[MOST];
     uint32_t n = 250;
     make_ids(ids, n, VOCAB, 1);
@@ -276,12 +270,10 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     check_fresh(a.m, b.m, other, 320, "unrelated");
     CHECK_INT(sync_run(a.m, other, 150), 0); /* before the rings' first rows: nothing is reused */
     check_fresh(a.m, b.m, other, 150, "far back");
-    rig_free(&a);
-    rig_free(&b);
 }
 
 THREADED_TEST(engine_retries_a_long_answer_from_the_saved_rings) {
-    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    scoped_rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
     int32_t ids[MOST];
     uint32_t n = 200;
     make_ids(ids, n, VOCAB, 1);
@@ -296,15 +288,13 @@ THREADED_TEST(engine_retries_a_long_answer_from_the_saved_rings) {
     memcpy(ids + 200, ids + 300, 50 * sizeof *ids);
     CHECK_INT(sync_run(a.m, ids, 250), 199);
     check_fresh(a.m, b.m, ids, 250, "the prompt and other text");
-    rig_free(&a);
-    rig_free(&b);
 }
 
 /* Random operations, each compared with a fresh evaluation. */
 THREADED_TEST(engine_random_walk) {
     tiny_config c = base;
     c.n_layer = 2, c.pattern = 2, c.window = 16, c.seed = 8;
-    rig a = rig_new(&c, 2, 300), b = rig_new(&c, 1, 300);
+    scoped_rig a = rig_new(&c, 2, 300), b = rig_new(&c, 1, 300);
     int32_t ids[300];
     uint32_t n = 40, random[3];
     make_ids(ids, n, VOCAB, 1);
@@ -332,8 +322,6 @@ THREADED_TEST(engine_random_walk) {
         }
         check_fresh(a.m, b.m, ids, n, "walk");
     }
-    rig_free(&a);
-    rig_free(&b);
 }
 
 /* --- edges --- */
@@ -364,15 +352,13 @@ THREADED_TEST(engine_packs_texts_that_see_earlier_tokens_only) {
     int32_t ids[64];
     make_ids(ids, 64, VOCAB, 11);
     for (int threads = 1; threads <= 3; threads += 2) {
-        rig r = rig_new(&base, threads, 128), fresh = rig_new(&base, 1, 128);
+        scoped_rig r = rig_new(&base, threads, 128), fresh = rig_new(&base, 1, 128);
         for (int i = 0; i < 5; i++) {
             check_pack(r.m, ids, lengths[i], texts[i], GW_POOL_MEAN);
             check_pack(r.m, ids, lengths[i], texts[i], GW_POOL_LAST);
         }
         sync_run(r.m, ids, 40);
         check_fresh(r.m, fresh.m, ids, 40, "after packing");
-        rig_free(&fresh);
-        rig_free(&r);
     }
 }
 
@@ -380,7 +366,7 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     int32_t ids[64];
     uint32_t both[] = { 8, 9 }, one = 40;
     make_ids(ids, 64, VOCAB, 12);
-    rig r = rig_new(&base, 1, 48), small = rig_new(&base, 1, 20);
+    scoped_rig r = rig_new(&base, 1, 48), small = rig_new(&base, 1, 20);
     CHECK_INT((int)gw_model_number(r.m, "pack_ids"), 16);
     CHECK_INT(gw_pack(r.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
     both[1] = 8;
@@ -390,19 +376,17 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT((int)gw_model_number(small.m, "pack_ids"), 0);
     CHECK_INT(gw_pack(small.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
-    rig_free(&small);
-    rig_free(&r);
 }
 
 THREADED_TEST(engine_fills_the_context_exactly) {
     static const uint32_t sizes[] = { 1, 2, 16, 63, 64, 65, 100, 101 };
     int32_t ids[102];
     make_ids(ids, 102, VOCAB, 1);
-    rig b = rig_new(&base, 1, 0);
+    scoped_rig b = rig_new(&base, 1, 0);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint32_t n = sizes[i];
         if (TSAN_LEAVES_OUT(i + 1)) continue;
-        rig a = rig_new(&base, 2, n);
+        scoped_rig a = rig_new(&base, 2, n);
         CHECK_INT(gw_sync(a.m, ids, n + 1), GW_E_CONTEXT);
         CHECK_TEXT(gw_error_text(a.m, "code"), "context-exceeded");
         sync_run(a.m, ids, n);
@@ -414,13 +398,11 @@ THREADED_TEST(engine_fills_the_context_exactly) {
         for (uint32_t t = 1; t < n; t++) step(a.m, ids[t]);
         check_fresh(a.m, b.m, ids, n, "steps through a context of");
         CHECK_INT(gw_append(a.m, 1), GW_E_CONTEXT);
-        rig_free(&a);
     }
-    rig_free(&b);
 }
 
 TEST(engine_refuses_bad_ids_and_stays_as_it_was) {
-    rig a = rig_new(&base, 1, 0), b = rig_new(&base, 1, 0);
+    scoped_rig a = rig_new(&base, 1, 0), b = rig_new(&base, 1, 0);
     int32_t ids[40], bad[3] = { 2, VOCAB, 3 };
     uint32_t n = 30;
     make_ids(ids, n, VOCAB, 1);
@@ -433,12 +415,10 @@ TEST(engine_refuses_bad_ids_and_stays_as_it_was) {
     CHECK_INT(gw_position(a.m), n);
     append(a.m, ids, &n, 5, 2);
     check_fresh(a.m, b.m, ids, n, "after errors");
-    rig_free(&a);
-    rig_free(&b);
 }
 
 TEST(engine_says_that_a_helper_failed) {
-    rig r = rig_new(&base, 1, 0);
+    scoped_rig r = rig_new(&base, 1, 0);
     const int32_t ids[] = { 2, 5, 7 };
     sync_run(r.m, ids, 3);
     gw_pool_fail(r.pool, 1);
@@ -447,16 +427,13 @@ TEST(engine_says_that_a_helper_failed) {
         CHECK_INT(gw_run(r.m, 0), GW_E_WORKER);
         CHECK_TEXT(gw_error_text(r.m, "code"), "worker-failed");
     }
-    tiny_file f = tiny_make(&base);
-    gw_model *m = gw_model_new(r.pool);
+    scoped_file f = tiny_make(&base);
+    scoped_model *m = gw_model_new(r.pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 1 << 30, 0), GW_E_WORKER);
-    gw_model_free(m);
-    tiny_free(&f);
-    rig_free(&r);
 }
 
 THREADED_TEST(engine_aborts_between_layers_and_goes_on) {
-    rig a = rig_new(&base, 2, 0);
+    scoped_rig a = rig_new(&base, 2, 0);
     int32_t ids[200];
     float whole[VOCAB];
     make_ids(ids, 200, VOCAB, 1);
@@ -486,7 +463,6 @@ THREADED_TEST(engine_aborts_between_layers_and_goes_on) {
     check_bits(gw_logits(a.m), whole, VOCAB, "aborted while giving rows", 0);
     *gw_abort_flag(a.m) = 1;
     sync_run(a.m, ids, 199); /* sync clears the flag */
-    rig_free(&a);
 }
 
 #if !defined(__wasm__)
@@ -505,7 +481,7 @@ static void *set_flag(void *ctx) {
 }
 
 THREADED_TEST(engine_aborts_from_another_thread) {
-    rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
+    scoped_rig a = rig_new(&base, 2, 0), b = rig_new(&base, 1, 0);
     int32_t ids[200];
     make_ids(ids, 200, VOCAB, 1);
     nuisance n = { gw_abort_flag(a.m), 0 };
@@ -521,8 +497,6 @@ THREADED_TEST(engine_aborts_from_another_thread) {
     pthread_join(thread, NULL);
     sync_run(a.m, ids, 200);
     check_fresh(a.m, b.m, ids, 200, "after aborts");
-    rig_free(&a);
-    rig_free(&b);
 }
 
 #endif
@@ -533,11 +507,10 @@ THREADED_TEST(engine_two_models_at_once) {
     float alone[2][VOCAB];
     int32_t ids[2][140];
     for (int k = 0; k < 2; k++) {
-        rig r = rig_new(k ? &other : &base, 2, 0);
+        scoped_rig r = rig_new(k ? &other : &base, 2, 0);
         make_ids(ids[k], 140, VOCAB, 5 + (uint32_t)k);
         sync_run(r.m, ids[k], 140);
         memcpy(alone[k], gw_logits(r.m), sizeof alone[k]);
-        rig_free(&r);
     }
     rig r[2] = { rig_new(&base, 2, 0), rig_new(&other, 3, 0) };
     int how[2];
@@ -575,8 +548,8 @@ TEST(engine_allocates_nothing_per_token) {
 }
 
 TEST(engine_a_draw_that_fails_says_why) {
-    rig r = rig_new(&base, 1, 64);
-    float *logits = malloc(VOCAB * sizeof *logits);
+    scoped_rig r = rig_new(&base, 1, 64);
+    scoped_memory float *logits = malloc(VOCAB * sizeof *logits);
     for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
     CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* an older error from another call */
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
@@ -585,6 +558,4 @@ TEST(engine_a_draw_that_fails_says_why) {
     logits[7] = 1;
     gw_set_option(r.m, "temperature", 0);
     CHECK_INT(gw_draw(r.m, logits), 7);
-    free(logits);
-    rig_free(&r);
 }

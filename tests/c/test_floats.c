@@ -136,24 +136,13 @@ TEST(floats_f16_products_are_alike_whatever_the_size) {
 
 /* --- loading --- */
 
-static const tiny_config small = {
-    .n_embd = 64,
-    .n_layer = 2,
-    .n_ff = 96,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 16,
-    .window = 8,
-    .n_ctx = 128,
-    .n_vocab = 43,
-    .pattern = 2,
-    .embd = GW_F16,
-    .attn = GW_Q4_0,
-    .ffn = GW_Q4_0,
-    .head = -1,
-    .seed = 5,
-};
 enum { VOCAB = 43 };
+
+static tiny_config with_floats(void) {
+    tiny_config c = small;
+    c.n_embd = 64, c.n_ff = 96, c.head_dim = 16, c.n_vocab = VOCAB, c.embd = GW_F16;
+    return c;
+}
 
 typedef struct {
     double weights;
@@ -162,20 +151,18 @@ typedef struct {
 
 static outcome run_parts(const tiny_file *files, uint32_t n, const char *floats, gw_pool *pool, size_t chunk) {
     outcome o;
-    gw_model *m = fresh(pool);
+    scoped_model *m = fresh(pool);
     if (floats) CHECK_INT(gw_load_option(m, "quantizeFloats", floats), 0);
     CHECK_INT(n > 1 ? tiny_feed_parts(m, files, n, chunk, 0) : tiny_feed(m, files->data, files->size, chunk, 0),
               GW_LOAD_READY);
     o.weights = gw_plan_bytes(m, 0, "weights");
     logits_of(m, o.logits, VOCAB);
-    gw_model_free(m);
     return o;
 }
 
 static outcome run(const tiny_config *c, const char *floats, gw_pool *pool) {
-    tiny_file f = tiny_make(c);
+    scoped_file f = tiny_make(c);
     outcome o = run_parts(&f, 1, floats, pool, 0);
-    tiny_free(&f);
     return o;
 }
 
@@ -205,30 +192,28 @@ static tiny_file rounded_file(tiny_config c, const tiny_file *f) {
 THREADED_TEST(floats_packed_are_the_bits_of_the_q8_file) {
     static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
     for (int threads = 1; threads <= 3; threads += 2) {
-        gw_pool *pool = gw_pool_new(threads);
+        scoped_pool *pool = gw_pool_new(threads);
         for (int i = 0; i < 3; i++) {
-            tiny_config c = small;
+            tiny_config c = with_floats();
             c.embd = float_types[i], c.attn = float_types[(i + 1) % 3], c.ffn = float_types[(i + 2) % 3];
-            tiny_file f = tiny_make(&c), packed = rounded_file(c, &f);
+            scoped_file f = tiny_make(&c), packed = rounded_file(c, &f);
             outcome expected = run_parts(&packed, 1, "keep", pool, 0);
             for (int j = 0; j < 5; j++) {
                 if (TSAN_LEAVES_OUT(i + j)) continue;
                 outcome o = run_parts(&f, 1, "q8_0", pool, chunks[j]);
                 CHECK(same(&o, &expected));
             }
-            tiny_free(&f);
-            tiny_free(&packed);
         }
-        gw_pool_free(pool);
     }
 }
 
 THREADED_TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
-    gw_pool *pool = gw_pool_new(2);
-    outcome expected = run(&small, "q8_0", pool);
+    scoped_pool *pool = gw_pool_new(2);
+    tiny_config whole = with_floats();
+    outcome expected = run(&whole, "q8_0", pool);
     tiny_file files[5];
     for (uint32_t i = 0; i < 5; i++) {
-        tiny_config c = small;
+        tiny_config c = with_floats();
         c.n_parts = 5, c.part = i;
         files[i] = tiny_make(&c);
     }
@@ -237,7 +222,6 @@ THREADED_TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
         CHECK(same(&o, &expected));
     }
     for (int i = 0; i < 5; i++) tiny_free(&files[i]);
-    gw_pool_free(pool);
 }
 
 /* auto means keep, for all types of layers, and is the default. */
@@ -248,31 +232,29 @@ TEST(floats_auto_keeps_them) {
         { GW_F16, GW_Q4_0, GW_Q4_0 }, { GW_F32, GW_F16, GW_Q8_0 }, { GW_BF16, GW_Q8_0, GW_Q4_0 },
         { GW_F32, GW_F32, GW_F32 },   { GW_F16, GW_F16, GW_BF16 }, { GW_Q8_0, GW_Q4_0, GW_F16 },
     };
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tiny_config c = small;
+        tiny_config c = with_floats();
         c.embd = cases[i].embd, c.attn = cases[i].attn, c.ffn = cases[i].ffn;
         outcome by_default = run(&c, NULL, pool), automatic = run(&c, "auto", pool);
         outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
         CHECK(same(&by_default, &kept) && same(&automatic, &kept));
         CHECK(memcmp(packed.logits, kept.logits, sizeof kept.logits));
     }
-    gw_pool_free(pool);
 }
 
 TEST(floats_untied_head_is_packed_too) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_config c = small;
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = with_floats();
     c.head = GW_BF16;
     outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
     CHECK_NEAR(kept.weights - packed.weights, 2 * 44 * (64 * 2 - 2 * 34), 256);
-    gw_pool_free(pool);
 }
 
 /* Matrices whose rows are not whole blocks stay floats: here all except attn_output and ffn_down. */
 TEST(floats_rows_of_broken_blocks_stay) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_config c = small;
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = with_floats();
     c.n_embd = 72, c.embd = c.attn = c.ffn = GW_F32;
     outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
     CHECK_NEAR(kept.weights - packed.weights, 2 * 72 * ((64 * 4 - 2 * 34) + (96 * 4 - 3 * 34)), 512);
@@ -282,17 +264,16 @@ TEST(floats_rows_of_broken_blocks_stay) {
         size += pow(kept.logits[i], 2);
     }
     CHECK(error > 0 && error < 1e-3 * size);
-    gw_pool_free(pool);
 }
 
 /* --- the option --- */
 
 TEST(floats_option_counts_until_memory_is_reserved) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&small);
-    gw_model *m = gw_model_new(pool);
-    memcpy(gw_load_window(m), f.data, f.header);
-    CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = with_floats();
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = gw_model_new(pool);
+    feed_header(m, &f);
     double kept = gw_plan_bytes(m, 0, "weights"), heap = gw_plan_bytes(m, 0, "heap");
     CHECK_INT(gw_load_option(m, "quantizeFloats", "q8_0"), 0);
     double less = kept - gw_plan_bytes(m, 0, "weights");
@@ -301,18 +282,13 @@ TEST(floats_option_counts_until_memory_is_reserved) {
     CHECK_INT(gw_load_reserve(m, 0), 0);
     CHECK_INT(gw_load_option(m, "quantizeFloats", "auto"), GW_E_BAD_STATE);
     CHECK_NEAR(gw_plan_bytes(m, 0, "weights"), kept - less, 0);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(floats_option_says_what_it_takes) {
-    gw_pool *pool = gw_pool_new(1);
-    gw_model *m = gw_model_new(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_model *m = gw_model_new(pool);
     CHECK_INT(gw_load_option(m, "quantizeFloats", "f16"), GW_E_BAD_OPTION);
     CHECK_SAYS(gw_error_text(m, "what"), "`quantizeFloats` must be one of auto, keep, q8_0 (got f16).");
     CHECK_INT(gw_load_option(m, "floatMatrice", "keep"), GW_E_BAD_OPTION);
     CHECK_SAYS(gw_error_text(m, "what"), "floatMatrice");
-    gw_model_free(m);
-    gw_pool_free(pool);
 }

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "model/kv.h"
 #include "file/types.h"
+#include "scoped.h"
 #include "test.h"
 
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* 10 + 16 -> whole blocks of 16 */
@@ -33,6 +34,9 @@ static void rig_of(rig *r, uint32_t n_ctx, int type) {
     CHECK_INT(a.used, a.size);
     r->count = 0;
 }
+
+static void rig_free(rig *r) { gw_free(r->block); }
+#define scoped_rig SCOPED(rig_free) rig
 
 static void rig_init(rig *r, uint32_t n_ctx) { rig_of(r, n_ctx, GW_KV_AUTO); }
 
@@ -92,7 +96,7 @@ static void check_visible(const rig *r) {
 }
 
 TEST(kv_rings_are_short_and_global_layers_whole) {
-    rig r;
+    scoped_rig r;
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
     CHECK_INT(r.kv.layers[1].rows, 320); /* rows come in whole blocks of 16 */
@@ -102,15 +106,14 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     CHECK_INT(r.kv.saved[2].rows, WINDOW);
     CHECK_INT(r.kv.layers[3].rows, 0);
     CHECK_INT(gw_kv_row_bytes(&r.kv.layers[2]), ROW * sizeof(float));
-    gw_free(r.block);
-    rig_init(&r, 20);
-    CHECK_INT(r.kv.layers[0].rows, 32);
-    CHECK_INT(r.kv.saved[0].rows, 0); /* a ring that never wraps saves no rows aside */
-    gw_free(r.block);
+    scoped_rig few;
+    rig_init(&few, 20);
+    CHECK_INT(few.kv.layers[0].rows, 32);
+    CHECK_INT(few.kv.saved[0].rows, 0); /* a ring that never wraps saves no rows aside */
 }
 
 TEST(kv_rewinds_as_far_as_the_rings_reach) {
-    rig r;
+    scoped_rig r;
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     check_visible(&r);
@@ -129,11 +132,10 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 1), 1);
     check_visible(&r);
-    gw_free(r.block);
 }
 
 TEST(kv_goes_back_to_what_was_saved) {
-    rig r;
+    scoped_rig r;
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     gw_kv_save(&r.kv, 99);
@@ -156,18 +158,16 @@ TEST(kv_goes_back_to_what_was_saved) {
     gw_kv_rewind(&r.kv, 248); /* overwritten rows cannot be restored */
     write(&r, 40, LAYERS);
     CHECK_INT(gw_kv_rewind(&r.kv, 249), 0);
-    gw_free(r.block);
 }
 
 TEST(kv_lengths_that_fit_the_ring_never_lose_anything) {
-    rig r;
+    scoped_rig r;
     rig_init(&r, RING);
     write(&r, RING, LAYERS);
     for (uint32_t length = RING; length-- > 0;) {
         CHECK_INT(gw_kv_rewind(&r.kv, length), length);
         check_visible(&r);
     }
-    gw_free(r.block);
 }
 
 static uint32_t draw(uint64_t *state, uint32_t below) {
@@ -176,7 +176,7 @@ static uint32_t draw(uint64_t *state, uint32_t below) {
 }
 
 static void random_walk(int type) {
-    rig r;
+    scoped_rig r;
     rig_of(&r, CONTEXT, type);
     uint64_t state = 1;
     uint32_t restored = 0, emptied = 0;
@@ -198,7 +198,6 @@ static void random_walk(int type) {
         check_visible(&r);
     }
     CHECK(restored > 10 && emptied > 10); /* the walk covered all cases */
-    gw_free(r.block);
 }
 
 TEST(kv_random_walk) {

@@ -7,24 +7,6 @@
 #include "rig.h"
 #include "test.h"
 
-static const tiny_config small = {
-    .n_embd = 32,
-    .n_layer = 2,
-    .n_ff = 64,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 8,
-    .window = 8,
-    .n_ctx = 128,
-    .n_vocab = 40,
-    .pattern = 2,
-    .embd = GW_Q8_0,
-    .attn = GW_Q4_0,
-    .ffn = GW_Q4_0,
-    .head = -1,
-    .seed = 1,
-};
-
 static const tiny_config one_layer = {
     .n_embd = 32,
     .n_layer = 1,
@@ -47,23 +29,21 @@ static const tiny_config one_layer = {
 
 static void check_chunks(const tiny_config *c, gw_pool *pool) {
     static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
-    tiny_file f = tiny_make(c);
+    scoped_file f = tiny_make(c);
     float first[64], logits[64];
     for (int i = 0; i < 5; i++) {
-        gw_model *m = fresh(pool);
+        scoped_model *m = fresh(pool);
         CHECK_INT(tiny_feed(m, f.data, f.size, chunks[i], 0), GW_LOAD_READY);
         CHECK_INT(gw_load_end(m), 0);
         CHECK_INT(gw_load_room(m), 0);
         logits_of(m, i ? logits : first, c->n_vocab);
         if (i) CHECK(!memcmp(first, logits, c->n_vocab * sizeof(float)));
-        gw_model_free(m);
     }
-    tiny_free(&f);
 }
 
 THREADED_TEST(load_any_chunks_give_the_same_bits) {
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
-    gw_pool *pool = gw_pool_new(2);
+    scoped_pool *pool = gw_pool_new(2);
     for (int i = 0; i < 5; i++) {
         tiny_config c = small;
         c.embd = types[i], c.attn = types[(i + 1) % 5], c.ffn = types[(i + 2) % 5];
@@ -71,13 +51,12 @@ THREADED_TEST(load_any_chunks_give_the_same_bits) {
         c.alignment = i % 2 ? 64 : 0;
         check_chunks(&c, pool);
     }
-    gw_pool_free(pool);
 }
 
 TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&small);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&small);
+    scoped_model *m = fresh(pool);
     const tiny_tensor *last = &f.tensors[f.n_tensors - 1];
     double end = (double)(f.header + last->offset + last->bytes);
     CHECK_INT(tiny_feed(m, f.data, (size_t)end - 1, 0, 0), GW_LOAD_WEIGHTS);
@@ -91,19 +70,16 @@ TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
     ((uint8_t *)gw_load_window(m))[0] = f.data[(size_t)end - 1];
     CHECK_INT(gw_load_commit(m, 1), GW_LOAD_READY);
     CHECK_INT(gw_load_end(m), 0);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* --- a file that ends early --- */
 
 TEST(load_truncated_anywhere) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&small);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&small);
     size_t end = f.header + f.tensors[f.n_tensors - 1].offset + f.tensors[f.n_tensors - 1].bytes;
     for (size_t size = 0; size < end; size += size < f.header ? 1 : 97) {
-        gw_model *m = fresh(pool);
+        scoped_model *m = fresh(pool);
         int state = tiny_feed(m, f.data, size, 1 << 30, 16);
         if (state < 0) gw_test_fail(__FILE__, __LINE__, "%zu bytes: %s", size, gw_error_name(state));
         CHECK(state != GW_LOAD_READY);
@@ -113,10 +89,7 @@ TEST(load_truncated_anywhere) {
         CHECK_INT(gw_sync(m, &id, 1), GW_E_BAD_STATE);
         CHECK_INT(gw_run(m, 0), GW_E_BAD_STATE);
         CHECK_INT(gw_append(m, 1), GW_E_BAD_STATE);
-        gw_model_free(m);
     }
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* --- a malformed file --- */
@@ -231,8 +204,8 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
     tiny_config c = small;
     c.damage = b->damage, c.victim = b->victim, c.number = b->number, c.text = b->text;
     c.pattern_as_bools = strstr(b->victim, "pattern") != NULL;
-    tiny_file f = tiny_make(&c);
-    gw_model *m = fresh(pool);
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = fresh(pool);
     int code = tiny_feed(m, f.data, f.size, chunk, 0);
     if (code != b->code)
         gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (%s)", b->victim, gw_error_name(b->code),
@@ -244,28 +217,23 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
     CHECK_INT(gw_load_room(m), 0);
     const int32_t id = 2;
     CHECK_INT(gw_sync(m, &id, 1), GW_E_BAD_STATE);
-    gw_model_free(m);
-    tiny_free(&f);
 }
 
 TEST(load_every_damage_has_its_code_and_names_the_thing) {
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
         check_bad(&bad_files[i], 1 << 30, pool);
         check_bad(&bad_files[i], 5, pool);
     }
-    gw_pool_free(pool);
 }
 
 static int feed_patched(const tiny_file *f, size_t at, const char *bytes, size_t n, gw_pool *pool) {
-    uint8_t *copy = malloc(f->size);
+    scoped_memory uint8_t *copy = malloc(f->size);
     CHECK(copy);
     memcpy(copy, f->data, f->size);
     memcpy(copy + at, bytes, n);
-    gw_model *m = fresh(pool);
+    scoped_model *m = fresh(pool);
     int code = tiny_feed(m, copy, f->size, 0, 0);
-    gw_model_free(m);
-    free(copy);
     return code;
 }
 
@@ -281,38 +249,33 @@ TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
         { "tokenizer.ggml.eos_token_id", "eos_id", UINT32_MAX },
         { "tokenizer.ggml.padding_token_id", "pad_id", UINT32_MAX },
     };
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         tiny_config c = small;
         c.damage = TINY_SET_KEY, c.victim = files[i].key, c.number = files[i].value;
-        tiny_file f = tiny_make(&c);
-        gw_model *m = fresh(pool);
+        scoped_file f = tiny_make(&c);
+        scoped_model *m = fresh(pool);
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
         CHECK(isnan(gw_model_number(m, files[i].number)));
-        gw_model_free(m);
-        tiny_free(&f);
     }
-    gw_pool_free(pool);
 }
 
 TEST(load_impossible_heads) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&small);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&small);
     CHECK_INT(feed_patched(&f, 0, "GGML", 4, pool), GW_E_BAD_MAGIC);
     CHECK_INT(feed_patched(&f, 4, "\1", 1, pool), GW_E_BAD_VERSION);
     CHECK_INT(feed_patched(&f, 4, "\4", 1, pool), GW_E_BAD_VERSION);
     CHECK_INT(feed_patched(&f, 15, "\200", 1, pool), GW_E_BAD_COUNT);
     CHECK_INT(feed_patched(&f, 23, "\200", 1, pool), GW_E_BAD_COUNT);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* --- order of calls, and options --- */
 
 TEST(load_calls_out_of_order_are_refused) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&small);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&small);
+    scoped_model *m = fresh(pool);
     int32_t ids[8] = { 2 };
     CHECK_INT(gw_load_reserve(m, 0), GW_E_BAD_STATE);
     CHECK(isnan(gw_plan_bytes(m, 0, "total")) && isnan(gw_model_number(m, "n_embd")));
@@ -337,17 +300,14 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_READY);
     CHECK_NEAR(gw_model_number(m, "n_ctx"), 128, 0);
     CHECK_INT(gw_set_option(m, "temperature", 1), 0);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(load_reads_what_the_file_says) {
     tiny_config c = small;
     c.alignment = 128, c.attn = GW_BF16, c.ffn = GW_F16, c.n_vocab = 261;
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&c);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 77), GW_LOAD_READY);
     static const struct {
         const char *key;
@@ -369,24 +329,18 @@ TEST(load_reads_what_the_file_says) {
     CHECK(strstr(gw_tensor_json(m, 0), "\"token_embd.weight\",\"type\":\"Q8_0\",\"shape\":[32,261]"));
     CHECK(strstr(gw_metadata_json(m, 0), "\"general.architecture\",\"type\":\"string\",\"value\":\"gemma3\""));
     CHECK(!gw_tensor_json(m, 28) && !gw_metadata_json(m, 1000));
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(load_without_a_window_makes_all_layers_global) {
     tiny_config c = small;
     c.damage = TINY_DROP_KEY, c.victim = KEY("attention.sliding_window");
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&c);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 64), GW_LOAD_READY);
     CHECK_NEAR(gw_model_number(m, "window"), 0, 0);
     CHECK_INT(gw_sync(m, (const int32_t[]){ 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }, 12), 0);
     CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* --- memory --- */
@@ -404,8 +358,7 @@ TEST(load_plan_is_what_reserve_takes) {
     gw_pool *pool = gw_pool_new(1);
     tiny_file f = tiny_make(&c);
     gw_model *m = fresh(pool);
-    memcpy(gw_load_window(m), f.data, f.header);
-    CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
+    feed_header(m, &f);
     double weights = gw_plan_bytes(m, 4096, "weights"), kv = gw_plan_bytes(m, 4096, "kv"), before = heap_in_use();
     double scratch = gw_plan_bytes(m, 4096, "scratch"), total = gw_plan_bytes(m, 4096, "total");
     CHECK_NEAR(total, weights + kv + scratch, 0);
@@ -426,34 +379,23 @@ TEST(load_plan_is_what_reserve_takes) {
 }
 
 TEST(load_one_b_shape_with_its_whole_context) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&one_b);
-    gw_model *m = fresh(pool);
-    int state = GW_LOAD_HEADER;
-    for (size_t at = 0; at < f.header && state == GW_LOAD_HEADER;) {
-        size_t n = gw_min(gw_load_room(m), f.header - at);
-        memcpy(gw_load_window(m), f.data + at, n);
-        at += n;
-        state = gw_load_commit(m, n);
-    }
-    CHECK_INT(state, GW_LOAD_PLAN);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&one_b);
+    scoped_model *m = fresh(pool);
+    feed_header(m, &f);
     CHECK_NEAR(gw_model_number(m, "parameters"), 999885952, 0);
     CHECK(gw_plan_bytes(m, 32768, "kv") < 200e6);
     CHECK(gw_plan_bytes(m, 4096, "kv") < gw_plan_bytes(m, 32768, "kv"));
     CHECK(gw_plan_bytes(m, 4096, "weights") < 730e6);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* Checks that sizes beyond a 32-bit address space do not wrap to small ones, which would be accepted. */
 static void check_too_large(tiny_config c, const char *part, double least) {
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     c.header_only = true;
-    tiny_file f = tiny_make(&c);
-    gw_model *m = fresh(pool);
-    memcpy(gw_load_window(m), f.data, f.header);
-    CHECK_INT(gw_load_commit(m, f.header), GW_LOAD_PLAN);
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = fresh(pool);
+    feed_header(m, &f);
     double bytes = gw_plan_bytes(m, c.n_ctx, part);
     if (!(bytes >= least && bytes < least * 1.2))
         gw_test_fail(__FILE__, __LINE__, "%s: expected at least %.0f, got %.0f", part, least, bytes);
@@ -466,9 +408,6 @@ static void check_too_large(tiny_config c, const char *part, double least) {
         CHECK_SAYS(gw_error_text(m, "what"), number);
         CHECK_SAYS(gw_error_text(m, "what"), "at most 4294967296 are available");
     }
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(load_sizes_beyond_32_bits) {
@@ -487,9 +426,9 @@ TEST(load_sizes_beyond_32_bits) {
 TEST(load_limit_says_what_would_fit) {
     tiny_config c = small;
     c.n_ctx = 32768;
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&c);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = fresh(pool);
     CHECK_INT(gw_largest_context(m, 1e12), 0); /* the header is not complete yet */
     memcpy(gw_load_window(m), f.data, f.size);
     CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
@@ -515,21 +454,15 @@ TEST(load_limit_says_what_would_fit) {
     gw_load_limit(m, gw_plan_bytes(m, 2048, "heap"));
     CHECK_INT(gw_load_reserve(m, 2048), 0);
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_READY);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(load_plan_of_an_impossible_context_is_no_number) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&small);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&small);
+    scoped_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
     CHECK(isnan(gw_plan_bytes(m, UINT32_MAX, "kv")) && isnan(gw_plan_bytes(m, 129, "total")));
     CHECK(gw_plan_bytes(m, 128, "kv") > 0);
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* NaN or infinity in the middle of each kind of tensor: the error names the tensor and its row. */
@@ -548,13 +481,13 @@ THREADED_TEST(load_refuses_what_is_not_finite) {
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
         tiny_config c = one_layer;
         c.n_embd = c.n_ff = 256, c.head_dim = 128, c.ffn = wild[i].type;
-        tiny_file f = tiny_make(&c);
+        scoped_file f = tiny_make(&c);
         const tiny_tensor *t = tiny_find(&f, "blk.0.ffn_up.weight");
         const gw_type *type = gw_type_of(wild[i].type);
         uint8_t *data = f.data + f.header + t->offset;
-        gw_pool *pool = gw_pool_new(2);
+        scoped_pool *pool = gw_pool_new(2);
         for (int floats = 0; floats < 2; floats++) {
-            gw_model *m = gw_model_new(pool), *sound = gw_model_new(pool);
+            scoped_model *m = gw_model_new(pool), *sound = gw_model_new(pool);
             CHECK_INT(gw_load_option(m, "quantizeFloats", floats ? "q8_0" : "auto"), 0);
             CHECK_INT(tiny_feed(sound, f.data, f.size, 0, 16), GW_LOAD_READY);
             uint8_t *at = data + 7 * gw_row_bytes(type, 256) + wild[i].at, before[4];
@@ -564,11 +497,7 @@ THREADED_TEST(load_refuses_what_is_not_finite) {
             CHECK_SAYS(gw_error_text(m, "what"), "blk.0.ffn_up.weight");
             CHECK_SAYS(gw_error_text(m, "what"), "at row ");
             memcpy(at, before, 4);
-            gw_model_free(m);
-            gw_model_free(sound);
         }
-        gw_pool_free(pool);
-        tiny_free(&f);
     }
 }
 
@@ -580,15 +509,12 @@ TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
                  { "blk.0.attn_q_norm.weight", 0, 0xff800000 },
                  { "token_embd.weight", 34, 0x00007c00 } };
     for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
-        tiny_file f = tiny_make(&one_layer);
-        gw_pool *pool = gw_pool_new(1);
-        gw_model *m = gw_model_new(pool);
+        scoped_file f = tiny_make(&one_layer);
+        scoped_pool *pool = gw_pool_new(1);
+        scoped_model *m = gw_model_new(pool);
         CHECK_INT(gw_load_option(m, "output", "planes"), 0);
         memcpy(f.data + f.header + tiny_find(&f, wild[i].name)->offset + wild[i].at, &wild[i].value, 4);
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_E_NOT_FINITE);
         CHECK_SAYS(gw_error_text(m, "what"), wild[i].name);
-        gw_model_free(m);
-        gw_pool_free(pool);
-        tiny_free(&f);
     }
 }

@@ -16,53 +16,33 @@ static const struct {
 enum { N_MALFORMED = sizeof malformed / sizeof *malformed };
 
 static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
-    gw_model *m = fresh(pool);
+    scoped_model *m = fresh(pool);
     int state = tiny_feed(m, (const uint8_t *)malformed[i].bytes, malformed[i].size, chunk, 16);
     int end = gw_load_end(m);
     if (end >= 0 || strcmp(gw_error_text(m, "code"), malformed[i].code))
         gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (state %d): %s", malformed[i].name, malformed[i].code,
                      gw_error_text(m, "code"), state, gw_error_text(m, "what"));
     CHECK_SAYS(gw_error_text(m, "what"), ".");
-    gw_model_free(m);
 }
 
 TEST(malformed_files_are_refused_each_with_its_error) {
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     CHECK(pool);
     for (size_t i = 0; i < N_MALFORMED; i++) {
         check_refused(pool, i, 1 << 20);
         check_refused(pool, i, 1);
         check_refused(pool, i, 13);
     }
-    gw_pool_free(pool);
 }
 
 TEST(malformed_files_leave_nothing_behind) {
-    tiny_file f = tiny_make(&(tiny_config){
-        .n_embd = 32,
-        .n_layer = 1,
-        .n_ff = 32,
-        .n_head = 2,
-        .n_head_kv = 1,
-        .head_dim = 16,
-        .window = 8,
-        .n_ctx = 32,
-        .n_vocab = 20,
-        .embd = GW_Q8_0,
-        .attn = GW_Q4_0,
-        .ffn = GW_F16,
-        .head = -1,
-        .seed = 1,
-    });
-    gw_pool *pool = gw_pool_new(1);
+    scoped_file f = tiny_make(&small);
+    scoped_pool *pool = gw_pool_new(1);
     CHECK(pool);
     for (size_t i = 0; i < N_MALFORMED; i++) {
         check_refused(pool, i, 100);
-        gw_model *m = fresh(pool);
+        scoped_model *m = fresh(pool);
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_LOAD_READY);
         CHECK_TEXT(gw_error_text(m, "code"), "ok");
-        gw_model_free(m);
     }
-    gw_pool_free(pool);
-    tiny_free(&f);
 }

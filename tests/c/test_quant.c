@@ -3,6 +3,7 @@
 #include "file/formats.h"
 #include "../vectors/formats-ggml.inc"
 #include "../vectors/quant-ggml.inc"
+#include "scoped.h"
 #include "test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -37,8 +38,8 @@ static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uin
     const gw_type *t = gw_type_of(id);
     size_t k = COUNT(ggml_input), k_raw = n_raw / t->bytes * t->items;
     CHECK_INT(gw_row_bytes(t, k), n_blocks);
-    float *in = malloc(k * sizeof *in), *out = malloc(gw_max(k, k_raw) * sizeof *out);
-    uint8_t *made = malloc(n_blocks);
+    scoped_memory float *in = malloc(k * sizeof *in), *out = malloc(gw_max(k, k_raw) * sizeof *out);
+    scoped_memory uint8_t *made = malloc(n_blocks);
     memcpy(in, ggml_input, sizeof ggml_input);
     t->quantise(in, made, k);
     check_bytes(made, blocks, n_blocks);
@@ -46,9 +47,6 @@ static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uin
     check_floats(out, back, k);
     t->dequantise(raw, out, k_raw);
     check_floats(out, raw_back, k_raw);
-    free(in);
-    free(out);
-    free(made);
 }
 
 TEST(quant_table_is_ggmls) {
@@ -188,12 +186,11 @@ TEST(quant_rows_need_no_alignment) {
     int ids[] = { GW_F32, GW_F16, GW_BF16, GW_Q4_0, GW_Q8_0 };
     for (size_t i = 0; i < COUNT(ids); i++) {
         const gw_type *t = gw_type_of(ids[i]);
-        uint8_t *row = malloc(gw_row_bytes(t, 64) + 1);
+        scoped_memory uint8_t *row = malloc(gw_row_bytes(t, 64) + 1);
         t->quantise(in, row + 1, 64);
         t->dequantise(row + 1, out, 64);
         double step = ids[i] == GW_Q4_0 ? 1.3 : ids[i] == GW_Q8_0 ? 0.05 : 0;
         for (int j = 0; j < 64; j++) CHECK_NEAR(out[j], in[j], step);
-        free(row);
     }
 }
 

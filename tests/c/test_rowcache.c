@@ -1,34 +1,21 @@
 /* Embedding matrices that stay in the file, of which only the rows of tokens are read: results have the same bits as
  * with matrices in memory, and rows that are not finite give an error. The tests' host reads rows from the file's
  * bytes. */
-#include "api.h"
 #include "model/load.h"
 #include "model/rowcache.h"
 #include "run/session.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
 #include <math.h>
 
 enum { VOCAB = 300, PROMPT = 100 };
 
-static const tiny_config untied = {
-    .n_embd = 32,
-    .n_layer = 2,
-    .n_ff = 64,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 8,
-    .window = 8,
-    .n_ctx = 256,
-    .n_vocab = VOCAB,
-    .pattern = 2,
-    .embd = GW_Q8_0,
-    .attn = GW_Q4_0,
-    .ffn = GW_Q4_0,
-    .head = GW_Q8_0,
-    .seed = 5,
-};
+static tiny_config untied(void) {
+    tiny_config c = small;
+    c.n_ctx = 256, c.n_vocab = VOCAB, c.head = GW_Q8_0;
+    return c;
+}
 
 /* A model, the file that its host reads, and counts of what was read. */
 typedef struct {
@@ -36,6 +23,9 @@ typedef struct {
     const tiny_file *file;
     size_t loaded, rows;
 } host;
+
+static void host_free(host *h) { gw_model_free(h->m); }
+#define scoped_host SCOPED(host_free) host
 
 static int feed(host *h, size_t chunk) {
     int state = gw_load_commit(h->m, 0);
@@ -110,13 +100,13 @@ static void answers_of(host *h, float *out) {
 THREADED_TEST(rowcache_rows_in_the_file_give_the_same_bits) {
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_Q8_0, GW_Q4_0 };
     static float memory[3 * VOCAB], disk[3 * VOCAB];
-    gw_pool *pool = gw_pool_new(2);
+    scoped_pool *pool = gw_pool_new(2);
     for (int i = 0; i < 10; i++) {
-        tiny_config c = untied;
+        tiny_config c = untied();
         c.embd = types[i / 2];
         const char *floats = i % 2 ? "q8_0" : "auto";
-        tiny_file f = tiny_make(&c);
-        host a = load(pool, &f, "memory", floats), b = load(pool, &f, "file", floats);
+        scoped_file f = tiny_make(&c);
+        scoped_host a = load(pool, &f, "memory", floats), b = load(pool, &f, "file", floats);
         const tiny_tensor *t = tiny_find(&f, "token_embd.weight");
         CHECK(a.loaded >= b.loaded + (size_t)t->bytes / 2);
         CHECK_NEAR(gw_plan_bytes(a.m, 0, "disk"), 0, 0);
@@ -127,55 +117,42 @@ THREADED_TEST(rowcache_rows_in_the_file_give_the_same_bits) {
         CHECK(!memcmp(memory, disk, sizeof memory));
         CHECK_INT(a.rows, 0);
         CHECK(b.rows > PROMPT / 2 && b.rows < 2 * PROMPT);
-        gw_model_free(a.m);
-        gw_model_free(b.m);
-        tiny_free(&f);
     }
-    gw_pool_free(pool);
 }
 
 TEST(rowcache_small_and_tied_tables_stay_in_memory) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_config tied = untied;
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = untied(), tied = c;
     tied.head = -1;
-    tiny_file f = tiny_make(&untied), g = tiny_make(&tied);
-    host a = load(pool, &f, "large", "auto"), b = load(pool, &g, "file", "auto");
+    scoped_file f = tiny_make(&c), g = tiny_make(&tied);
+    scoped_host a = load(pool, &f, "large", "auto"), b = load(pool, &g, "file", "auto");
     CHECK_NEAR(gw_plan_bytes(a.m, 0, "disk") + gw_plan_bytes(b.m, 0, "disk"), 0, 0);
-    gw_model_free(a.m);
-    gw_model_free(b.m);
-    tiny_free(&f);
-    tiny_free(&g);
-    gw_pool_free(pool);
 }
 
 /* Loading skips the matrix, whatever the size of the chunks. */
 TEST(rowcache_loading_skips_the_table) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&untied);
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = untied();
+    scoped_file f = tiny_make(&c);
     static float first[3 * VOCAB], again[3 * VOCAB];
     for (size_t chunk = 1; chunk < 100000; chunk *= 7) {
-        host h = { .m = gw_model_new(pool), .file = &f };
+        scoped_host h = { .m = gw_model_new(pool), .file = &f };
         CHECK_INT(gw_load_option(h.m, "tables", "file"), 0);
         CHECK_INT(feed(&h, chunk), GW_LOAD_READY);
         answers_of(&h, chunk == 1 ? first : again);
         if (chunk > 1) CHECK(!memcmp(first, again, sizeof first));
         CHECK_INT(gw_load_option(h.m, "tables", "memory"), GW_E_BAD_STATE);
-        gw_model_free(h.m);
     }
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(rowcache_refuses_rows_that_are_not_finite_and_stays_usable) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_config c = untied;
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = untied();
     c.embd = GW_F32;
-    tiny_file f = tiny_make(&c);
+    scoped_file f = tiny_make(&c);
     static float sound[3 * VOCAB], after[3 * VOCAB];
-    host h = load(pool, &f, "file", "auto");
-    answers_of(&h, sound);
-    gw_model_free(h.m);
-    h = load(pool, &f, "file", "auto");
+    scoped_host g = load(pool, &f, "file", "auto"), h = load(pool, &f, "file", "auto");
+    answers_of(&g, sound);
     const tiny_tensor *t = tiny_find(&f, "token_embd.weight");
     float *row = (float *)(f.data + f.header + t->offset) + 37 * 32, kept = row[5];
     row[5] = NAN;
@@ -189,16 +166,14 @@ TEST(rowcache_refuses_rows_that_are_not_finite_and_stays_usable) {
     row[5] = kept;
     answers_of(&h, after);
     CHECK(!memcmp(sound, after, sizeof sound));
-    gw_model_free(h.m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 TEST(rowcache_waits_for_rows_and_can_be_left) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f = tiny_make(&untied);
+    scoped_pool *pool = gw_pool_new(1);
+    tiny_config c = untied();
+    scoped_file f = tiny_make(&c);
     static float sound[3 * VOCAB], after[3 * VOCAB];
-    host h = load(pool, &f, "file", "auto"), g = load(pool, &f, "file", "auto");
+    scoped_host h = load(pool, &f, "file", "auto"), g = load(pool, &f, "file", "auto");
     answers_of(&g, sound);
     int32_t ids[PROMPT];
     prompt_of(ids, PROMPT, 7);
@@ -209,10 +184,6 @@ TEST(rowcache_waits_for_rows_and_can_be_left) {
     CHECK_INT(gw_run(h.m, 0), GW_E_ABORTED);
     answers_of(&h, after);
     CHECK(!memcmp(sound, after, sizeof sound));
-    gw_model_free(h.m);
-    gw_model_free(g.m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }
 
 /* --- the cache alone --- */

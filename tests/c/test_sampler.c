@@ -2,6 +2,7 @@
  * sampler. */
 #include "base/hash.h"
 #include "run/state.h"
+#include "scoped.h"
 #include "test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -136,7 +137,7 @@ static void check_queue(int line, int k, double top_p, double min_p) {
     enum { N = 10000 };
     static float logits[N];
     for (int i = 0; i < N; i++) logits[i] = logf((float)i);
-    gw_sampler *s = plain(N);
+    scoped_sampler *s = plain(N);
     set(s, "top_k", k);
     set(s, "top_p", top_p);
     set(s, "min_p", min_p);
@@ -151,7 +152,6 @@ static void check_queue(int line, int k, double top_p, double min_p) {
     int m = gw_sampler_distribution(s, logits, ids, p, MOST);
     if (m != N - least) gw_test_fail(__FILE__, line, "expected %d survivors, got %d", N - least, m);
     for (int i = 0; i < m; i++) CHECK_INT(ids[i], N - 1 - i);
-    gw_sampler_free(s);
 }
 
 TEST(sampler_llama_queue) {
@@ -202,10 +202,10 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
     uint32_t sizes[] = { N, 1000, 17, 2 };
     for (size_t a = 0; a < COUNT(sizes); a++) {
         uint32_t n = sizes[a];
-        float *x = bell(n, a, 6);
+        scoped_memory float *x = bell(n, a, 6);
         for (uint32_t i = 0; i < n; i++) x[i] = rintf(x[i] * 64) / 64; /* many ties */
-        int32_t *order = sorted(x, n);
-        gw_sampler *s = plain(n);
+        scoped_memory int32_t *order = sorted(x, n);
+        scoped_sampler *s = plain(n);
         int ks[] = { 1, 2, 3, 16, 64, 999, 4096, 4097, 12000 };
         for (size_t b = 0; b < COUNT(ks); b++) {
             set(s, "top_k", ks[b]);
@@ -213,9 +213,6 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
             if ((uint32_t)ks[b] < n) check_prefix(order, m, ks[b]);
             else CHECK_INT(m, n);
         }
-        gw_sampler_free(s);
-        free(order);
-        free(x);
     }
 }
 
@@ -223,11 +220,11 @@ TEST(sampler_top_p_is_the_sorted_prefix) {
     enum { N = 14000 };
     double scales[] = { 0, 0.5, 6, 20, 200 }; /* from uniform to a single likely token */
     for (size_t a = 0; a < COUNT(scales); a++) {
-        float *x = bell(N, 5 + a, scales[a]);
-        int32_t *order = sorted(x, N);
+        scoped_memory float *x = bell(N, 5 + a, scales[a]);
+        scoped_memory int32_t *order = sorted(x, N);
         double total = 0;
         for (int i = 0; i < N; i++) total += exp((double)x[order[i]] - x[order[0]]);
-        gw_sampler *s = plain(N);
+        scoped_sampler *s = plain(N);
         double ps[] = { 0.001, 0.1, 0.5, 0.9, 0.95, 0.999 };
         for (size_t b = 0; b < COUNT(ps); b++) {
             double have = 0;
@@ -238,17 +235,14 @@ TEST(sampler_top_p_is_the_sorted_prefix) {
             CHECK(abs(m - expected) <= 1); /* tolerates sums in another order and masses as floats */
             check_prefix(order, m, m);
         }
-        gw_sampler_free(s);
-        free(order);
-        free(x);
     }
 }
 
 /* Whatever is cut, the survivors' probabilities add up to 1 and keep their ratios. */
 TEST(sampler_probabilities_add_up) {
     enum { N = 12000 };
-    float *x = bell(N, 3, 10);
-    gw_sampler *s = plain(N);
+    scoped_memory float *x = bell(N, 3, 10);
+    scoped_sampler *s = plain(N);
     const char *names[] = { "top_k", "top_p", "min_p", "typical_p", "temperature" };
     double values[] = { 500, 0.9, 0.01, 0.8, 0.7 };
     for (int mask = 0; mask < 32; mask++) {
@@ -266,8 +260,6 @@ TEST(sampler_probabilities_add_up) {
         }
         CHECK_NEAR(sum, 1, 1e-9);
     }
-    gw_sampler_free(s);
-    free(x);
 }
 
 /* --- draws ------------------------------------------------------------------------------------------ */
@@ -276,7 +268,7 @@ TEST(sampler_probabilities_add_up) {
  * are merged. The limit is mean + 4 sigma, the seed is fixed. */
 static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
     enum { DRAWS = 20000 };
-    int *counts = calloc(n, sizeof *counts);
+    scoped_memory int *counts = calloc(n, sizeof *counts);
     double chi = 0, rest_expected = 0;
     int classes = 0, rest = 0, m = gw_sampler_distribution(s, x, ids, p, MOST), all = 0;
     for (int i = 0; i < DRAWS; i++) {
@@ -302,14 +294,13 @@ static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
     double limit = classes - 1 + 4 * sqrt(2.0 * (classes > 1 ? classes - 1 : 1));
     if (all != DRAWS) gw_test_fail(__FILE__, line, "%d draws were of cut tokens", DRAWS - all);
     if (chi > limit) gw_test_fail(__FILE__, line, "chi-square %g in %d classes", chi, classes);
-    free(counts);
 }
 
 TEST(sampler_draws_follow_the_probabilities) {
     enum { N = 600 };
-    float *x = bell(N, 11, 8);
+    scoped_memory float *x = bell(N, 11, 8);
     for (int i = 0; i < 6; i++) {
-        gw_sampler *s = plain(N);
+        scoped_sampler *s = plain(N);
         set(s, "seed", 1234 + i);
         if (i == 1) set(s, "top_k", 40);
         if (i == 2) set(s, "top_p", 0.8);
@@ -317,27 +308,23 @@ TEST(sampler_draws_follow_the_probabilities) {
         if (i == 4) set(s, "typical_p", 0.7);
         if (i == 5) set(s, "temperature", 2.5);
         check_draws(__LINE__, s, x, N);
-        gw_sampler_free(s);
     }
-    free(x);
 }
 
 TEST(sampler_draws_of_all_with_gaps) {
     enum { N = 1500 }; /* several blocks, some of them without a possible token */
-    float *x = bell(N, 12, 6);
+    scoped_memory float *x = bell(N, 12, 6);
     for (int i = 0; i < N; i++)
         if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
-    gw_sampler *s = plain(N);
+    scoped_sampler *s = plain(N);
     check_draws(__LINE__, s, x, N);
-    gw_sampler_free(s);
-    free(x);
 }
 
 TEST(sampler_seeds) {
     enum { N = 1000, DRAWS = 64 };
-    float *x = bell(N, 4, 3);
+    scoped_memory float *x = bell(N, 4, 3);
     int32_t first[DRAWS], again[DRAWS], other[DRAWS];
-    gw_sampler *s = plain(N);
+    scoped_sampler *s = plain(N);
     for (int i = 0; i < 3; i++) {
         int32_t *to = i == 0 ? first : i == 1 ? again : other;
         set(s, "seed", i == 2 ? 8 : 7);
@@ -346,35 +333,30 @@ TEST(sampler_seeds) {
     CHECK(!memcmp(first, again, sizeof first));
     CHECK(memcmp(first, other, sizeof first) != 0);
     gw_sampler_reset(s); /* seed 0, as a new sampler has it */
-    gw_sampler *fresh = gw_sampler_new(N);
+    scoped_sampler *fresh = gw_sampler_new(N);
     for (int j = 0; j < DRAWS; j++) CHECK_INT(gw_sampler_draw(s, x), gw_sampler_draw(fresh, x));
-    gw_sampler_free(s);
-    gw_sampler_free(fresh);
-    free(x);
 }
 
 /* These draws are the same on every machine and in every build: native, simd128, relaxed. */
 TEST(sampler_draws_are_the_same_everywhere) {
     enum { N = 5000 };
-    float *x = bell(N, 99, 7);
+    scoped_memory float *x = bell(N, 99, 7);
     const char *names[] = { "top_k", "top_p", "min_p", "typical_p", "temperature" };
     double values[] = { 100, 0.9, 0.02, 0.9, 1.5 };
     uint64_t hash = 0xcbf29ce484222325u;
     for (int i = 0; i < 5; i++) {
-        gw_sampler *s = plain(N);
+        scoped_sampler *s = plain(N);
         set(s, names[i], values[i]);
         set(s, "seed", i);
         for (int j = 0; j < 200; j++) hash = (hash ^ (uint64_t)gw_sampler_draw(s, x)) * 0x100000001b3u;
-        gw_sampler_free(s);
     }
     if (hash != 0x36070950fdfd366cu)
         gw_test_fail(__FILE__, __LINE__, "hash of 1000 draws: %llx", (unsigned long long)hash);
-    free(x);
 }
 
 TEST(sampler_draws_nothing_anew_from_a_singleton) {
     float one[] = { 0 }, two[] = { 0, 0 }, many[256] = { 0 };
-    gw_sampler *a = plain(256), *b = plain(256);
+    scoped_sampler *a = plain(256), *b = plain(256);
     float x[256], y[256];
     for (int i = 0; i < 256; i++) x[i] = y[i] = -INFINITY;
     x[0] = one[0];
@@ -382,16 +364,14 @@ TEST(sampler_draws_nothing_anew_from_a_singleton) {
     gw_sampler_draw(a, x); /* even a draw with a single candidate consumes a random number */
     gw_sampler_draw(b, y);
     for (int i = 0; i < 8; i++) CHECK_INT(gw_sampler_draw(a, many), gw_sampler_draw(b, many));
-    gw_sampler_free(a);
-    gw_sampler_free(b);
 }
 
 /* --- greedy, bias, penalties ------------------------------------------------------------------------ */
 
 TEST(sampler_greedy) {
     enum { N = 262144 };
-    float *x = bell(N, 21, 5);
-    gw_sampler *s = gw_sampler_new(N);
+    scoped_memory float *x = bell(N, 21, 5);
+    scoped_sampler *s = gw_sampler_new(N);
     set(s, "temperature", 0);
     int32_t places[] = { 0, 1, 15, 16, 131071, N - 1 };
     for (size_t i = 0; i < COUNT(places); i++) {
@@ -406,13 +386,11 @@ TEST(sampler_greedy) {
     CHECK_INT(gw_sampler_draw(s, x), 3); /* -0 equals 0 */
     for (int i = 0; i < N; i++) x[i] = i == 9 ? -3e38f : -INFINITY;
     CHECK_INT(gw_sampler_draw(s, x), 9);
-    gw_sampler_free(s);
-    free(x);
 }
 
 TEST(sampler_bias) {
     float x[] = { 1, 2, 3, 4 };
-    gw_sampler *s = plain(4);
+    scoped_sampler *s = plain(4);
     set(s, "temperature", 0);
     CHECK_INT(gw_sampler_bias(s, 3, -INFINITY, &error), 0);
     CHECK_INT(gw_sampler_draw(s, x), 2);
@@ -429,20 +407,18 @@ TEST(sampler_bias) {
     gw_sampler_reset(s);
     set(s, "temperature", 0);
     CHECK_INT(gw_sampler_draw(s, x), 3);
-    gw_sampler_free(s);
 }
 
 TEST(sampler_bias_table_is_bounded) {
-    gw_sampler *s = plain(2000);
+    scoped_sampler *s = plain(2000);
     for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, i, 1, &error), 0);
     CHECK_INT(gw_sampler_bias(s, 1024, 1, &error), GW_E_BAD_OPTION);
     CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* an existing bias may change */
-    gw_sampler_free(s);
 }
 
 TEST(sampler_penalty_window) {
     float x[] = { 5, 4, 3, 2 };
-    gw_sampler *s = plain(4);
+    scoped_sampler *s = plain(4);
     set(s, "temperature", 0);
     set(s, "presence_penalty", 10);
     gw_sampler_accept(s, 0);
@@ -460,12 +436,11 @@ TEST(sampler_penalty_window) {
     gw_sampler_accept(s, -1);
     gw_sampler_accept(s, 4); /* ids that no token has are ignored */
     CHECK_INT(gw_sampler_draw(s, x), 0);
-    gw_sampler_free(s);
 }
 
 TEST(sampler_repetition_spares_nobody) {
     float x[] = { -1, -1.5f, 3, 2 };
-    gw_sampler *s = plain(4);
+    scoped_sampler *s = plain(4);
     set(s, "repetition_penalty", 2);
     gw_sampler_accept(s, 0);
     gw_sampler_accept(s, 2);
@@ -475,13 +450,12 @@ TEST(sampler_repetition_spares_nobody) {
     int32_t order[] = { 3, 2, 1, 0 }; /* 2, 3 / 2, -1.5, -1 * 2: applied once, however often the token occurs */
     for (int i = 0; i < 4; i++) CHECK_INT(ids[i], order[i]);
     CHECK_NEAR(log(p[1] / p[3]), 3.5, 1e-6);
-    gw_sampler_free(s);
 }
 
 /* --- bad input -------------------------------------------------------------------------------------- */
 
 TEST(sampler_option_ranges) {
-    gw_sampler *s = plain(4);
+    scoped_sampler *s = plain(4);
     struct {
         const char *name;
         double bad;
@@ -515,7 +489,6 @@ TEST(sampler_option_ranges) {
     CHECK_INT(gw_sampler_set(s, "temperature", -1, &error), GW_E_BAD_OPTION);
     CHECK_SAYS(error.what, "`temperature` must be 0 to 100 (got -1).");
     CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* the sampler stays usable */
-    gw_sampler_free(s);
     CHECK(gw_sampler_new(0) == NULL);
 }
 
@@ -534,7 +507,7 @@ TEST(sampler_layout_has_a_version) {
                 { "presence_penalty", 0.75 },
                 { "penalty_window", 9 },
                 { "seed", 11 } };
-    gw_sampler *s = gw_sampler_new(100);
+    scoped_sampler *s = gw_sampler_new(100);
     uint8_t bytes[1024];
     for (size_t i = 0; i < sizeof set / sizeof *set; i++)
         CHECK_INT(gw_sampler_set(s, set[i].name, set[i].value, NULL), 0);
@@ -546,11 +519,10 @@ TEST(sampler_layout_has_a_version) {
     if (hash != 0x91399ece31f769ef) printf("0x%016llx\n", (unsigned long long)hash);
     CHECK_INT(GW_LAYOUT, 1);
     CHECK(hash == 0x91399ece31f769ef);
-    gw_sampler_free(s);
 }
 
 TEST(sampler_bad_logits) {
-    gw_sampler *s = plain(3);
+    scoped_sampler *s = plain(3);
     float bad[][3] = {
         { 1, NAN, 2 }, { 1, -NAN, 2 }, { 1, INFINITY, 2 }, { -INFINITY, -INFINITY, -INFINITY }, { -INFINITY, NAN, 1 }
     };
@@ -564,7 +536,6 @@ TEST(sampler_bad_logits) {
         }
     for (int i = 0; i < 3; i++) gw_sampler_bias(s, i, -INFINITY, &error);
     CHECK_INT(gw_sampler_draw(s, (float[]){ 1, 2, 3 }), GW_E_BAD_STATE); /* every token banned */
-    gw_sampler_free(s);
 }
 
 /* Extreme options neither trap nor select a token outside the survivors. */
@@ -573,14 +544,13 @@ TEST(sampler_extremes) {
     double temperatures[] = { 0, 5e-324, 1e-30, 1, 100 };
     for (size_t i = 0; i < COUNT(temperatures); i++)
         for (int cut = 0; cut < 4; cut++) {
-            gw_sampler *s = plain(5);
+            scoped_sampler *s = plain(5);
             set(s, "temperature", temperatures[i]);
             if (cut == 1) set(s, "top_k", 3);
             if (cut == 2) set(s, "typical_p", 0.5);
             if (cut == 3) set(s, "top_p", 0.5);
             int32_t id = gw_sampler_draw(s, wide);
             CHECK_INT(id, 0);
-            gw_sampler_free(s);
         }
 }
 
@@ -588,8 +558,9 @@ TEST(sampler_extremes) {
 
 TEST(sampler_logprobs) {
     enum { N = 262144 };
-    float *x = bell(N, 31, 9), top[64];
-    int32_t *order = sorted(x, N);
+    scoped_memory float *x = bell(N, 31, 9);
+    float top[64];
+    scoped_memory int32_t *order = sorted(x, N);
     double total = 0;
     for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* smallest first */
     for (int i = 0; i < N; i += 9973) CHECK_NEAR(gw_logprob(x, N, i), x[i] - log(total), 1e-12);
@@ -604,8 +575,6 @@ TEST(sampler_logprobs) {
     CHECK(isnan(gw_logprob(x, N, -1)) && isnan(gw_logprob(x, N, N)));
     x[7] = -INFINITY;
     CHECK(gw_logprob(x, N, 7) == -INFINITY);
-    free(order);
-    free(x);
 }
 
 /* --- the logits that a draw needs ------------------------------------------------------------------- */
@@ -614,7 +583,7 @@ TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
     static const int32_t drafts[] = { 70, 71 };
     int32_t changed[4];
     int n;
-    gw_sampler *s = gw_sampler_new(500);
+    scoped_sampler *s = gw_sampler_new(500);
     CHECK(s != NULL);
     set(s, "top_k", 40);
     gw_sampler_accept(s, 9);
@@ -625,5 +594,4 @@ TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
     CHECK_INT(n, 3);
     CHECK(changed[0] == 9 && changed[1] == 70 && changed[2] == 71);
     CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* no room for three ids */
-    gw_sampler_free(s);
 }

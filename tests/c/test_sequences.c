@@ -73,10 +73,9 @@ static void run_together(gw_model *m, text *texts, uint32_t mask, int layers) {
 static text texts[N];
 
 static void know_texts(void) {
-    rig alone = rig_of(1, 1);
+    scoped_rig alone = rig_of(1, 1);
     make_texts(texts);
     for (uint32_t i = 0; i < N; i++) run_alone(alone.m, &texts[i]);
-    rig_free(&alone);
 }
 
 static void sync_all(gw_model *m) {
@@ -91,16 +90,15 @@ THREADED_TEST(sequences_have_the_bits_that_they_have_alone) {
     know_texts();
     for (int threads = 1; threads <= 4; threads++)
         for (int layers = 0; layers < 2; layers++) {
-            rig r = rig_of(threads, N);
+            scoped_rig r = rig_of(threads, N);
             sync_all(r.m);
             run_together(r.m, texts, 15, layers);
-            rig_free(&r);
         }
 }
 
 THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
     know_texts();
-    rig r = rig_of(2, N);
+    scoped_rig r = rig_of(2, N);
     sync_all(r.m);
     for (int i = 0; i < 2; i++) CHECK_INT(gw_step(r.m, 15, 1), GW_RUN_MORE);
     CHECK_INT(gw_select(r.m, 0), 0);
@@ -114,13 +112,12 @@ THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
     CHECK_INT(gw_select(r.m, 0), 0);
     CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
     run_together(r.m, texts, 1, 0);
-    rig_free(&r);
 }
 
 THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     static const uint32_t lengths[] = { 149, 1, 60, 130 }; /* rings no longer reach back to the second and third */
     know_texts();
-    rig r = rig_of(2, N);
+    scoped_rig r = rig_of(2, N);
     CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT(gw_select(r.m, 1), 0);
@@ -138,7 +135,6 @@ THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     CHECK_INT(gw_copy(r.m, N, 5), GW_E_BAD_OPTION);
     CHECK_INT(gw_kept(r.m, N, texts[0].ids, 5), GW_E_BAD_OPTION);
     CHECK_INT(gw_kept(r.m, 0, texts[1].ids, 1), 0);
-    rig_free(&r);
 }
 
 TEST(sequences_are_counted_and_bounded) {
@@ -149,21 +145,18 @@ TEST(sequences_are_counted_and_bounded) {
     CHECK_INT(gw_load_option(four.m, "sequences", "2"), GW_E_BAD_STATE);
     rig_free(&one);
     rig_free(&four);
-    gw_pool *pool = gw_pool_new(1);
-    gw_model *m = gw_model_new(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_model *m = gw_model_new(pool);
     CHECK_INT(gw_load_option(m, "sequences", "0"), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_option(m, "sequences", "17"), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_option(m, "sequences", "16"), 0);
-    gw_model_free(m);
-    gw_pool_free(pool);
 }
 
 TEST(sequences_that_want_all_logits_are_refused) {
     know_texts();
-    rig r = rig_of(1, N);
+    scoped_rig r = rig_of(1, N);
     sync_all(r.m);
     gw_want_all(r.m, 1);
     CHECK_INT(gw_step(r.m, 15, 0), GW_E_BAD_STATE);
     run_together(r.m, texts, 7, 0);
-    rig_free(&r);
 }

@@ -1,15 +1,15 @@
 /* sha256: tests the vectors of FIPS 180-4 (NIST's examples) and of its validation system, any chunking of the bytes,
  * and a state that is saved and resumed. */
 #include "base/sha256.h"
+#include "scoped.h"
 #include "test.h"
 
 static void check_digest(const char *text, size_t times, const char *expected) {
-    gw_sha256 *s = gw_sha256_new();
+    scoped_block gw_sha256 *s = gw_sha256_new();
     CHECK(s);
     for (size_t i = 0; i < times; i++) gw_sha256_update(s, (const uint8_t *)text, strlen(text));
     CHECK_TEXT(gw_sha256_hex(s), expected);
     CHECK_TEXT(gw_sha256_hex(s), expected); /* reading the digest changes nothing */
-    gw_free(s);
 }
 
 TEST(sha256_vectors_of_the_standard) {
@@ -34,7 +34,7 @@ static void fill(void) {
 TEST(sha256_any_cutting_gives_the_same) {
     fill();
     for (size_t n = 0; n < 300; n++) {
-        gw_sha256 *whole = gw_sha256_new(), *cut = gw_sha256_new();
+        scoped_block gw_sha256 *whole = gw_sha256_new(), *cut = gw_sha256_new();
         gw_sha256_update(whole, text, n);
         for (size_t at = 0, step = 0; at < n; at += step) {
             step = gw_min(1 + (at * 7 + n) % 130, n - at);
@@ -42,8 +42,6 @@ TEST(sha256_any_cutting_gives_the_same) {
             gw_sha256_update(cut, text, 0);
         }
         CHECK_TEXT(gw_sha256_hex(cut), gw_sha256_hex(whole));
-        gw_free(whole);
-        gw_free(cut);
     }
 }
 
@@ -51,23 +49,19 @@ TEST(sha256_goes_on_from_a_stored_state) {
     fill();
     for (size_t at = 0; at < sizeof text; at += 61) {
         uint8_t stored[GW_SHA256_STATE];
-        gw_sha256 *whole = gw_sha256_new(), *first = gw_sha256_new(), *second = gw_sha256_new();
+        scoped_block gw_sha256 *whole = gw_sha256_new(), *first = gw_sha256_new(), *second = gw_sha256_new();
         gw_sha256_update(whole, text, sizeof text);
         gw_sha256_update(first, text, at);
         memcpy(stored, first, sizeof stored);
         memcpy(second, stored, sizeof stored);
         gw_sha256_update(second, text + at, sizeof text - at);
         CHECK_TEXT(gw_sha256_hex(second), gw_sha256_hex(whole));
-        gw_free(whole);
-        gw_free(first);
-        gw_free(second);
     }
 }
 
 TEST(sha256_takes_any_bytes_as_a_state) {
-    gw_sha256 *s = gw_sha256_new();
+    scoped_block gw_sha256 *s = gw_sha256_new();
     memset(s, 0xff, GW_SHA256_STATE); /* a damaged state gives a wrong digest, nothing worse */
     gw_sha256_update(s, text, sizeof text);
     CHECK_INT(strlen(gw_sha256_hex(s)), 64);
-    gw_free(s);
 }

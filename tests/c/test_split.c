@@ -9,23 +9,12 @@
 
 enum { MOST = 8 };
 
-static const tiny_config small = {
-    .n_embd = 32,
-    .n_layer = 2,
-    .n_ff = 64,
-    .n_head = 4,
-    .n_head_kv = 2,
-    .head_dim = 8,
-    .window = 8,
-    .n_ctx = 128,
-    .n_vocab = 40,
-    .pattern = 2,
-    .embd = GW_Q8_0,
-    .attn = GW_Q4_0,
-    .ffn = GW_F16,
-    .head = -1,
-    .seed = 3,
-};
+/* The files of a split model. */
+typedef tiny_file parts[MOST];
+static void free_parts(parts *files) {
+    for (int i = 0; i < MOST; i++) tiny_free(&(*files)[i]);
+}
+#define scoped_parts SCOPED(free_parts) parts
 
 static void make_parts(tiny_config c, uint32_t n, tiny_file *files) {
     c.n_parts = n;
@@ -35,59 +24,52 @@ static void make_parts(tiny_config c, uint32_t n, tiny_file *files) {
     }
 }
 
-static void free_parts(tiny_file *files, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) tiny_free(&files[i]);
-}
-
 static void whole_logits(const tiny_config *c, gw_pool *pool, float *out) {
-    tiny_file f = tiny_make(c);
-    gw_model *m = fresh(pool);
+    scoped_file f = tiny_make(c);
+    scoped_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
     logits_of(m, out, small.n_vocab);
-    gw_model_free(m);
-    tiny_free(&f);
 }
 
 /* --- the model from its parts --- */
 
 static void check_split(const tiny_config *c, uint32_t n, gw_pool *pool, const float *expected) {
     static const size_t chunks[] = { 1 << 30, 1, 4096, 0 };
-    tiny_file files[MOST];
+    scoped_parts files = { 0 };
     make_parts(*c, n, files);
     for (int i = 0; i < 4; i++) {
         float logits[64];
-        gw_model *m = fresh(pool);
+        scoped_model *m = fresh(pool);
         CHECK_INT(tiny_feed_parts(m, files, n, chunks[i], 0), GW_LOAD_READY);
         CHECK_INT(gw_load_end(m), 0);
         CHECK_INT(gw_load_room(m), 0);
         CHECK_NEAR(gw_model_number(m, "parts"), n, 0);
         logits_of(m, logits, small.n_vocab);
         CHECK(!memcmp(logits, expected, small.n_vocab * sizeof(float)));
-        gw_model_free(m);
     }
-    free_parts(files, n);
 }
 
 THREADED_TEST(split_parts_give_the_bits_of_the_whole) {
-    gw_pool *pool = gw_pool_new(2);
+    scoped_pool *pool = gw_pool_new(2);
     float expected[64];
-    whole_logits(&small, pool, expected);
+    tiny_config f16 = small;
+    f16.ffn = GW_F16;
+    whole_logits(&f16, pool, expected);
     for (uint32_t n = 1; n <= 7; n += n < 3 ? 1 : 4) {
-        tiny_config c = small;
+        tiny_config c = f16;
         check_split(&c, n, pool, expected);
         c.alignment = 128;
         check_split(&c, n, pool, expected);
         c.bare_first = n > 1;
         check_split(&c, n, pool, expected);
     }
-    gw_pool_free(pool);
 }
 
 TEST(split_asks_for_all_headers_then_for_all_weights) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file files[3];
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_parts files = { 0 };
     make_parts(small, 3, files);
-    gw_model *m = fresh(pool);
+    scoped_model *m = fresh(pool);
     CHECK_INT(gw_load_parts(m, 3), 0);
     CHECK(isnan(gw_model_number(m, "parts")) && isnan(gw_part_bytes(m, 0)));
     for (int i = 0; i < 3; i++) {
@@ -118,30 +100,26 @@ TEST(split_asks_for_all_headers_then_for_all_weights) {
     char offset[40];
     snprintf(offset, sizeof offset, "\"offset\":%zu,", files[1].header);
     CHECK(strstr(gw_tensor_json(m, files[0].n_tensors), offset));
-    gw_model_free(m);
-    free_parts(files, 3);
-    gw_pool_free(pool);
 }
 
 /* --- parts that do not fit together --- */
 
 static void check_refused(const tiny_file *files, uint32_t n, int code, const char *sentence) {
     static const size_t chunks[] = { 1 << 30, 3 };
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     for (int i = 0; i < 2; i++) {
-        gw_model *m = fresh(pool);
+        scoped_model *m = fresh(pool);
         CHECK_INT(tiny_feed_parts(m, files, n, chunks[i], 0), code);
         CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(code));
         CHECK_SAYS(gw_error_text(m, "what"), sentence);
         CHECK_INT(gw_load_end(m), code);
         CHECK_INT(gw_load_room(m), 0);
-        gw_model_free(m);
     }
-    gw_pool_free(pool);
 }
 
 TEST(split_missing_and_misplaced_parts) {
-    tiny_file f[3], swapped[3];
+    scoped_parts f = { 0 };
+    tiny_file swapped[3];
     make_parts(small, 3, f);
     check_refused(f, 1, GW_E_BAD_SPLIT,
                   "Pass all 3 files of the split model, …-00001-of-00003.gguf to …-00003-of-00003.gguf (got 1).");
@@ -149,74 +127,65 @@ TEST(split_missing_and_misplaced_parts) {
                   "Pass all 3 files of the split model, …-00001-of-00003.gguf to …-00003-of-00003.gguf (got 2).");
     check_refused(f + 1, 1, GW_E_BAD_SPLIT,
                   "File 1 must be part 1, named like …-00001-of-00003.gguf (got part 2, …-00002-of-00003.gguf).");
-    memcpy(swapped, f, sizeof f);
+    memcpy(swapped, f, sizeof swapped);
     swapped[1] = f[2], swapped[2] = f[1];
     check_refused(swapped, 3, GW_E_BAD_SPLIT,
                   "File 2 must be part 2, named like …-00002-of-00003.gguf (got part 3, …-00003-of-00003.gguf).");
     swapped[1] = f[0]; /* the first part twice */
     check_refused(swapped, 3, GW_E_BAD_SPLIT,
                   "File 2 must be part 2, named like …-00002-of-00003.gguf (got part 1, …-00001-of-00003.gguf).");
-    free_parts(f, 3);
 }
 
 TEST(split_files_of_different_models) {
-    tiny_file f[3], other[2], mixed[3];
+    scoped_parts f = { 0 }, other = { 0 }, deep = { 0 };
+    tiny_file mixed[3];
     tiny_config deeper = small;
     deeper.n_layer = 3;
     make_parts(small, 3, f);
     make_parts(small, 2, other);
-    memcpy(mixed, f, sizeof f);
+    memcpy(mixed, f, sizeof mixed);
     mixed[1] = other[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
                   "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 2 and 28). "
                   "Pass the parts of one model.");
-    free_parts(other, 2);
-    tiny_file deep[3];
     make_parts(deeper, 3, deep);
     mixed[1] = deep[1];
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
                   "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 3 and 41). "
                   "Pass the parts of one model.");
-    free_parts(deep, 3);
-    tiny_file whole = tiny_make(&small);
+    scoped_file whole = tiny_make(&small);
     mixed[1] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT,
                   "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 1 and -1). "
                   "Pass the parts of one model.");
     mixed[0] = mixed[2] = whole;
     check_refused(mixed, 3, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got 3).");
-    tiny_free(&whole);
-    free_parts(f, 3);
 }
 
 TEST(split_tensor_twice_or_nowhere) {
     static const char *const victims[] = { "blk.0.attn_q.weight", "blk.0.ffn_norm.weight", "blk.1.attn_k.weight",
                                            "blk.1.post_ffw_norm.weight", "output_norm.weight" };
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     bool apart = false;
     for (int i = 0; i < 10; i++) {
         tiny_config c = small;
-        tiny_file f[7];
+        scoped_parts f = { 0 };
         c.damage = i % 2 ? TINY_DROP_TENSOR : TINY_TWICE, c.victim = victims[i / 2];
         make_parts(c, 7, f);
         for (int k = 0; k < 6; k++) apart |= i % 2 == 0 && tiny_find(&f[k], c.victim) && tiny_find(&f[k + 1], c.victim);
-        gw_model *m = fresh(pool);
+        scoped_model *m = fresh(pool);
         CHECK_INT(tiny_feed_parts(m, f, 7, 0, 0), i % 2 ? GW_E_MISSING_TENSOR : GW_E_DUPLICATE);
         CHECK_SAYS(gw_error_text(m, "what"), c.victim);
-        gw_model_free(m);
-        free_parts(f, 7);
     }
     CHECK(apart); /* in at least one case the two duplicates were in different files */
-    gw_pool_free(pool);
 }
 
 static void check_key(tiny_damage damage, const char *key, double number, const char *sentence) {
     tiny_config c = small;
-    tiny_file f[3];
+    scoped_parts f = { 0 };
     c.damage = damage, c.victim = key, c.number = number;
     make_parts(c, 3, f);
     check_refused(f, 3, GW_E_BAD_SPLIT, sentence);
-    free_parts(f, 3);
 }
 
 TEST(split_impossible_keys) {
@@ -234,20 +203,17 @@ TEST(split_impossible_keys) {
 
 TEST(split_without_a_tensor_count_is_taken) {
     tiny_config c = small;
-    tiny_file f[3];
+    scoped_parts f = { 0 };
     c.damage = TINY_DROP_KEY, c.victim = "split.tensors.count";
     make_parts(c, 3, f);
-    gw_pool *pool = gw_pool_new(1);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_model *m = fresh(pool);
     CHECK_INT(tiny_feed_parts(m, f, 3, 0, 0), GW_LOAD_READY);
-    gw_model_free(m);
-    gw_pool_free(pool);
-    free_parts(f, 3);
 }
 
 TEST(split_number_of_files_is_checked) {
-    gw_pool *pool = gw_pool_new(1);
-    gw_model *m = fresh(pool);
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_model *m = fresh(pool);
     CHECK_INT(gw_load_parts(m, 0), GW_E_BAD_SPLIT);
     CHECK_INT(gw_load_parts(m, -1), GW_E_BAD_SPLIT);
     CHECK_INT(gw_load_parts(m, 1025), GW_E_BAD_SPLIT);
@@ -255,32 +221,27 @@ TEST(split_number_of_files_is_checked) {
     memcpy(gw_load_window(m), "GG", 2);
     CHECK_INT(gw_load_commit(m, 2), GW_LOAD_HEADER);
     CHECK_INT(gw_load_parts(m, 2), GW_E_BAD_STATE);
-    gw_model_free(m);
-    gw_pool_free(pool);
 }
 
 /* --- parts that end early --- */
 
 TEST(split_truncated_anywhere) {
-    gw_pool *pool = gw_pool_new(1);
-    tiny_file f[3];
+    scoped_pool *pool = gw_pool_new(1);
+    scoped_parts f = { 0 };
     make_parts(small, 3, f);
     for (uint32_t part = 0; part < 3; part++) {
         size_t size = f[part].size, end = f[part].header + f[part].tensors[f[part].n_tensors - 1].offset +
                                           f[part].tensors[f[part].n_tensors - 1].bytes;
         for (f[part].size = 0; f[part].size < end; f[part].size += f[part].size < 300 ? 1 : 97) {
-            gw_model *m = fresh(pool);
+            scoped_model *m = fresh(pool);
             char name[32];
             snprintf(name, sizeof name, "file %u of 3", part + 1);
             CHECK(tiny_feed_parts(m, f, 3, 1 << 30, 16) != GW_LOAD_READY);
             CHECK_INT(gw_load_end(m), GW_E_TRUNCATED);
             CHECK_SAYS(gw_error_text(m, "what"), name);
-            gw_model_free(m);
         }
         f[part].size = size;
     }
-    free_parts(f, 3);
-    gw_pool_free(pool);
 }
 
 /* --- sizes beyond 32 bits --- */
@@ -288,14 +249,14 @@ TEST(split_truncated_anywhere) {
 /* 5 GB of another tensor before the last one; its bytes are arbitrary. */
 TEST(split_part_larger_than_4_gb) {
     static const double far = 5e9;
-    gw_pool *pool = gw_pool_new(1);
+    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = small;
     float expected[64], logits[64];
     whole_logits(&c, pool, expected);
     c.damage = TINY_FAR, c.victim = "output_norm.weight", c.number = far;
-    tiny_file f = tiny_make(&c);
+    scoped_file f = tiny_make(&c);
     const tiny_tensor *last = &f.tensors[f.n_tensors - 1];
-    gw_model *m = fresh(pool);
+    scoped_model *m = fresh(pool);
     CHECK_INT(tiny_feed(m, f.data, f.size - 128, 0, 0), GW_LOAD_WEIGHTS);
     double at = gw_load_offset(m), end = (double)(f.header + last->offset);
     CHECK_NEAR(gw_model_number(m, "file_bytes"), end + 128, 0);
@@ -310,7 +271,4 @@ TEST(split_part_larger_than_4_gb) {
     CHECK_INT(gw_load_commit(m, 128), GW_LOAD_READY);
     logits_of(m, logits, small.n_vocab);
     CHECK(!memcmp(logits, expected, small.n_vocab * sizeof(float)));
-    gw_model_free(m);
-    tiny_free(&f);
-    gw_pool_free(pool);
 }

@@ -38,6 +38,9 @@ typedef struct {
     size_t n;
 } bytes;
 
+static void bytes_free(bytes *b) { free(b->at); }
+#define scoped_bytes SCOPED(bytes_free) bytes
+
 static bytes save(gw_model *m, const int32_t *ids, uint32_t n) {
     CHECK_INT(gw_save(m, ids, n), 0);
     bytes b = { malloc((size_t)gw_save_bytes(m)), (size_t)gw_save_bytes(m) };
@@ -76,26 +79,21 @@ THREADED_TEST(state_goes_on_bit_for_bit) {
         if (TSAN_LEAVES_OUT(i + i / 4)) continue;
         tiny_config c = base;
         c.window = windows[i / 4];
-        rig whole = rig_of(&c, 1, CONTEXT, kv_types[i % 4]), other = rig_of(&c, 2, CONTEXT, kv_types[i % 4]);
+        scoped_rig whole = rig_of(&c, 1, CONTEXT, kv_types[i % 4]), other = rig_of(&c, 2, CONTEXT, kv_types[i % 4]);
         eval(whole.m, ids, PROMPT, PROMPT + ANSWER);
-        bytes b = save(whole.m, ids, PROMPT + ANSWER);
+        scoped_bytes b = save(whole.m, ids, PROMPT + ANSWER);
         CHECK(b.n < gw_plan_bytes(whole.m, CONTEXT, "kv") + 4 * ALL + 4096);
-        bytes all = save(whole.m, NULL, 0);
+        scoped_bytes all = save(whole.m, NULL, 0);
         CHECK_INT(all.n, b.n);
         CHECK(!memcmp(all.at, b.at, b.n));
-        free(all.at);
         CHECK_INT(gw_save(other.m, NULL, 0), 1); /* nothing was evaluated yet */
         eval(other.m, ids + 40, 60, 60);         /* this model was used before */
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry, from the rows that were saved aside */
+        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry, from the rows that were saved aside */
         CHECK_INT(restore(again.m, b, 4096), 0);
         CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
-        free(b.at);
-        rig_free(&again);
-        rig_free(&whole);
-        rig_free(&other);
     }
 }
 
@@ -105,9 +103,9 @@ TEST(state_layout_has_a_version) {
     static const uint64_t known[] = { 0x932db0754c74f475, 0xeb5ad2938a983291,
                                       0x97a120dfa773d4d2 }; /* if these change, increase GW_LAYOUT */
     for (int i = 0; i < 3; i++) {
-        rig r = rig_of(&base, 1, CONTEXT, kv_types[i + 1]);
+        scoped_rig r = rig_of(&base, 1, CONTEXT, kv_types[i + 1]);
         eval(r.m, some_ids(), PROMPT, PROMPT + ANSWER);
-        bytes b = save(r.m, NULL, 0);
+        scoped_bytes b = save(r.m, NULL, 0);
         gw_state_header head;
         memcpy(&head, b.at, sizeof head);
         size_t ids = sizeof head + head.pos * sizeof(int32_t), rows = ids + head.sampler;
@@ -117,8 +115,6 @@ TEST(state_layout_has_a_version) {
         hash = gw_hash(hash, b.at + rows, b.n - rows - sizeof hash);
         if (hash != known[i]) printf("%s: 0x%016llx\n", kv_types[i + 1], (unsigned long long)hash);
         CHECK(hash == known[i]);
-        free(b.at);
-        rig_free(&r);
     }
 }
 
@@ -126,35 +122,29 @@ TEST(state_fits_other_context_lengths) {
     static const uint32_t contexts[][2] = { { 60, 300 }, { 300, 60 }, { 96, 97 }, { 300, 400 }, { 90, 400 } };
     const int32_t *ids = some_ids();
     for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
-        rig from = rig_of(&base, 1, contexts[i][0], "auto"), to = rig_of(&base, 1, contexts[i][1], "auto");
+        scoped_rig from = rig_of(&base, 1, contexts[i][0], "auto"), to = rig_of(&base, 1, contexts[i][1], "auto");
         uint32_t n = 50;
         eval(from.m, ids, 30, n);
-        bytes b = save(from.m, ids, n);
+        scoped_bytes b = save(from.m, ids, n);
         CHECK_INT(restore(to.m, b, 1 << 30), 0);
         check_same(from.m, to.m, ids, n + 9, (int)n);
-        free(b.at);
-        rig_free(&from);
-        rig_free(&to);
     }
-    rig from = rig_of(&base, 1, 300, "auto"), to = rig_of(&base, 1, 100, "auto");
+    scoped_rig from = rig_of(&base, 1, 300, "auto"), to = rig_of(&base, 1, 100, "auto");
     eval(from.m, ids, PROMPT, PROMPT);
-    bytes b = save(from.m, ids, PROMPT);
+    scoped_bytes b = save(from.m, ids, PROMPT);
     CHECK_INT(restore(to.m, b, 1 << 30), GW_E_BAD_SAVED);
     CHECK_SAYS(gw_error_text(to.m, "what"), "(got 150)");
-    free(b.at);
-    rig_free(&from);
-    rig_free(&to);
 }
 
 TEST(state_of_a_beginning_and_of_what_is_not_there) {
     const int32_t *ids = some_ids();
-    rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
+    scoped_rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
     CHECK_INT(gw_save(a.m, ids, 5), 1);
     eval(a.m, ids, PROMPT, PROMPT);
     CHECK_INT(gw_save(a.m, ids, PROMPT + 1), 1);
     CHECK_INT(gw_save(a.m, ids + 1, 10), 1);
     CHECK_INT(gw_save(a.m, ids, 10), 1); /* the rings have moved on */
-    bytes s = save(a.m, ids, PROMPT - 9);
+    scoped_bytes s = save(a.m, ids, PROMPT - 9);
     CHECK_INT(restore(b.m, s, 777), 0);
     CHECK_INT(eval(a.m, ids, PROMPT, PROMPT), PROMPT - 1);
     CHECK_INT(eval(b.m, ids, PROMPT, PROMPT), PROMPT - 9);
@@ -162,9 +152,6 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     CHECK_INT(gw_sync(a.m, ids + 3, 100), 0);
     CHECK_INT(gw_run(a.m, 1), GW_RUN_MORE);
     CHECK_INT(gw_save(a.m, ids + 3, 20), 1); /* in the middle of a batch */
-    free(s.at);
-    rig_free(&a);
-    rig_free(&b);
 }
 
 static void set_sampler(gw_model *m) {
@@ -192,21 +179,18 @@ static uint32_t draw_on(gw_model *m, int32_t *ids, uint32_t n, uint32_t more) {
 
 TEST(state_draws_on) {
     int32_t whole[120], again[120];
-    rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
+    scoped_rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
     memcpy(whole, some_ids(), 40 * sizeof *whole);
     set_sampler(a.m);
     eval(a.m, whole, 40, 40);
     uint32_t n = draw_on(a.m, whole, 40, 30);
-    bytes s = save(a.m, whole, n);
+    scoped_bytes s = save(a.m, whole, n);
     memcpy(again, whole, n * sizeof *whole);
     draw_on(a.m, whole, n, 40);
     CHECK_INT(restore(b.m, s, 1 << 30), 0);
     CHECK_INT(eval(b.m, again, n, n), n - 1);
     draw_on(b.m, again, n, 40);
     CHECK(!memcmp(whole, again, (n + 40) * sizeof *whole));
-    free(s.at);
-    rig_free(&a);
-    rig_free(&b);
 }
 
 /* Checks that a model stays usable after it rejected a state. */
@@ -228,29 +212,25 @@ THREADED_TEST(state_of_another_model_or_cache_is_refused_and_nothing_changes) {
     changed[3].n_head_kv = 4;
     changed[4].attn = GW_Q8_0;
     changed[5] = base;
-    rig from = rig_of(&base, 1, CONTEXT, "i16");
+    scoped_rig from = rig_of(&base, 1, CONTEXT, "i16");
     eval(from.m, ids, 60, 60);
-    bytes s = save(from.m, ids, 60);
+    scoped_bytes s = save(from.m, ids, 60);
     for (int i = 0; i < 6; i++) {
-        rig to = rig_of(&changed[i], 1, CONTEXT, i == 5 ? "q8_0" : "i16");
+        scoped_rig to = rig_of(&changed[i], 1, CONTEXT, i == 5 ? "q8_0" : "i16");
         CHECK(strcmp(gw_state_name(to.m), gw_state_name(from.m)));
         eval(to.m, ids, 50, 50);
         CHECK_INT(restore(to.m, s, 1 << 30), GW_E_BAD_SAVED);
         CHECK_TEXT(gw_error_text(to.m, "code"), "bad-saved");
         CHECK_INT(eval(to.m, ids, 50, 50), 49);
-        rig_free(&to);
     }
-    rig same = rig_of(&base, 2, 200, "i16");
+    scoped_rig same = rig_of(&base, 2, 200, "i16");
     CHECK_TEXT(gw_state_name(same.m), gw_state_name(from.m));
-    rig_free(&same);
-    free(s.at);
-    rig_free(&from);
 }
 
 TEST(state_of_a_split_model_fits_the_whole_one) {
     const int32_t *ids = some_ids();
     tiny_file parts[3];
-    rig whole = rig_of(&base, 1, CONTEXT, "auto"), split = { gw_pool_new(1), NULL };
+    scoped_rig whole = rig_of(&base, 1, CONTEXT, "auto"), split = { gw_pool_new(1), NULL };
     for (uint32_t i = 0; i < 3; i++) {
         tiny_config c = base;
         c.n_parts = 3;
@@ -261,20 +241,17 @@ TEST(state_of_a_split_model_fits_the_whole_one) {
     CHECK_INT(gw_load_parts(split.m, 3), 0);
     CHECK_INT(tiny_feed_parts(split.m, parts, 3, 1 << 12, CONTEXT), GW_LOAD_READY);
     eval(split.m, ids, 60, 60);
-    bytes s = save(split.m, ids, 60);
+    scoped_bytes s = save(split.m, ids, 60);
     CHECK_INT(restore(whole.m, s, 1 << 30), 0);
     check_same(whole.m, split.m, ids, 70, 60);
-    free(s.at);
     for (int i = 0; i < 3; i++) tiny_free(&parts[i]);
-    rig_free(&whole);
-    rig_free(&split);
 }
 
 TEST(state_that_is_damaged_or_cut_is_refused) {
     const int32_t *ids = some_ids();
-    rig a = rig_of(&base, 1, CONTEXT, "auto"), sound = rig_of(&base, 1, CONTEXT, "auto");
+    scoped_rig a = rig_of(&base, 1, CONTEXT, "auto"), sound = rig_of(&base, 1, CONTEXT, "auto");
     eval(a.m, ids, 100, 110);
-    bytes s = save(a.m, ids, 110);
+    scoped_bytes s = save(a.m, ids, 110);
     for (size_t at = 0; at < s.n; at += at < 700 ? 1 : 997) {
         s.at[at] ^= (uint8_t)(1 << at % 8);
         CHECK_INT(restore(a.m, s, 1 << 30), GW_E_BAD_SAVED);
@@ -292,9 +269,6 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
     CHECK_INT(gw_save_next(a.m), 0);
     check_lives(a.m, sound.m);
     CHECK_INT(restore(a.m, s, 1 << 30), 0);
-    free(s.at);
-    rig_free(&a);
-    rig_free(&sound);
 }
 
 TEST(state_rows_are_what_kernels_rely_on) {

@@ -1,6 +1,7 @@
 /* threads: every item runs once with any number of threads, and the caller sees all results. */
 #include "base/pure.h"
 #include "base/threads_impl.h"
+#include "scoped.h"
 #include "test.h"
 
 #include <stdatomic.h>
@@ -18,7 +19,7 @@ static void count(void *ctx, int i) {
 }
 
 static void each_item_once(int threads) {
-    gw_pool *p = gw_pool_new(threads);
+    scoped_pool *p = gw_pool_new(threads);
     CHECK(p != NULL);
     static tally t;
     for (int round = 0; round < 2000; round++) {
@@ -28,7 +29,6 @@ static void each_item_once(int threads) {
         for (int i = 0; i < n; i++) CHECK_INT(t.runs[i], 1);
         CHECK_INT(t.sum, (long)n * (n - 1) / 2);
     }
-    gw_pool_free(p);
 }
 
 TEST(threads_each_item_once_1) { each_item_once(1); }
@@ -43,12 +43,11 @@ TEST(threads_refuses_bad_counts) {
 static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* not atomic, so that TSan checks the barrier */
 
 THREADED_TEST(threads_results_are_visible_after_the_barrier) {
-    gw_pool *p = gw_pool_new(3);
+    scoped_pool *p = gw_pool_new(3);
     static long cells[64];
     memset(cells, 0, sizeof cells);
     for (int round = 0; round < 500; round++) gw_parallel(p, plain_add, cells, 64);
     for (int i = 0; i < 64; i++) CHECK_INT(cells[i], 500L * i);
-    gw_pool_free(p);
 }
 
 /* --- pure items --- */
@@ -71,7 +70,7 @@ static const gw_pure squares = { square, put };
 
 /* Runs tasks one after the other, each with its job in a place that no late thread reads. */
 static void each_pure_item_once(int threads) {
-    gw_pool *p = gw_pool_new(threads);
+    scoped_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];
     for (int round = 0; round < 2000; round++) {
         long cells[100] = { 0 };
@@ -85,7 +84,6 @@ static void each_pure_item_once(int threads) {
         if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* a task of the other kind in between */
     }
     gw_pure_settle(p);
-    gw_pool_free(p);
 }
 
 TEST(threads_each_pure_item_once_1) { each_pure_item_once(1); }
@@ -109,7 +107,7 @@ static void trap_in_helper(void *ctx, int i) {
 
 THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
     for (int threads = 2; threads <= 4; threads++) {
-        gw_pool *p = gw_pool_new(threads);
+        scoped_pool *p = gw_pool_new(threads);
         CHECK(p && !gw_pool_failed(p));
         caller = pthread_self();
         trapped = 0;
@@ -118,7 +116,6 @@ THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
         long cells[64] = { 0 };
         gw_parallel(p, plain_add, cells, 64); /* later calls end too */
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
-        gw_pool_free(p);
     }
 }
 
@@ -140,7 +137,7 @@ static const gw_pure sticking = { stick, put };
 
 /* Each helper hangs in an item; the caller does all items, in one task after another. */
 static void not_waited_for(int threads) {
-    gw_pool *p = gw_pool_new(threads);
+    scoped_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];
     long cells[100] = { 0 };
     caller = pthread_self();
@@ -164,7 +161,6 @@ static void not_waited_for(int threads) {
     first->offset = 0; /* now the first job may be written, which TSan checks */
     gw_parallel_pure(p, &squares, first, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 22L * i * i);
-    gw_pool_free(p);
 }
 
 THREADED_TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
@@ -179,7 +175,7 @@ static void *let_go(void *ctx) {
 }
 
 THREADED_TEST(threads_as_many_may_be_late_as_there_are_places) {
-    gw_pool *p = gw_pool_new(GW_PLACES + 1);
+    scoped_pool *p = gw_pool_new(GW_PLACES + 1);
     pthread_t other;
     long cells[100] = { 0 };
     static pure_job job;
@@ -193,7 +189,6 @@ THREADED_TEST(threads_as_many_may_be_late_as_there_are_places) {
     CHECK_INT(job.placed, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], i * i);
     CHECK_INT(pthread_join(other, NULL), 0);
-    gw_pool_free(p);
 }
 
 /* If a helper died or was stopped inside an item, the caller continues alone. */
@@ -215,7 +210,7 @@ static void put_slowly(void *ctx, int i, const float *out) {
 
 THREADED_TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     static long cells[100], after[100];
-    gw_pool *p = gw_pool_new(3);
+    scoped_pool *p = gw_pool_new(3);
     p->patience = 3;
     caller = pthread_self();
     stuck = 0;
@@ -225,7 +220,6 @@ THREADED_TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     for (int round = 0; round < 50; round++) gw_parallel(p, plain_add, after, 100); /* alone */
     for (int i = 0; i < 100; i++) CHECK_INT(after[i], 50L * i);
     held = 0;
-    gw_pool_free(p);
 }
 
 /* The caller waits for the helper only while it stores a result, and when no place is left. */
@@ -234,7 +228,7 @@ THREADED_TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
     for (int i = 0; i < 2; i++) {
         static pure_job job;
         static long cells[2][1000];
-        gw_pool *p = gw_pool_new(GW_PLACES + 1);
+        scoped_pool *p = gw_pool_new(GW_PLACES + 1);
         p->patience = 3;
         caller = pthread_self();
         stuck = 0;
@@ -243,12 +237,11 @@ THREADED_TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
         while (!gw_pool_failed(p)) gw_parallel_pure(p, i ? &works : &puts, &job, 1000);
         gw_pure_settle(p);
         held = 0;
-        gw_pool_free(p);
     }
 }
 
 THREADED_TEST(threads_a_slow_helper_is_waited_for) {
-    gw_pool *p = gw_pool_new(2);
+    scoped_pool *p = gw_pool_new(2);
     pthread_t other;
     static long cells[100];
     caller = pthread_self();
@@ -260,7 +253,6 @@ THREADED_TEST(threads_a_slow_helper_is_waited_for) {
     CHECK(!gw_pool_failed(p));
     for (int i = 0; i < 100; i++) CHECK_INT(cells[i], i);
     CHECK_INT(pthread_join(other, NULL), 0);
-    gw_pool_free(p);
 }
 
 static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
@@ -319,12 +311,11 @@ static void trap_in_pure(const void *ctx, int i, float *out) {
 
 THREADED_TEST(threads_a_helper_that_traps_in_a_pure_item_is_not_waited_for) {
     static const gw_pure traps = { trap_in_pure, put_nowhere };
-    gw_pool *p = gw_pool_new(2);
+    scoped_pool *p = gw_pool_new(2);
     caller = pthread_self();
     trapped = 0;
     gw_parallel_pure(p, &traps, &p, 100);
     CHECK(trapped && gw_pool_failed(p));
     gw_pure_settle(p);
-    gw_pool_free(p);
 }
 #endif

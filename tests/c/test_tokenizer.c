@@ -1,5 +1,6 @@
 /* Tests the tokenizer on small vocabularies: a handwritten case for each rule, then all rules against a naive merge on
  * random texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
+#include "scoped.h"
 #include "test.h"
 #include "text/tokenizer.h"
 
@@ -72,31 +73,27 @@ static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
 }
 
 TEST(highest_score_merges_first) {
-    gw_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
+    scoped_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
     CHECK_TEXT(ids_of(t, "abc", 0), "261 259"); /* bc merges before ab */
-    gw_tokenizer_free(t);
-    t = WITH("ab", "bc", "a", "b", "c");
-    CHECK_TEXT(ids_of(t, "abc", 0), "259 263");
-    gw_tokenizer_free(t);
+    scoped_tokenizer *other = WITH("ab", "bc", "a", "b", "c");
+    CHECK_TEXT(ids_of(other, "abc", 0), "259 263");
 }
 
 TEST(leftmost_of_equal_scores) {
-    gw_tokenizer *t = WITH("aa", "a");
+    scoped_tokenizer *t = WITH("aa", "a");
     CHECK_TEXT(ids_of(t, "aaaaa", 0), "259 259 260");
-    gw_tokenizer_free(t);
-    t = begin();
-    add(t, "ba", -0.0f, GW_TOKEN_NORMAL); /* -0 and 0 tie */
-    add(t, "ab", 0.0f, GW_TOKEN_NORMAL);
-    add(t, "a", -9, GW_TOKEN_NORMAL);
-    add(t, "b", -9, GW_TOKEN_NORMAL);
-    finish(t);
-    CHECK_TEXT(ids_of(t, "aba", 0), "260 261");
-    CHECK_TEXT(ids_of(t, "bab", 0), "259 262");
-    gw_tokenizer_free(t);
+    scoped_tokenizer *zeros = begin();
+    add(zeros, "ba", -0.0f, GW_TOKEN_NORMAL); /* -0 and 0 tie */
+    add(zeros, "ab", 0.0f, GW_TOKEN_NORMAL);
+    add(zeros, "a", -9, GW_TOKEN_NORMAL);
+    add(zeros, "b", -9, GW_TOKEN_NORMAL);
+    finish(zeros);
+    CHECK_TEXT(ids_of(zeros, "aba", 0), "260 261");
+    CHECK_TEXT(ids_of(zeros, "bab", 0), "259 262");
 }
 
 TEST(scores_of_both_signs_are_ordered) {
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     add(t, "ab", -1.5f, GW_TOKEN_NORMAL);
     add(t, "bc", 0.25f, GW_TOKEN_NORMAL);
     add(t, "cd", 3e30f, GW_TOKEN_NORMAL);
@@ -106,33 +103,29 @@ TEST(scores_of_both_signs_are_ordered) {
     CHECK_TEXT(ids_of(t, "abcde", 0), "259 261 267");
     CHECK_TEXT(ids_of(t, "abc", 0), "263 260");
     CHECK_TEXT(ids_of(t, "de", 0), "262");
-    gw_tokenizer_free(t);
 }
 
 TEST(piece_that_no_merge_reaches_is_not_used) {
-    gw_tokenizer *t = WITH("abc", "a", "b", "c");
+    scoped_tokenizer *t = WITH("abc", "a", "b", "c");
     CHECK_TEXT(ids_of(t, "abc", 0), "260 261 262");
-    gw_tokenizer_free(t);
 }
 
 TEST(merge_grows_from_both_sides) {
-    gw_tokenizer *t = WITH("bc", "abcd", "abc", "a", "b", "c", "d");
+    scoped_tokenizer *t = WITH("bc", "abcd", "abc", "a", "b", "c", "d");
     CHECK_TEXT(ids_of(t, "abcd", 0), "260");
     CHECK_TEXT(ids_of(t, "abcabcd", 0), "261 260");
-    gw_tokenizer_free(t);
 }
 
 TEST(space_is_stored_as_u2581) {
-    gw_tokenizer *t = WITH(SPACE "a", SPACE, "a");
+    scoped_tokenizer *t = WITH(SPACE "a", SPACE, "a");
     CHECK_TEXT(ids_of(t, "a a  a", 0), "261 259 260 259");
     /* U+2581 itself is an unknown character: three bytes, and back. */
     CHECK_TEXT(ids_of(t, SPACE "a", 0), "229 153 132 261");
     CHECK_INT(gw_tokenizer_find(t, " a", 2), 259);
-    gw_tokenizer_free(t);
 }
 
 TEST(user_pieces_are_leftmost_and_longest) {
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     add(t, "\n", -1000, GW_TOKEN_USER); /* 259 */
     add(t, "\n\n", -1000, GW_TOKEN_USER);
     add(t, "\n\n\n", -1000, GW_TOKEN_USER);
@@ -151,28 +144,25 @@ TEST(user_pieces_are_leftmost_and_longest) {
     CHECK_TEXT(ids_of(t, "a<td>a<a", 0), "267 264 265 267");
     CHECK_TEXT(ids_of(t, "<t", 0), "268 119");
     CHECK_TEXT(ids_of(t, "<", 0), "268");
-    gw_tokenizer_free(t);
 }
 
 TEST(control_pieces_only_when_allowed) {
-    gw_tokenizer *t = WITH("<", "e", "o", "t", ">", "<e", "<eo", "<eot", "<eot>");
+    scoped_tokenizer *t = WITH("<", "e", "o", "t", ">", "<e", "<eo", "<eot", "<eot>");
     const char *text = "<eot>e";
     CHECK_TEXT(ids_of(t, text, 0), "267 260"); /* the normal piece of that name, by merging */
     CHECK_TEXT(ids_of(t, text, GW_TOKENIZE_SPECIAL), "2 260");
     CHECK_INT(gw_tokenizer_find(t, "<eot>", 5), 2);
     CHECK_TEXT(ids_of(t, "<unk>", GW_TOKENIZE_SPECIAL), "0");
-    gw_tokenizer_free(t);
-    t = WITH("<", "b");
-    CHECK_TEXT(ids_of(t, "<bos>", 0), "259 260 114 118 65");
-    CHECK_TEXT(ids_of(t, "<0x41>", 0), "259 51 123 55 52 65"); /* text does not match byte pieces by name either */
-    gw_tokenizer_free(t);
+    scoped_tokenizer *other = WITH("<", "b");
+    CHECK_TEXT(ids_of(other, "<bos>", 0), "259 260 114 118 65");
+    CHECK_TEXT(ids_of(other, "<0x41>", 0), "259 51 123 55 52 65"); /* text does not match byte pieces by name either */
 }
 
 /* Existing files mark turn tokens as user-defined or normal; even then ordinary text must not match them. */
 TEST(turn_tokens_are_control_whatever_their_type) {
     static const int types[] = { GW_TOKEN_NORMAL, GW_TOKEN_USER, GW_TOKEN_UNUSED, GW_TOKEN_CONTROL };
     for (int i = 0; i < 4; i++) {
-        gw_tokenizer *t = begin();
+        scoped_tokenizer *t = begin();
         add(t, "<end_of_turn>", 0, types[i]); /* PIECES, known by name */
         add(t, "<mine>", -1, types[i]);       /* PIECES + 1, marked by the file's keys */
         gw_tokenizer_mark_control(t, PIECES + 1);
@@ -188,12 +178,11 @@ TEST(turn_tokens_are_control_whatever_their_type) {
         CHECK_INT(gw_tokenizer_encode(t, text, strlen(text), GW_TOKENIZE_SPECIAL, ids, 64), 2);
         CHECK_INT(ids[0], PIECES);
         CHECK_INT(ids[1], PIECES + 1);
-        gw_tokenizer_free(t);
     }
 }
 
 TEST(decode_of_each_type) {
-    gw_tokenizer *t = WITH(SPACE "x" SPACE, "", "y");
+    scoped_tokenizer *t = WITH(SPACE "x" SPACE, "", "y");
     char out[8] = "";
     CHECK_INT(gw_tokenizer_decode(t, 1, 0, out, sizeof out), 0);
     CHECK_INT(gw_tokenizer_decode(t, 0, 0, out, sizeof out), 0);
@@ -214,11 +203,10 @@ TEST(decode_of_each_type) {
     CHECK_NEAR(gw_tokenizer_score(t, 261), -2, 0);
     CHECK_INT(gw_tokenizer_size(t), 262);
     CHECK_INT(gw_tokenizer_find(t, "z", 1), -1);
-    gw_tokenizer_free(t);
 }
 
 TEST(bytes_that_are_not_utf8) {
-    gw_tokenizer *t = WITH("é", "a", "日");
+    scoped_tokenizer *t = WITH("é", "a", "日");
     CHECK_TEXT(ids_of(t, "aéa日", 0), "260 259 260 261");
     CHECK_TEXT(ids_of(t, "\xC3", 0), "198");
     CHECK_TEXT(ids_of(t, "\xC3\xC3\xA9\xFF\xE6\x97", 0), "198 259 258 233 154");
@@ -227,11 +215,10 @@ TEST(bytes_that_are_not_utf8) {
     int32_t ids[4];
     CHECK_INT(gw_tokenizer_encode(t, "a\0a", 3, 0, ids, 4), 3);
     CHECK_INT(ids[1], BYTES);
-    gw_tokenizer_free(t);
 }
 
 TEST(unknown_without_byte_pieces) {
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     add(t, "a", -1, GW_TOKEN_NORMAL);
     add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* as in converted Gemma files */
     finish(t);
@@ -240,34 +227,30 @@ TEST(unknown_without_byte_pieces) {
     CHECK_INT(ids[0], 0);
     CHECK_INT(ids[1], 1);
     CHECK_INT(ids[3], 1);
-    gw_tokenizer_free(t);
 }
 
 TEST(lowest_id_of_duplicates) {
-    gw_tokenizer *t = WITH("a", "b", "ab", "a", "ab");
+    scoped_tokenizer *t = WITH("a", "b", "ab", "a", "ab");
     CHECK_TEXT(ids_of(t, "aba", 0), "261 259");
-    gw_tokenizer_free(t);
-    t = begin();
-    for (int i = 0; i < 1000; i++) add(t, "<x>", 0, i % 2 ? GW_TOKEN_USER : GW_TOKEN_CONTROL);
-    finish(t);
-    CHECK_TEXT(ids_of(t, "<x><x>", 0), "260 260");
-    gw_tokenizer_free(t);
+    scoped_tokenizer *many = begin();
+    for (int i = 0; i < 1000; i++) add(many, "<x>", 0, i % 2 ? GW_TOKEN_USER : GW_TOKEN_CONTROL);
+    finish(many);
+    CHECK_TEXT(ids_of(many, "<x><x>", 0), "260 260");
 }
 
 TEST(space_for_ids_too_small) {
-    gw_tokenizer *t = WITH("a", "b", "ab");
+    scoped_tokenizer *t = WITH("a", "b", "ab");
     int32_t ids[4] = { 0, 0, 0, -7 };
     CHECK_INT(gw_tokenizer_encode(t, "abé", 4, 0, ids, 3), 3);
     CHECK_INT(gw_tokenizer_encode(t, "abé", 4, 0, ids, 2), GW_E_BAD_OPTION);
     CHECK_INT(gw_tokenizer_encode(t, "ab", 2, 0, ids, 0), GW_E_BAD_OPTION);
     CHECK_INT(gw_tokenizer_encode(t, "", 0, 0, NULL, 0), 0);
     CHECK_INT(ids[3], -7);
-    gw_tokenizer_free(t);
 }
 
 /* Returns the result of finishing a tokenizer with these numbers of pieces, scores and types. */
 static int finish_with(int pieces, int scores, int types, gw_error *e) {
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     const char *names[] = { "<unk>", "a", "b", "ab" };
     for (int i = 0; i < pieces; i++) gw_tokenizer_add_piece(t, names[i], strlen(names[i]));
     for (int i = 0; i < scores; i++) gw_tokenizer_add_score(t, (float)-i);
@@ -277,7 +260,6 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
     int n = gw_tokenizer_encode(t, "ab", 2, 0, ids, 4);
     CHECK_INT(n, code ? GW_E_BAD_STATE : 1);
     CHECK_INT(gw_tokenizer_find(t, "a", 1), code ? -1 : 1);
-    gw_tokenizer_free(t);
     return code;
 }
 
@@ -296,7 +278,7 @@ TEST(counts_must_agree) {
 }
 
 TEST(types_by_name) {
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     for (int i = 0; i < 258; i++) {
         char name[8] = "<unk>";
         if (i > 1) snprintf(name, sizeof name, "<0x%02X>", (i - 2) & 255);
@@ -308,12 +290,11 @@ TEST(types_by_name) {
     CHECK_INT(gw_tokenizer_type(t, 1), GW_TOKEN_NORMAL);
     CHECK_INT(gw_tokenizer_type(t, 2), GW_TOKEN_BYTE);
     CHECK_TEXT(ids_of(t, "az", 0), "1 124");
-    gw_tokenizer_free(t);
 }
 
 TEST(bad_elements) {
     gw_error e = { 0 };
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     CHECK_INT(gw_tokenizer_add_score(t, NAN), GW_E_BAD_TOKENIZER);
     CHECK_INT(gw_tokenizer_add_type(t, 0), GW_E_BAD_TOKENIZER);
     CHECK_INT(gw_tokenizer_add_type(t, 7), GW_E_BAD_TOKENIZER);
@@ -322,16 +303,12 @@ TEST(bad_elements) {
     add(t, "<0xG1>", 0, GW_TOKEN_BYTE);
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_SAYS(e.what, "<0xG1>");
-    gw_tokenizer_free(t);
-    t = gw_tokenizer_new();
-    add(t, "a", 0, GW_TOKEN_NORMAL); /* neither byte pieces nor an unknown piece */
-    CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
-    gw_tokenizer_free(t);
-    t = WITH("a");
-    CHECK_INT(gw_tokenizer_add_piece(t, "b", 1), GW_E_BAD_STATE);
-    CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_STATE);
-    CHECK_TEXT(ids_of(t, "a", 0), "259"); /* the tokenizer works nevertheless */
-    gw_tokenizer_free(t);
+    scoped_tokenizer *bare = gw_tokenizer_new(), *done = WITH("a");
+    add(bare, "a", 0, GW_TOKEN_NORMAL); /* neither byte pieces nor an unknown piece */
+    CHECK_INT(gw_tokenizer_finish(bare, &by_score, &e), GW_E_BAD_TOKENIZER);
+    CHECK_INT(gw_tokenizer_add_piece(done, "b", 1), GW_E_BAD_STATE);
+    CHECK_INT(gw_tokenizer_finish(done, &by_score, &e), GW_E_BAD_STATE);
+    CHECK_TEXT(ids_of(done, "a", 0), "259"); /* the tokenizer works nevertheless */
     gw_tokenizer_free(NULL);
 }
 
@@ -369,7 +346,7 @@ static gw_tokenizer *with_prefix(void) {
 }
 
 TEST(blank_before_a_text) {
-    gw_tokenizer *t = with_prefix();
+    scoped_tokenizer *t = with_prefix();
     CHECK_TEXT(prefixed(t, "", 0), "");
     CHECK_TEXT(prefixed(t, "a", 0), "259");
     CHECK_TEXT(prefixed(t, "aa", 0), "259 260");
@@ -380,11 +357,10 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
     CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* spaces of an added token stay */
     CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
-    gw_tokenizer_free(t);
 }
 
 TEST(no_blank_before_what_continues_a_text) {
-    gw_tokenizer *t = with_prefix();
+    scoped_tokenizer *t = with_prefix();
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "a", 1, GW_TOKENIZE_CONTINUES, ids, 8), 1);
     CHECK_INT(ids[0], 260);
@@ -395,7 +371,6 @@ TEST(no_blank_before_what_continues_a_text) {
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
     CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* after BOS */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);
-    gw_tokenizer_free(t);
 }
 
 /* --- against a naive merge ------------------------------------------------------------------- */
@@ -445,7 +420,7 @@ TEST(equals_naive_merge_on_random_texts) {
     uint32_t seed = 1;
     for (int v = 0; v < 40; v++) {
         uint32_t letters = 2 + (uint32_t)v % 3;
-        gw_tokenizer *t = random_vocabulary(&seed, letters);
+        scoped_tokenizer *t = random_vocabulary(&seed, letters);
         for (int i = 0; i < 100; i++) {
             char text[64];
             size_t len = next_random(&seed) % sizeof text;
@@ -456,7 +431,6 @@ TEST(equals_naive_merge_on_random_texts) {
             CHECK_INT(n, m);
             for (int k = 0; k < n; k++) CHECK_INT(got[k], expected[k]);
         }
-        gw_tokenizer_free(t);
     }
 }
 
@@ -482,18 +456,17 @@ TEST(hostile_collisions_are_refused) {
     static char words[400][16];
     gw_error e = { 0 };
     colliding(words, 400);
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     for (int i = 0; i < 400; i++) add(t, words[i], -1, GW_TOKEN_NORMAL);
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_SAYS(e.what, "256 or more hash collisions");
     CHECK_INT(gw_tokenizer_find(t, words[0], strlen(words[0])), -1);
-    gw_tokenizer_free(t);
 }
 
 TEST(some_collisions_are_found_all_the_same) {
     static char words[300][16];
     colliding(words, 300);
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     for (int i = 0; i < 400; i++) {
         char other[16];
         snprintf(other, sizeof other, "z%d", i);
@@ -503,25 +476,22 @@ TEST(some_collisions_are_found_all_the_same) {
     for (int i = 0; i < 300; i++)
         CHECK_INT(gw_tokenizer_find(t, words[i], strlen(words[i])), i < 200 ? PIECES + i : -1);
     CHECK_INT(gw_tokenizer_find(t, "z399", 4), PIECES + 399);
-    gw_tokenizer_free(t);
 }
 
 TEST(hostile_equal_pieces_are_one) {
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     for (int i = 0; i < 20000; i++) add(t, "same", -1, i % 2 ? GW_TOKEN_NORMAL : GW_TOKEN_USER);
     finish(t);
     CHECK_INT(gw_tokenizer_find(t, "same", 4), PIECES);
-    gw_tokenizer_free(t);
 }
 
 TEST(hostile_amounts_of_text_are_refused) {
     static char piece[GW_MAX_PIECE];
     memset(piece, 'x', sizeof piece);
-    gw_tokenizer *t = gw_tokenizer_new();
+    scoped_tokenizer *t = gw_tokenizer_new();
     for (int i = 0; i < GW_MAX_PIECES_TEXT / GW_MAX_PIECE; i++)
         CHECK_INT(gw_tokenizer_add_piece(t, piece, sizeof piece), 0);
     CHECK_INT(gw_tokenizer_add_piece(t, piece, 1), GW_E_BAD_COUNT);
-    gw_tokenizer_free(t);
 }
 
 /* Pieces of 1, 2, 3 … equal characters, and a text of that character: every merge looks up a longer piece. */
@@ -529,7 +499,7 @@ TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     enum { TEXT = 100000 };
     static char piece[GW_MAX_PIECE + 1], text[TEXT];
     static int32_t ids[TEXT];
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     memset(text, 'x', sizeof text);
     for (int len = 1; len <= GW_MAX_PIECE; len++) {
         piece[len - 1] = 'x';
@@ -538,7 +508,6 @@ TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     finish(t);
     CHECK_INT(gw_tokenizer_encode(t, text, TEXT, 0, ids, TEXT), (TEXT + GW_MAX_PIECE - 1) / GW_MAX_PIECE);
     CHECK_INT(ids[0], PIECES + GW_MAX_PIECE - 1);
-    gw_tokenizer_free(t);
 }
 
 /* No control piece occurs in the text, but each is tried at every position. */
@@ -546,7 +515,7 @@ TEST(hostile_ladder_of_control_pieces) {
     enum { TEXT = 20000 };
     static char piece[GW_MAX_PIECE + 2], text[TEXT];
     static int32_t ids[TEXT];
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     memset(text, 'x', sizeof text);
     add(t, "x", 0, GW_TOKEN_NORMAL);
     add(t, "xx", 0, GW_TOKEN_NORMAL);
@@ -556,14 +525,13 @@ TEST(hostile_ladder_of_control_pieces) {
     }
     finish(t);
     CHECK_INT(gw_tokenizer_encode(t, text, TEXT, GW_TOKENIZE_SPECIAL, ids, TEXT), TEXT / 2);
-    gw_tokenizer_free(t);
 }
 
 /* --- long texts ------------------------------------------------------------------------------ */
 
 static void round_trip(gw_tokenizer *t, const char *text, size_t len, int expected) {
-    int32_t *ids = malloc(len * sizeof *ids);
-    char *back = malloc(len);
+    scoped_memory int32_t *ids = malloc(len * sizeof *ids);
+    scoped_memory char *back = malloc(len);
     CHECK(ids && back);
     int n = gw_tokenizer_encode(t, text, len, 0, ids, len);
     if (expected >= 0) CHECK_INT(n, expected);
@@ -576,15 +544,13 @@ static void round_trip(gw_tokenizer *t, const char *text, size_t len, int expect
     }
     CHECK_INT(at, len);
     CHECK(!memcmp(text, back, len));
-    free(ids);
-    free(back);
 }
 
 TEST(a_megabyte_of_one_character_and_of_noise) {
     const size_t len = 1 << 20;
-    char *text = malloc(len);
+    scoped_memory char *text = malloc(len);
     CHECK(text);
-    gw_tokenizer *t = WITH("aa", "aaaa", "aaaaaaaa", "a", "ab", "b", SPACE);
+    scoped_tokenizer *t = WITH("aa", "aaaa", "aaaaaaaa", "a", "ab", "b", SPACE);
     memset(text, 'a', len);
     round_trip(t, text, len, 1 << 17);
     CHECK(gw_tokenizer_bytes(t) < len); /* the scratch memory, 36 bytes per character, is freed */
@@ -592,12 +558,10 @@ TEST(a_megabyte_of_one_character_and_of_noise) {
     for (size_t i = 0; i < len; i++) text[i] = (char)next_random(&seed);
     round_trip(t, text, len, -1);
     CHECK(gw_tokenizer_bytes(t) < len);
-    gw_tokenizer_free(t);
-    free(text);
 }
 
 TEST(memory_per_piece) {
-    gw_tokenizer *t = begin();
+    scoped_tokenizer *t = begin();
     const int n = 1 << 16;
     for (int i = PIECES; i < n; i++) {
         char piece[16];
@@ -606,5 +570,4 @@ TEST(memory_per_piece) {
     }
     finish(t);
     CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* 16 MB at 262144 */
-    gw_tokenizer_free(t);
 }

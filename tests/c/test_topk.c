@@ -4,8 +4,8 @@
 #include "model/topk.h"
 #include "kernels/pack.h"
 #include "api.h"
+#include "rig.h"
 #include "test.h"
-#include "tiny_gguf.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,71 +34,82 @@ static struct {
     gw_pool *pool;
     gw_ops ops;
     void *block;
-} rig;
+} fixture;
 
 static float whole[MOST_N * (MOST_ROWS + 4)], top[MOST_N * (MOST_ROWS + 4)];
 
 static const gw_rows all_rows;
 
-static uint8_t *block_of(uint32_t row, uint32_t b) { return rig.file + (row * (rig.plain.k / 32) + b) * 34; }
+static uint8_t *block_of(uint32_t row, uint32_t b) { return fixture.file + (row * (fixture.plain.k / 32) + b) * 34; }
 
 static void set_scale(uint8_t *block, uint16_t f16) {
     block[0] = (uint8_t)f16;
     block[1] = (uint8_t)(f16 >> 8);
 }
 
-static void open_rig(uint32_t rows, uint32_t k, int threads) {
+static void set_up(uint32_t rows, uint32_t k, int threads) {
     const gw_type *q8 = gw_type_of(GW_Q8_0);
-    rig.plain = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = rig.one };
-    rig.planes = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = rig.high, .low = rig.low, .norms = rig.norms };
-    rig.pool = gw_pool_new(threads);
-    CHECK(rig.pool);
+    fixture.plain = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = fixture.one };
+    fixture.planes = (gw_matrix){
+        .type = q8, .rows = rows, .k = k, .data = fixture.high, .low = fixture.low, .norms = fixture.norms
+    };
+    fixture.pool = gw_pool_new(threads);
+    CHECK(fixture.pool);
     gw_arena measure = { 0 };
-    gw_ops_init(&rig.ops, rig.pool, MOST_N, k, 16, &measure);
-    rig.block = gw_alloc(measure.used);
-    CHECK(rig.block);
-    gw_arena arena = { .base = rig.block, .size = measure.used };
-    gw_ops_init(&rig.ops, rig.pool, MOST_N, k, 16, &arena);
+    gw_ops_init(&fixture.ops, fixture.pool, MOST_N, k, 16, &measure);
+    fixture.block = gw_alloc(measure.used);
+    CHECK(fixture.block);
+    gw_arena arena = { .base = fixture.block, .size = measure.used };
+    gw_ops_init(&fixture.ops, fixture.pool, MOST_N, k, 16, &arena);
 }
 
-static void close_rig(void) {
-    gw_pool_free(rig.pool);
-    gw_free(rig.block);
+static void tear_down(void) {
+    gw_pool_free(fixture.pool);
+    gw_free(fixture.block);
 }
 
 static void pack(void) {
-    const gw_type *q8 = rig.plain.type;
-    uint32_t k = rig.plain.k, rows = rig.plain.rows, bytes = k / 32 * 34;
-    gw_pure_settle(rig.pool); /* late threads read weights */
+    const gw_type *q8 = fixture.plain.type;
+    uint32_t k = fixture.plain.k, rows = fixture.plain.rows, bytes = k / 32 * 34;
+    gw_pure_settle(fixture.pool); /* late threads read weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
-        gw_pack_panel(q8, rig.file + r * bytes, n, k, rig.one + r * bytes);
-        gw_pack_planes(rig.file + r * bytes, n, k, rig.high + r / 4 * (k / 32) * GW_HIGH_BYTES,
-                       rig.low + r / 4 * (k / 32) * GW_LOW_BYTES, rig.norms + r, rig.norms + gw_ld(rows) + r);
+        gw_pack_panel(q8, fixture.file + r * bytes, n, k, fixture.one + r * bytes);
+        gw_pack_planes(fixture.file + r * bytes, n, k, fixture.high + r / 4 * (k / 32) * GW_HIGH_BYTES,
+                       fixture.low + r / 4 * (k / 32) * GW_LOW_BYTES, fixture.norms + r,
+                       fixture.norms + gw_ld(rows) + r);
     }
 }
 
 static void random_rows(float size) {
-    for (uint32_t r = 0; r < rig.plain.rows; r++) {
+    for (uint32_t r = 0; r < fixture.plain.rows; r++) {
         float row[MOST_K];
-        for (uint32_t i = 0; i < rig.plain.k; i++) row[i] = random_float() * size;
-        rig.plain.type->quantise(row, block_of(r, 0), rig.plain.k);
+        for (uint32_t i = 0; i < fixture.plain.k; i++) row[i] = random_float() * size;
+        fixture.plain.type->quantise(row, block_of(r, 0), fixture.plain.k);
     }
 }
 
 static void random_x(float size) {
-    for (int i = 0; i < MOST_N * MOST_K; i++) rig.x[i] = random_float() * size;
+    for (int i = 0; i < MOST_N * MOST_K; i++) fixture.x[i] = random_float() * size;
 }
 
-static void product(const gw_matrix *m, int n, float *y) { gw_matmul(&rig.ops, rig.x, MOST_K, n, &m, &y, 1, true); }
+/* Sets up the largest matrix and input, both random. */
+static void set_up_random(int threads) {
+    set_up(MOST_ROWS, MOST_K, threads);
+    random_rows(1);
+    random_x(1);
+}
+
+static void product(const gw_matrix *m, int n, float *y) {
+    gw_matmul(&fixture.ops, fixture.x, MOST_K, n, &m, &y, 1, true);
+}
 
 /* Returns the sampler's choice for logits. */
 static int32_t arg_max(const float *y) {
-    gw_sampler *s = gw_sampler_new(rig.plain.rows);
+    scoped_sampler *s = gw_sampler_new(fixture.plain.rows);
     gw_error e;
     CHECK(s && !gw_sampler_set(s, "temperature", 0, &e));
     int32_t id = gw_sampler_draw(s, y);
-    gw_sampler_free(s);
     return id;
 }
 
@@ -110,12 +121,11 @@ static void check_same(const float *got, const float *want, size_t n, const char
 
 /* Returns what a sampler draws with top-k and a temperature of 2. */
 static int32_t drawn(const float *y, uint32_t k) {
-    gw_sampler *s = gw_sampler_new(rig.plain.rows);
+    scoped_sampler *s = gw_sampler_new(fixture.plain.rows);
     gw_error e;
     CHECK(s && !gw_sampler_set(s, "temperature", 2, &e) && !gw_sampler_set(s, "top_k", k, &e));
     CHECK(!gw_sampler_set(s, "seed", k, &e));
     int32_t id = gw_sampler_draw(s, y);
-    gw_sampler_free(s);
     return id;
 }
 
@@ -128,10 +138,10 @@ static int descending(const void *a, const void *b) {
  * logit is less than the k-th. Returns the number of panels that were computed exactly. */
 static uint32_t check_k(const char *what, float cap, uint32_t k) {
     static float sorted[MOST_ROWS];
-    uint32_t rows = rig.plain.rows, exact;
+    uint32_t rows = fixture.plain.rows, exact;
     memcpy(sorted, whole, rows * sizeof *sorted);
     qsort(sorted, rows, sizeof *sorted, descending);
-    exact = gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, cap, &(gw_topk){ .best = k }, top);
+    exact = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, cap, &(gw_topk){ .best = k }, top);
     CHECK_INT(drawn(top, k), drawn(whole, k));
     for (uint32_t r = 0; r < rows; r++)
         if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
@@ -141,9 +151,9 @@ static uint32_t check_k(const char *what, float cap, uint32_t k) {
 
 /* Checks the greatest logits for several k. Returns the number of exact panels for the largest k. */
 static uint32_t check_capped(const char *what, float cap) {
-    uint32_t rows = rig.plain.rows;
-    product(&rig.plain, 1, whole);
-    gw_soft_cap(&rig.ops, whole, rows, cap);
+    uint32_t rows = fixture.plain.rows;
+    product(&fixture.plain, 1, whole);
+    gw_soft_cap(&fixture.ops, whole, rows, cap);
     for (uint32_t k = 2; k < 200 && k <= rows; k = k * 3 - 1) check_k(what, cap, k);
     uint32_t exact = check_k(what, cap, 1);
     CHECK_INT(arg_max(top), arg_max(whole));
@@ -155,7 +165,7 @@ static uint32_t check_top(const char *what) { return check_capped(what, 0); }
 TEST(top_planes_hold_every_code_and_scale) {
     enum { ROWS = 11, K = 64 };
     float one[K], two[K];
-    open_rig(ROWS, K, 1);
+    set_up(ROWS, K, 1);
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t b = 0; b < K / 32; b++) {
             set_scale(block_of(r, b), (uint16_t)(random_bits() & 0xfbff)); /* finite */
@@ -163,8 +173,8 @@ TEST(top_planes_hold_every_code_and_scale) {
         }
     pack();
     for (uint32_t r = 0; r < ROWS; r++) {
-        gw_matrix_row(&rig.plain, r, one);
-        gw_matrix_row(&rig.planes, r, two);
+        gw_matrix_row(&fixture.plain, r, one);
+        gw_matrix_row(&fixture.planes, r, two);
         check_same(two, one, K, "row");
         double high = 0, low = 0;
         for (int i = 0; i < K; i++) {
@@ -173,11 +183,11 @@ TEST(top_planes_hold_every_code_and_scale) {
             high += d * d * (code / 16 * 16 - 120) * (code / 16 * 16 - 120);
             low += d * d * (code % 16 - 8) * (code % 16 - 8);
         }
-        float norms[2] = { rig.norms[r], rig.norms[gw_ld(ROWS) + r] };
+        float norms[2] = { fixture.norms[r], fixture.norms[gw_ld(ROWS) + r] };
         CHECK(norms[0] >= sqrt(high) && norms[0] <= sqrt(high) * (1 + 3e-6));
         CHECK(norms[1] >= sqrt(low) && norms[1] <= sqrt(low) * (1 + 3e-6));
     }
-    close_rig();
+    tear_down();
 }
 
 THREADED_TEST(top_product_has_the_bits_of_one_plane) {
@@ -186,7 +196,7 @@ THREADED_TEST(top_product_has_the_bits_of_one_plane) {
     } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int n = 1; n <= MOST_N; n++) {
-            open_rig(sizes[i].rows, sizes[i].k, 1 + n % 3);
+            set_up(sizes[i].rows, sizes[i].k, 1 + n % 3);
             random_rows(1);
             random_x(1);
             for (uint32_t r = 0; r < sizes[i].rows; r += 5) {
@@ -194,10 +204,10 @@ THREADED_TEST(top_product_has_the_bits_of_one_plane) {
                 set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff); /* the smallest and the greatest scale */
             }
             pack();
-            product(&rig.plain, n, whole);
-            product(&rig.planes, n, top);
+            product(&fixture.plain, n, whole);
+            product(&fixture.planes, n, top);
             check_same(top, whole, n * gw_ld(sizes[i].rows), "product");
-            close_rig();
+            tear_down();
         }
 }
 
@@ -220,7 +230,7 @@ static gw_acts acts_of(int side, int n, uint32_t k) {
     gw_acts a = { .n = n,
                   .k = k,
                   .stride = gw_acts_stride(n),
-                  .x = rig.x,
+                  .x = fixture.x,
                   .ldx = MOST_K,
                   .q8 = q8[side],
                   .s8 = s8[side],
@@ -240,7 +250,7 @@ static gw_acts acts_of(int side, int n, uint32_t k) {
 TEST(top_kernels_agree_with_the_specification) {
     static const uint32_t list[] = { 7, 0, 3, 19, 8, 12, 11 };
     enum { ROWS = 77, K = 160, PANELS = 20 };
-    open_rig(ROWS, K, 1);
+    set_up(ROWS, K, 1);
     for (int round = 0; round < 20; round++) {
 #ifdef GW_HAVE_RELAXED
         gw_relaxed_only_7_bits = round % 2;
@@ -256,21 +266,21 @@ TEST(top_kernels_agree_with_the_specification) {
         pack();
         for (int n = 1; n <= MOST_N; n++) {
             gw_acts slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_planes_whole(rig.high, rig.low, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_whole)(rig.high, rig.low, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_whole(fixture.high, fixture.low, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_whole)(fixture.high, fixture.low, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "both planes");
         }
         gw_acts slow = acts_of(0, 1, K), fast = acts_of(1, 1, K);
         for (uint32_t n = 0; n <= 7; n++) {
             memset(whole, 0, sizeof whole), memset(top, 0, sizeof top);
-            gw_ref_planes_some(rig.high, rig.low, list, (int)n, &slow, whole);
-            FAST(planes_some)(rig.high, rig.low, list, (int)n, &fast, top);
+            gw_ref_planes_some(fixture.high, fixture.low, list, (int)n, &slow, whole);
+            FAST(planes_some)(fixture.high, fixture.low, list, (int)n, &fast, top);
             check_same(top, whole, 4 * PANELS, "some panels");
         }
         for (int n = 1; n <= MOST_N; n++) {
             slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_planes_high(rig.high, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_high)(rig.high, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_high(fixture.high, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_high)(fixture.high, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "the high plane");
         }
     }
@@ -281,7 +291,7 @@ TEST(top_kernels_agree_with_the_specification) {
 #if defined(GW_HAVE_RELAXED) && defined(GW_RELAXED_SIMDE)
     gw_relaxed_engine = GW_ENGINE_PAIRS;
 #endif
-    close_rig();
+    tear_down();
 }
 #endif
 
@@ -289,9 +299,9 @@ TEST(top_kernels_agree_with_the_specification) {
 
 /* Checks for all rows that the approximate logit is off by at most its bound. */
 static void check_bound(const char *what) {
-    uint32_t rows = rig.plain.rows;
-    product(&rig.plain, 1, whole);
-    gw_matmul_bounds(&rig.ops, rig.x, &rig.planes, top, top + gw_ld(rows));
+    uint32_t rows = fixture.plain.rows;
+    product(&fixture.plain, 1, whole);
+    gw_matmul_bounds(&fixture.ops, fixture.x, &fixture.planes, top, top + gw_ld(rows));
     for (uint32_t r = 0; r < rows; r++) {
         double upper = top[gw_ld(rows) + r], error = fabs((double)whole[r] - top[r]);
         if (upper == INFINITY) continue;
@@ -304,17 +314,17 @@ static void check_bound(const char *what) {
 /* Makes quants whose low nibbles are all as far from the middle as possible, with the signs of x, so that the error
  * nearly reaches the bound. */
 static void worst_rows(void) {
-    for (uint32_t r = 0; r < rig.plain.rows; r++)
-        for (uint32_t i = 0; i < rig.plain.k; i++) {
+    for (uint32_t r = 0; r < fixture.plain.rows; r++)
+        for (uint32_t i = 0; i < fixture.plain.k; i++) {
             uint8_t *block = block_of(r, i / 32);
             set_scale(block, (uint16_t)(0x2000 + r));
-            block[2 + i % 32] = (uint8_t)((random_bits() & 0xf0) | (rig.x[i] > 0 ? 15 : 0));
+            block[2 + i % 32] = (uint8_t)((random_bits() & 0xf0) | (fixture.x[i] > 0 ? 15 : 0));
         }
 }
 
 THREADED_TEST(top_bound_holds_for_every_row) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
-    open_rig(MOST_ROWS, MOST_K, 2);
+    set_up(MOST_ROWS, MOST_K, 2);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         random_rows(sizes[i] > 1 ? 1e3f : 0.1f);
         random_x(sizes[i]);
@@ -326,23 +336,27 @@ THREADED_TEST(top_bound_holds_for_every_row) {
     for (int round = 0; round < 10; round++) {
         random_x(1);
         for (int i = 0; i < MOST_K; i++) /* similar magnitudes, then some outliers */
-            rig.x[i] = (rig.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float() : i % 40 ? 0.02f : 3.0f);
+            fixture.x[i] = (fixture.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float()
+                                                          : i % 40  ? 0.02f
+                                                                    : 3.0f);
         worst_rows();
         pack();
         check_bound("worst");
     }
-    close_rig();
+    tear_down();
 }
 
 /* --- the arg max --- */
 
-static void copy_row(uint32_t to, uint32_t from) { memcpy(block_of(to, 0), block_of(from, 0), rig.plain.k / 32 * 34); }
+static void copy_row(uint32_t to, uint32_t from) {
+    memcpy(block_of(to, 0), block_of(from, 0), fixture.plain.k / 32 * 34);
+}
 
 /* Makes row r parallel to x, scaled. */
 static void aim_row(uint32_t r, float size) {
     float row[MOST_K];
-    for (uint32_t i = 0; i < rig.plain.k; i++) row[i] = rig.x[i] * size;
-    rig.plain.type->quantise(row, block_of(r, 0), rig.plain.k);
+    for (uint32_t i = 0; i < fixture.plain.k; i++) row[i] = fixture.x[i] * size;
+    fixture.plain.type->quantise(row, block_of(r, 0), fixture.plain.k);
 }
 
 THREADED_TEST(top_finds_the_id_of_the_whole_product) {
@@ -353,29 +367,27 @@ THREADED_TEST(top_finds_the_id_of_the_whole_product) {
     };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int round = 0; round < 6; round++) {
-            open_rig(sizes[i].rows, sizes[i].k, 1 + round % 4);
+            set_up(sizes[i].rows, sizes[i].k, 1 + round % 4);
             random_rows(1);
             random_x(round % 2 ? 1 : 1e-3f);
             if (round > 2) aim_row(random_bits() % sizes[i].rows, 1); /* one row stands out */
             pack();
             check_top("random");
-            close_rig();
+            tear_down();
         }
 }
 
 THREADED_TEST(top_reads_little_where_one_stands_out) {
-    open_rig(MOST_ROWS, MOST_K, 2);
-    random_rows(1);
-    random_x(1);
+    set_up_random(2);
     aim_row(1234, 1);
     pack();
     CHECK(check_top("one stands out") <= 5);
     CHECK_INT(arg_max(top), 1234);
-    close_rig();
+    tear_down();
 }
 
 THREADED_TEST(top_gives_the_lowest_id_of_equals) {
-    open_rig(2000, MOST_K, 3);
+    set_up(2000, MOST_K, 3);
     random_rows(1);
     random_x(1);
     aim_row(700, 1);
@@ -387,17 +399,17 @@ THREADED_TEST(top_gives_the_lowest_id_of_equals) {
     pack();
     CHECK_INT(check_top("all equal"), 500);
     CHECK_INT(arg_max(top), 0);
-    memset(rig.file, 0, sizeof rig.file);
+    memset(fixture.file, 0, sizeof fixture.file);
     pack();
     check_top("all zero");
     CHECK_INT(arg_max(top), 0);
-    close_rig();
+    tear_down();
 }
 
 /* Rows with equal high planes, so that the low planes decide; and the reverse: a large value in the high plane that the
  * low plane cancels. */
 THREADED_TEST(top_is_not_misled_by_the_high_plane) {
-    open_rig(MOST_ROWS, MOST_K, 2);
+    set_up(MOST_ROWS, MOST_K, 2);
     for (int round = 0; round < 20; round++) {
         random_rows(1);
         random_x(1);
@@ -406,7 +418,7 @@ THREADED_TEST(top_is_not_misled_by_the_high_plane) {
             copy_row(r, 17);
             for (uint32_t i = 0; i < MOST_K; i++) {
                 uint8_t *code = block_of(r, i / 32) + 2 + i % 32;
-                bool with = round % 2 ? rig.x[i] > 0 : rig.x[i] < 0;
+                bool with = round % 2 ? fixture.x[i] > 0 : fixture.x[i] < 0;
                 if (r % 3 == 0) *code = (uint8_t)((*code & 0xf0) | (random_bits() & 15));
                 if (r % 3 == 1) *code = (uint8_t)((*code & 0xf0) | (with ? 15 : 0));
                 if (r % 3 == 2 && random_bits() % 50 == 0) *code ^= 1; /* within the approximation's error */
@@ -415,13 +427,11 @@ THREADED_TEST(top_is_not_misled_by_the_high_plane) {
         pack();
         check_top("misleading");
     }
-    close_rig();
+    tear_down();
 }
 
 THREADED_TEST(top_with_odd_rows) {
-    open_rig(MOST_ROWS, MOST_K, 2);
-    random_rows(1);
-    random_x(1);
+    set_up_random(2);
     for (uint32_t r = 0; r < MOST_ROWS; r += 7)
         for (uint32_t b = 0; b < MOST_K / 32; b++) {
             static const uint16_t scales[] = { 0, 0x0001, 0x8001, 0x03ff, 0x8000, 0xa000 };
@@ -436,26 +446,26 @@ THREADED_TEST(top_with_odd_rows) {
     memset(block_of(500, 0), 0, MOST_K / 32 * 34);
     pack();
     check_top("a row of zeros");
-    close_rig();
+    tear_down();
 }
 
 /* Required rows are computed, and do not hide the greatest of the others. */
 THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
-    open_rig(MOST_ROWS, MOST_K, 2);
-    random_rows(1);
-    random_x(1);
+    set_up_random(2);
     aim_row(1000, 1), aim_row(1001, 0.8f), aim_row(2500, 0.6f);
     pack();
-    product(&rig.plain, 1, whole);
+    product(&fixture.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL }, top);
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL },
+                   top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows, NULL }, top);
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0,
+                   &(gw_topk){ 1, MOST_ROWS, all, all_rows, NULL }, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
-    close_rig();
+    tear_down();
 }
 
 /* Several rows of activations, of which one has no bound: the same logits as one by one. */
@@ -465,28 +475,26 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
     gw_topk each[N];
     for (int threads = 1; threads <= 3; threads++)
         for (int cap = 0; cap <= 30; cap += 30) {
-            open_rig(MOST_ROWS, MOST_K, threads);
-            random_rows(1);
-            random_x(1);
-            rig.x[2 * MOST_K + 33] = 1e30f;
+            set_up_random(threads);
+            fixture.x[2 * MOST_K + 33] = 1e30f;
             aim_row(1000, 1), aim_row(2500, 0.8f);
             pack();
-            product(&rig.plain, N, whole);
-            gw_soft_cap(&rig.ops, whole, N * LD, (float)cap);
+            product(&fixture.plain, N, whole);
+            gw_soft_cap(&fixture.ops, whole, N * LD, (float)cap);
             for (int n = 2; n <= N; n++) {
                 for (int t = 0; t < n; t++)
                     each[t] = (gw_topk){ .best = 1 + (uint32_t)t % 3, .to = t == 1 ? apart : NULL };
-                gw_matmul_topk(&rig.ops, rig.x, MOST_K, n, &rig.planes, (float)cap, each, top);
+                gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, n, &fixture.planes, (float)cap, each, top);
                 memcpy(top + LD, apart, sizeof apart);
                 for (int t = 0; t < n; t++) {
-                    float *x = rig.x + t * MOST_K;
+                    float *x = fixture.x + t * MOST_K;
                     each[t].to = NULL;
-                    gw_matmul_topk(&rig.ops, x, MOST_K, 1, &rig.planes, (float)cap, &each[t], one);
+                    gw_matmul_topk(&fixture.ops, x, MOST_K, 1, &fixture.planes, (float)cap, &each[t], one);
                     check_same(top + t * LD, one, MOST_ROWS, "alone");
                     CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
                 }
             }
-            close_rig();
+            tear_down();
         }
 }
 
@@ -512,23 +520,21 @@ static uint32_t best_of(const gw_rows *rows, const float *y) {
 /* Only candidates count: the greatest of them is computed even if other rows are greater. */
 THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
     for (int cap = 0; cap <= 30; cap += 30) {
-        open_rig(MOST_ROWS, MOST_K, 2);
-        random_rows(1);
-        random_x(1);
+        set_up_random(2);
         for (uint32_t r = 0; r < 30; r++) aim_row(r * 91, 1);
         pack();
-        product(&rig.plain, 1, whole);
-        gw_soft_cap(&rig.ops, whole, MOST_ROWS, (float)cap);
+        product(&fixture.plain, 1, whole);
+        gw_soft_cap(&fixture.ops, whole, MOST_ROWS, (float)cap);
         for (uint32_t of = 2; of < 500; of *= 3) {
             gw_rows rows = random_rows_of(of);
             gw_topk one = { .best = 1, .rows = rows };
-            uint32_t open = gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, (float)cap, &one, top);
+            uint32_t open = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, (float)cap, &one, top);
             CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
             CHECK(open < MOST_ROWS / 4 / 2);
             for (uint32_t r = 0; r < MOST_ROWS; r++)
                 if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, "candidates");
         }
-        close_rig();
+        tear_down();
     }
 }
 
@@ -536,39 +542,38 @@ THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
  * with two. */
 THREADED_TEST(few_rows_are_those_of_the_whole_product) {
     for (int cap = 0; cap <= 30; cap += 30) {
-        open_rig(MOST_ROWS, MOST_K, 2);
-        random_rows(1);
-        random_x(1);
+        set_up_random(2);
         pack();
-        product(&rig.plain, 1, whole);
-        gw_soft_cap(&rig.ops, whole, MOST_ROWS, (float)cap);
+        product(&fixture.plain, 1, whole);
+        gw_soft_cap(&fixture.ops, whole, MOST_ROWS, (float)cap);
         for (uint32_t of = 1; of < 9000; of *= 20) {
             gw_rows rows = random_rows_of(of);
-            CHECK_INT(gw_few_rows(&rig.planes, &rows), of > 1);
+            CHECK_INT(gw_few_rows(&fixture.planes, &rows), of > 1);
             for (int planes = 0; planes < 2; planes++) {
-                gw_matmul_few(&rig.ops, rig.x, planes ? &rig.planes : &rig.plain, (float)cap, &rows, top);
+                gw_matmul_few(&fixture.ops, fixture.x, planes ? &fixture.planes : &fixture.plain, (float)cap, &rows,
+                              top);
                 for (uint32_t r = 0; r < MOST_ROWS; r++) {
                     if (gw_rows_of(&rows, r / 4)) check_same(top + r, whole + r, 1, "few");
                     else CHECK(top[r] == -INFINITY);
                 }
             }
         }
-        CHECK(!gw_few_rows(&rig.planes, &all_rows));
-        close_rig();
+        CHECK(!gw_few_rows(&fixture.planes, &all_rows));
+        tear_down();
     }
 }
 
 /* Non-finite values, and an x without a bound, give the result of the full product. */
 THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
-    open_rig(1001, MOST_K, 2);
+    set_up(1001, MOST_K, 2);
     random_rows(1);
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         random_x(1);
-        rig.x[33] = values[i];
+        fixture.x[33] = values[i];
         pack();
-        product(&rig.plain, 1, whole);
-        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ .best = 1 }, top),
+        product(&fixture.plain, 1, whole);
+        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0, &(gw_topk){ .best = 1 }, top),
                   gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
@@ -577,12 +582,12 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         random_x(1);
         set_scale(block_of(77, 3), scales[i]);
         pack();
-        product(&rig.plain, 1, whole);
-        gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 0, &(gw_topk){ .best = 1 }, top);
+        product(&fixture.plain, 1, whole);
+        gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0, &(gw_topk){ .best = 1 }, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
-    close_rig();
+    tear_down();
 }
 
 /* --- soft caps --- */
@@ -590,10 +595,10 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
 /* Returns how many of the rows that equal the greatest with the cap are less without it. */
 static int ties(float cap) {
     int n = 0;
-    product(&rig.plain, 1, whole);
+    product(&fixture.plain, 1, whole);
     float most = -INFINITY;
-    for (uint32_t r = 0; r < rig.plain.rows; r++) most = whole[r] > most ? whole[r] : most;
-    for (uint32_t r = 0; r < rig.plain.rows; r++)
+    for (uint32_t r = 0; r < fixture.plain.rows; r++) most = whole[r] > most ? whole[r] : most;
+    for (uint32_t r = 0; r < fixture.plain.rows; r++)
         n += whole[r] != most && gw_capped(whole[r], cap) >= gw_capped(most, cap);
     return n;
 }
@@ -611,28 +616,28 @@ THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     /* from sizes that the cap hardly changes up to its limit */
     static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
-    open_rig(MOST_ROWS, MOST_K, 3);
+    set_up(MOST_ROWS, MOST_K, 3);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int round = 0; round < 10; round++) {
             if (TSAN_LEAVES_OUT(i + round)) continue;
             random_rows(0.5f);
             random_x(1);
-            product(&rig.plain, 1, whole);
+            product(&fixture.plain, 1, whole);
             aim_row(700, 1);
             close_rows(20, 40), close_rows(701, 720), close_rows(2990, MOST_ROWS);
             pack();
-            product(&rig.plain, 1, whole);
+            product(&fixture.plain, 1, whole);
             float cap = whole[700] / sizes[i];
             equal += ties(cap);
             check_capped("capped", cap);
         }
     CHECK(TSAN_LEAVES_OUT(1) || equal > 100);
-    close_rig();
+    tear_down();
 }
 
 /* If all rows exceed the cap, the first such row wins, not the greatest. */
 THREADED_TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
-    open_rig(MOST_ROWS, MOST_K, 2);
+    set_up(MOST_ROWS, MOST_K, 2);
     random_rows(0.001f);
     random_x(1);
     aim_row(2000, 1), aim_row(900, 0.7f), aim_row(30, 0.5f);
@@ -642,40 +647,39 @@ THREADED_TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
     CHECK(top[30] == 0.5f && top[2000] == 0.5f);
     check_top("no cap");
     CHECK_INT(arg_max(top), 2000);
-    close_rig();
+    tear_down();
 }
 
 THREADED_TEST(top_excludes_as_much_with_a_cap) {
-    open_rig(MOST_ROWS, MOST_K, 2);
-    random_rows(1);
-    random_x(1);
+    set_up_random(2);
     aim_row(1234, 1);
     pack();
     CHECK(check_capped("one stands out", 30) <= 5);
     CHECK(top[1234] < 30 && top[1234] > 20);
     static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
-    product(&rig.plain, 1, whole);
-    gw_soft_cap(&rig.ops, whole, MOST_ROWS, 30);
-    gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL }, top);
+    product(&fixture.plain, 1, whole);
+    gw_soft_cap(&fixture.ops, whole, MOST_ROWS, 30);
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL },
+                   top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
-    close_rig();
+    tear_down();
 }
 
 THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
-    open_rig(1001, MOST_K, 2);
+    set_up(1001, MOST_K, 2);
     random_rows(1);
     pack();
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         random_x(1);
-        rig.x[33] = values[i];
-        product(&rig.plain, 1, whole);
-        gw_soft_cap(&rig.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_topk(&rig.ops, rig.x, MOST_K, 1, &rig.planes, 30, &(gw_topk){ .best = 1 }, top),
+        fixture.x[33] = values[i];
+        product(&fixture.plain, 1, whole);
+        gw_soft_cap(&fixture.ops, whole, 1001, 30);
+        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 30, &(gw_topk){ .best = 1 }, top),
                   gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }
-    close_rig();
+    tear_down();
 }
 
 /* --- threads --- */
@@ -684,15 +688,13 @@ THREADED_TEST(top_is_the_same_for_every_thread_count) {
     static float first[MOST_ROWS];
     for (int threads = 1; threads <= 5; threads++) {
         seed = 99;
-        open_rig(MOST_ROWS, MOST_K, threads);
-        random_rows(1);
-        random_x(1);
+        set_up_random(threads);
         aim_row(5, 0.3f);
         pack();
         check_top("threads");
         if (threads == 1) memcpy(first, top, sizeof first);
         check_same(top, first, MOST_ROWS, "threads");
-        close_rig();
+        tear_down();
     }
 }
 
@@ -700,42 +702,11 @@ THREADED_TEST(top_is_the_same_for_every_thread_count) {
 
 enum { VOCAB = 901, STEPS = 60 };
 
-typedef struct {
-    gw_pool *pool;
-    gw_model *m;
-} engine;
-
-static engine start(int head, int threads) {
-    tiny_config c = {
-        .n_embd = 64,
-        .n_layer = 3,
-        .n_ff = 64,
-        .n_head = 4,
-        .n_head_kv = 2,
-        .head_dim = 16,
-        .window = 24,
-        .n_ctx = 200,
-        .n_vocab = VOCAB,
-        .pattern = 3,
-        .embd = GW_Q8_0,
-        .attn = GW_Q4_0,
-        .ffn = GW_Q4_0,
-        .head = head,
-        .seed = 3,
-    };
-    tiny_file f = tiny_make(&c);
-    engine e = { gw_pool_new(threads), NULL };
-    e.m = gw_model_new(e.pool);
-    CHECK(e.m);
-    CHECK_INT(gw_load_option(e.m, "output", "planes"), 0); /* by default only large matrices have two planes */
-    CHECK_INT(tiny_feed(e.m, f.data, f.size, 1 << 30, 0), 3);
-    tiny_free(&f);
-    return e;
-}
-
-static void stop(engine *e) {
-    gw_model_free(e->m);
-    gw_pool_free(e->pool);
+/* Loads a model with two planes; by default only large matrices have them. */
+static rig start(int head, int threads) {
+    tiny_config c = base;
+    c.n_embd = 64, c.n_ctx = 200, c.n_vocab = VOCAB, c.head = head;
+    return rig_with(&c, threads, 0, "output", "planes");
 }
 
 /* Returns the number of logits that were not computed. */
@@ -787,20 +758,19 @@ THREADED_TEST(top_ids_are_the_same_with_and_without) {
         for (int kind = 0; kind <= 9; kind++) {
             if (TSAN_LEAVES_OUT(kind)) continue;
             int32_t all[STEPS], some[STEPS];
-            engine a = start(head, 2), b = start(head, 3);
+            scoped_rig a = start(head, 2), b = start(head, 3);
             options(a.m, kind), options(b.m, kind);
             CHECK_INT(generated(a.m, 0, all), 0);
             int left_out = generated(b.m, 1, some);
             CHECK(kind == 4 || kind >= 8 ? left_out == 0 : left_out > 0);
             for (int i = 0; i < STEPS; i++) CHECK_INT(some[i], all[i]);
-            stop(&a), stop(&b);
         }
 }
 
 /* All logits are computed unless gw_want_top() was called and the draw needs few. */
 THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     int32_t ids[STEPS];
-    engine e = start(-1, 2);
+    scoped_rig e = start(-1, 2);
     options(e.m, 0);
     CHECK(generated(e.m, 1, ids) > 0);
     CHECK_INT(gw_sync(e.m, ids, 3), 0);
@@ -819,39 +789,20 @@ THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     gw_want_top(e.m, 1);
     gw_want_all(e.m, 1); /* all rows: no logits are omitted */
     for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
-    stop(&e);
 }
 
 TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
     static const char *const how[] = { "auto", "whole", "planes" };
     double bytes[3];
     for (int i = 0; i < 3; i++) {
-        tiny_config c = { .n_embd = 64,
-                          .n_layer = 1,
-                          .n_ff = 64,
-                          .n_head = 4,
-                          .n_head_kv = 2,
-                          .head_dim = 16,
-                          .window = 8,
-                          .n_ctx = 50,
-                          .n_vocab = VOCAB,
-                          .pattern = 1,
-                          .embd = GW_Q8_0,
-                          .attn = GW_Q8_0,
-                          .ffn = GW_Q8_0,
-                          .head = -1,
-                          .seed = 3,
-                          .header_only = true };
-        tiny_file f = tiny_make(&c);
-        gw_pool *pool = gw_pool_new(1);
-        gw_model *m = gw_model_new(pool);
-        memcpy(gw_load_window(m), f.data, f.header);
-        CHECK_INT(gw_load_commit(m, f.header), 1);
+        tiny_config c = small;
+        c.n_embd = 64, c.n_vocab = VOCAB, c.header_only = true;
+        scoped_file f = tiny_make(&c);
+        scoped_pool *pool = gw_pool_new(1);
+        scoped_model *m = gw_model_new(pool);
+        feed_header(m, &f);
         CHECK_INT(gw_load_option(m, "output", how[i]), 0);
         bytes[i] = gw_plan_bytes(m, 0, "weights");
-        gw_model_free(m);
-        gw_pool_free(pool);
-        tiny_free(&f);
     }
     CHECK_NEAR(bytes[0], bytes[1], 0);
     CHECK_NEAR(bytes[2] - bytes[1], 2 * 904 * sizeof(float), 128);
@@ -859,7 +810,7 @@ TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
 
 THREADED_TEST(top_abort_leaves_nothing_behind) {
     int32_t before[STEPS], after[STEPS];
-    engine e = start(-1, 2);
+    scoped_rig e = start(-1, 2);
     options(e.m, 0);
     generated(e.m, 1, before);
     CHECK_INT(gw_append(e.m, 3), 0);
@@ -868,5 +819,4 @@ THREADED_TEST(top_abort_leaves_nothing_behind) {
     options(e.m, 0);
     generated(e.m, 1, after);
     for (int i = 0; i < STEPS; i++) CHECK_INT(after[i], before[i]);
-    stop(&e);
 }
