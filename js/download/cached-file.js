@@ -158,14 +158,18 @@ export class CachedFile {
    * @param {Entry} entry @param {boolean} doubt */
   async mark(entry, doubt) {
     entry.journal.doubt = doubt || undefined;
-    if (!this.#readOnly) await within(this.#patience, entry.close()).catch(() => {});
+    await within(this.#patience, entry.close()).catch(() => {});
   }
 
-  /** Makes a copy the one that is read and continued. @param {Entry} entry from find() */
-  async use(entry) {
-    if (entry.wasWhole) this.kept = 'cached';
-    else if (!this.#readOnly && !(await this.#try(() => entry.save().then(() => true)))) return;
+  /** Makes a complete copy the one that is read. @param {Entry} entry from find() */
+  use(entry) {
+    this.kept = 'cached';
     this.#entry = entry;
+  }
+
+  /** Makes an incomplete copy the one that is read and continued. @param {Entry} entry from find() */
+  async continue(entry) {
+    if (await this.#try(() => entry.save().then(() => true))) this.#entry = entry;
   }
 
   /** Begins a new copy, if there is enough storage. @param {string} stem start of the file's name
@@ -313,7 +317,7 @@ export class CachedFile {
     if (error || !entry.complete || this.kept !== 'none') return;
     if (!(await entry.there())) throw new Error('The cached copy was removed or changed while it was written.');
     this.kept = 'stored';
-    entry.wasWhole = true;
+    entry.state = 'whole';
     await this.#clear((old) => old !== entry);
   }
 
@@ -344,7 +348,7 @@ export class CachedFile {
     } catch (error) {
       const entry = this.#entry;
       this.#entry = this.#store = undefined;
-      const gone = writing && ours(error) && !entry?.wasWhole ? entry?.remove() : entry?.leave();
+      const gone = writing && ours(error) && entry?.state === 'writing' ? entry.remove() : entry?.leave();
       if (gone) await within(this.#patience, gone).catch(() => {});
       this.tell(error);
       return undefined;

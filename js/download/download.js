@@ -13,8 +13,8 @@ import { Lane, Lanes } from './lanes.js';
 import { Requests } from './requests.js';
 import { CachedFile } from './cached-file.js';
 
-/** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'done'
- *   | 'serving' | 'failed'} State */
+/** @typedef {'planned' | 'probing' | 'starting' | 'streaming' | 'reading' | 'resuming' | 'mending' | 'serving'
+ *   | 'repairing' | 'done' | 'failed'} State */
 /** The states of a download, each with the states that may follow.
  *   planned     no request was made yet
  *   probing     asks the cache and the server for their versions of the file
@@ -24,6 +24,7 @@ import { CachedFile } from './cached-file.js';
  *   resuming    a copy is cached: bytes come from it, or from the network where it has none
  *   mending     the same, and corrupt pieces of the copy are fetched again
  *   serving     the model is loaded: at() reads bytes of the copy, or of the network where it has none
+ *   repairing   the same, and corrupt pieces of the copy are fetched again
  *   done, failed   closed
  * Tests check that every download follows it (tests/js/given-up.test.js). @type {Record<State, string>} */
 export const TRANSITIONS = {
@@ -34,7 +35,8 @@ export const TRANSITIONS = {
   reading: 'resuming serving done failed',
   resuming: 'mending serving done failed',
   mending: 'mending serving done failed',
-  serving: 'mending done failed',
+  serving: 'repairing done failed',
+  repairing: 'repairing serving done failed',
   done: '',
   failed: '',
 };
@@ -60,8 +62,6 @@ const MAGIC = 'GGUF';
 export class Download {
   /** @type {State} */
   state = 'planned';
-  /** Whether postponed parts of the file are still being downloaded after the load. */
-  late = false;
   #url;
   /** Key of the cached copy that the caller chose from the cache's list. @type {string | undefined} */
   #key;
@@ -78,8 +78,6 @@ export class Download {
   #need = 0;
   /** Bytes that read() has returned. */
   #read = 0;
-  /** Whether the load has ended, and at() may be called. */
-  #served = false;
   /** Number of repairs of corrupt pieces in progress. */
   #mends = 0;
   /** Timer of progress reports. @type {any} */
@@ -97,10 +95,20 @@ export class Download {
     this.#stallBudget = new StallBudget(this.#tuning);
     this.#file = new CachedFile(deps, this.#tuning.stallMs);
     this.#requests = new Requests(source, this.#tuning, this.#identity, this.#file);
-    this.#requests.checked = () => this.digest !== '' || this.state === 'mending';
+    this.#requests.checked = () => this.digest !== '' || this.#mends > 0;
     const { segment } = this.#tuning;
     const room = () => (deps.store && deps.room(segment)) ?? new Uint8Array(segment);
     this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
+  }
+
+  /** Whether parts of the file are postponed, and not given up. */
+  get late() {
+    return this.#lanes.holes.length > 0;
+  }
+
+  /** Whether the load has ended, and at() may be called. */
+  get #served() {
+    return this.state === 'serving' || this.state === 'repairing';
   }
 
   /** Whether bytes come from the network. */
@@ -262,14 +270,14 @@ export class Download {
       why = 'The server no longer sends a model.';
     }
     if (verdict !== 'same') this.#unsure(why);
-    await this.#resume(whole, answer, verdict === 'same' ? answer?.version : undefined);
+    this.#readFrom(whole, answer, verdict === 'same' ? answer?.version : undefined);
     return true;
   }
 
   /** Uses a complete copy without asking the server: requests would fail, because the URL was stored without its
    * secrets.
    * @param {Found} found */
-  async #useUnasked({ whole, wrong }) {
+  #useUnasked({ whole, wrong }) {
     if (!whole) {
       throw (
         wrong ??
@@ -281,7 +289,7 @@ export class Download {
       );
     }
     this.#unsure('Its URL was stored without secrets.');
-    await this.#resume(whole);
+    this.#readFrom(whole);
   }
 
   /** @param {string} why */
@@ -323,20 +331,21 @@ export class Download {
     this.state = 'starting';
   }
 
-  /** Uses a complete copy, or continues an incomplete one. @param {Entry} stored @param {Answer} [answer] missing if
-   * the server was not asked
+  /** Continues an incomplete copy. @param {Entry} part @param {Answer} answer */
+  async #resume(part, answer) {
+    await this.#file.continue(part);
+    this.#requests.begin(answer, part.heldTo(0));
+    this.state = 'resuming';
+  }
+
+  /** Reads a complete copy. @param {Entry} whole @param {Answer} [answer] missing if the server was not asked
    * @param {Version} [version] current version on the server */
-  async #resume(stored, answer, version) {
-    await this.#file.use(stored);
-    if (stored.wasWhole) {
-      if (answer) this.#requests.done(answer);
-      this.#identity.total = stored.journal.total;
-      this.#identity.pin(version ?? stored.journal);
-      this.state = 'reading';
-    } else {
-      this.#requests.begin(/** @type {Answer} */ (answer), stored.heldTo(0));
-      this.state = 'resuming';
-    }
+  #readFrom(whole, answer, version = whole.journal) {
+    this.#file.use(whole);
+    if (answer) this.#requests.done(answer);
+    this.#identity.total = whole.journal.total;
+    this.#identity.pin(version);
+    this.state = 'reading';
   }
 
   /** Begins a new copy in the cache. */
@@ -395,14 +404,11 @@ export class Download {
    * impossible, for example because the server does not support range requests. @param {[number, number][]} ranges in
    * order */
   postpone(ranges) {
-    if (!['streaming', 'resuming'].includes(this.state) || this.#file.total === undefined) return false;
-    try {
-      this.#requests.exact();
-    } catch {
-      return false;
-    }
+    const isOrdered = this.state === 'streaming' || this.state === 'resuming';
+    if (!isOrdered || this.#file.total === undefined || !this.#requests.ranges) return false;
+    this.#requests.exact();
     this.#lanes.holes = ranges;
-    return (this.late = true);
+    return true;
   }
 
   /** Returns the end of the cached range that contains `at`, or `at` if none does. @param {number} at */
@@ -444,14 +450,14 @@ export class Download {
     const lost = this.#file.lost(range.at);
     if (!lost) return fetch();
     this.#mends++;
-    this.state = 'mending';
+    this.state = this.#served ? 'repairing' : 'mending';
     try {
       await fetch();
     } catch (error) {
       const still = this.#file.lost(range.at) || lost;
       throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
     } finally {
-      if (!--this.#mends && this.#served && this.state === 'mending') this.state = 'serving';
+      if (!--this.#mends && this.state === 'repairing') this.state = 'serving';
     }
     // While `late`, lanes still write the copy; keep() closes it later.
     if (this.#served && !this.late) await this.#file.rest();
@@ -515,25 +521,22 @@ export class Download {
     clearInterval(this.#reporting);
     await this.#file.wait(this.#lanes.settled());
     if (!this.late) await this.keep();
-    this.#served = true;
     this.state = 'serving';
-    try {
-      this.#requests.exact();
-    } catch (error) {
-      if (this.#file.total === undefined) throw error;
-    }
+    const { ranges } = this.#requests;
+    this.#requests.exact();
+    if (!ranges && this.#file.total === undefined) this.#requests.refuse();
   }
 
   /** Completes the copy and keeps it open for at(). Must not run during at(). */
   async keep() {
-    this.late = false;
+    this.#lanes.holes = [];
     await this.#file.finish(this.digest, undefined, true);
   }
 
   /** Ends the download of postponed ranges (`late`), so that another tab or the next load continues the copy. Must not
    * overlap with at(). */
   async stop() {
-    this.late = false;
+    this.#lanes.holes = [];
     await this.#file.freeze();
   }
 
@@ -550,11 +553,12 @@ export class Download {
    * @param {ModelError} [error] why loading failed, if it did */
   async close(error) {
     const { digest } = this;
+    const served = this.#served;
     clearInterval(this.#reporting);
-    if (!this.#served && !error) await this.#file.wait(this.#lanes.settled());
+    if (!served && !error) await this.#file.wait(this.#lanes.settled());
     this.#requests.close();
     this.state = error || this.state === 'probing' ? 'failed' : 'done';
-    if (this.#served && !this.late) await this.#file.rest();
+    if (served && !this.late) await this.#file.rest();
     else await this.#file.finish(digest, error);
   }
 }

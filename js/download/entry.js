@@ -16,6 +16,20 @@ const SAVE_MS = 2000;
 /** Dependencies. sum: computes a checksum of two words; readOnly: do not change the store.
  * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} EntryDeps */
 
+/** @typedef {'reading' | 'writing' | 'whole' | 'removed'} State */
+/** The states of a copy, each with the states that may follow.
+ *   reading   nothing is written: the load reads only the header, or another tab may continue the copy
+ *   writing   the copy is incomplete: bytes are written as they arrive, and it may be removed if that fails
+ *   whole     the copy was complete when it was found, or when the load ended: only repairs are written
+ *   removed   a write would create the file again
+ * Tests check that copies follow it (tests/js/lanes.test.js). @type {Record<State, string>} */
+export const TRANSITIONS = {
+  reading: 'removed',
+  writing: 'reading whole removed',
+  whole: 'reading removed',
+  removed: '',
+};
+
 /** Returns null for the error of a folder that has the name of a copy; rethrows other errors. @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
@@ -27,12 +41,8 @@ export class Entry {
   #store;
   #name;
   #sum;
-  #writes;
   #unsaved = 0;
   #saved = 0;
-  #removed = false;
-  /** Whether the copy is only read from now on. */
-  #frozen = false;
   /** @type {Checks | undefined} */
   #checks;
   /** Corrupt pieces by index, with the checksums that their bytes have. @type {Map<number, number[]>} */
@@ -42,9 +52,8 @@ export class Entry {
   /** @type {unknown} */
   #failure;
   journal;
-  /** Whether the copy was complete when it was found, or when the load ended. From then on, the copy must not be
-   * removed. */
-  wasWhole;
+  /** @type {State} */
+  state;
   /** Number of repaired pieces. */
   mended = 0;
 
@@ -53,9 +62,8 @@ export class Entry {
     this.#store = store;
     this.#name = name;
     this.#sum = sum;
-    this.#writes = !readOnly;
     this.journal = journal;
-    this.wasWhole = isWhole(journal);
+    this.state = readOnly ? 'reading' : isWhole(journal) ? 'whole' : 'writing';
     if (!journal.turn && journal.piece) this.#checks = new Checks(new Uint8Array(tableBytes(journal)));
   }
 
@@ -72,6 +80,10 @@ export class Entry {
 
   get name() {
     return this.#name;
+  }
+
+  get #writes() {
+    return this.state === 'writing' || this.state === 'whole';
   }
 
   get whole() {
@@ -178,7 +190,7 @@ export class Entry {
    * between two writes of the journal; same: the server says that the bytes are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
-    if (this.#frozen) return same || !this.#lost.size;
+    if (!this.#writes && !this.#lost.size) return true;
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
     const written = !this.#lost.size; // evaluated once, because another lane may repair the piece during this call
@@ -199,9 +211,7 @@ export class Entry {
 
   /** @param {Part} lane @param {number} at @param {number} end */
   async #write(lane, at, end) {
-    // A write after remove() would create the file again.
-    if (this.#writes && !this.#removed)
-      await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
+    if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
   /** Called when all bytes of a piece have arrived. Stores its checksum. Returns false if the bytes do not match a
@@ -210,9 +220,11 @@ export class Entry {
   async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i);
     const lies = this.#lost.get(i);
+    if (!lies && !this.#writes) return true;
     const sum = this.#sum(await this.#bytesOf(lane, start, end));
     if (lies && start < lane.start) return false;
     if (lies && !same && !checks.fits(i, sum) && sum.join() !== lies.join()) return false;
+    if (!this.#writes) return true;
     if (!written) await this.#write(lane, lies ? start : at, end);
     if (this.#lost.delete(i)) this.mended++;
     checks.set(i, sum);
@@ -250,23 +262,23 @@ export class Entry {
   /** Writes the journal after flushing the bytes that it lists. Corrupt pieces stay listed as stored: the next reader
    * detects them again. */
   async save() {
-    if (await this.#replaced()) return;
+    if (!this.#writes || (await this.#replaced())) return;
     const { journal } = this;
     const rows = this.#checks?.take();
     const have = [...this.#lost.keys()].reduce((pieces, i) => joined(pieces, ...this.#place(i)), journal.have);
     const now = { ...journal, have, used: Date.now(), turn: ++journal.turn };
     this.#unsaved = 0;
     this.#saved = Date.now();
-    if (rows && !this.#removed) await this.#store.write(this.#name, journal.total + rows.at, rows.bytes);
+    if (rows && this.#writes) await this.#store.write(this.#name, journal.total + rows.at, rows.bytes);
     await this.#store.flush?.(this.#name);
-    if (!this.#removed) await writeJournal(this.#store, this.#name, now);
+    if (this.#writes) await writeJournal(this.#store, this.#name, now);
   }
 
   /** Returns whether another tab has removed the copy, or has begun to download it again since it was complete. Writing
    * the journal would make a copy without bytes count as complete. */
   async #replaced() {
     const size = !this.journal.turn || (await this.#store.size(this.#name));
-    if (!size || !this.wasWhole || !this.mended) return !size;
+    if (!size || this.state !== 'whole' || !this.mended) return !size;
     const journal = await readJournal(this.#store, this.#name);
     return Boolean(journal && !isWhole(journal));
   }
@@ -275,8 +287,8 @@ export class Entry {
   async close() {
     await this.#saving;
     try {
-      if (!this.#frozen) await this.save();
-      if (!this.#frozen) await this.#store.flush?.(this.#name);
+      await this.save();
+      if (this.#writes) await this.#store.flush?.(this.#name);
     } finally {
       await this.leave();
     }
@@ -291,7 +303,7 @@ export class Entry {
   /** Saves the journal and closes the copy, which is only read from now on: another tab may continue it. */
   async freeze() {
     await this.close();
-    this.#frozen = true;
+    this.state = 'reading';
   }
 
   /** Closes the copy without saving the journal. */
@@ -306,7 +318,7 @@ export class Entry {
 
   /** Removes the copy, after pending writes. */
   async remove() {
-    this.#removed = true;
+    this.state = 'removed';
     await this.#saving;
     await this.#store.remove(this.#name);
   }

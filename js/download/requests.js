@@ -1,9 +1,10 @@
-/* requests: decides which request delivers the bytes at an offset. There are four modes:
+/* requests: decides which request delivers the bytes at an offset. There are five modes:
  *   first   one range after the other, each for one lane, until the speed is known
  *   pieces  the same, several in parallel
  *   long    one after the other, longer than a lane, the next one requested before this one ends: the network is faster
  *           than requests are, and bodies apply back-pressure
- *   whole   one answer for the whole file, because the server does not support ranges; final
+ *   whole   one answer for the whole file, because the server does not support ranges
+ *   exact   exactly the ranges that a caller needs, for files that are not read in order; final
  * A response that continues beyond its lane is kept in `stream` for the next lane. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
@@ -46,7 +47,7 @@ const passed = (now, since) => Math.max(now - since, 1);
 
 /** Makes the requests for one file. */
 export class Requests {
-  /** @type {'first' | 'pieces' | 'long' | 'whole'} */
+  /** @type {'first' | 'pieces' | 'long' | 'whole' | 'exact'} */
   #way = 'first';
   #tuning;
   #identity;
@@ -63,7 +64,6 @@ export class Requests {
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
-  #exactly = false;
   /** Offset where the needed bytes end. */
   limit = Infinity;
   /** Returns whether a SHA-256 will be compared, which detects bytes of different versions. */
@@ -102,7 +102,7 @@ export class Requests {
 
   /** Number of lanes that are filled in parallel. */
   get lanes() {
-    return this.#way === 'pieces' ? this.#tuning.parallel : 1;
+    return /pieces|exact/.test(this.#way) ? this.#tuning.parallel : 1;
   }
 
   /** Chooses the mode for the rest of the file, once the speed is known. */
@@ -111,18 +111,20 @@ export class Requests {
     this.#way = this.#pace.rate > this.#tuning.alone && bodiesWait() ? 'long' : 'pieces';
   }
 
-  /** From now on, requests exactly the bytes that a caller needs. */
-  exact() {
-    this.#exactly = true;
-    this.#stream = this.drop(this.#stream);
-    this.#forget();
-    if (this.#way === 'whole') this.#refuse();
-    this.#way = 'pieces';
+  /** Whether the server supports range requests, as far as is known. */
+  get ranges() {
+    return this.#way !== 'whole';
   }
 
-  /** @returns {never} */
-  #refuse() {
+  /** Switches to the mode `exact`. */
+  exact() {
     this.#stream = this.drop(this.#stream);
+    this.#forget();
+    this.#way = 'exact';
+  }
+
+  /** Throws the error for a range that is needed and that the server does not send. @returns {never} */
+  refuse() {
     throw new ModelError(
       'cache-failed',
       `${this.shown} is not cached, and the server does not support range requests. Load it again.`,
@@ -194,7 +196,7 @@ export class Requests {
    * lane's missing bytes end
    * @param {Promise<void>} before resolves when all lanes before it are full */
   async connect(at, end, before) {
-    if (this.#way !== 'whole') {
+    if (this.ranges) {
       if (this.#stream?.at === at) return this.#stream;
       this.#stream = this.drop(this.#stream);
       const answer = (await this.#taken(at)) ?? (await this.ask(at, this.#way === 'long' ? this.#far(at) : end));
@@ -203,11 +205,12 @@ export class Requests {
         if (this.#way === 'long') this.#stream = answer;
         return answer;
       }
-      if (this.#exactly)
+      if (this.#way === 'exact') {
         this.drop(answer); // a later request may succeed
-      else this.#giveUpRanges(answer);
+        this.refuse();
+      }
+      this.#giveUpRanges(answer);
     }
-    if (this.#exactly) this.#refuse();
     await before;
     return this.#whole(at);
   }

@@ -5,12 +5,14 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
 import { Download, TRANSITIONS } from '../../js/download/download.js';
+import { emptyJournal } from '../../js/download/entries.js';
 import { Entry } from '../../js/download/entry.js';
 import { Remote, TUNING } from '../../js/download/http.js';
 import { CachedFile } from '../../js/download/cached-file.js';
 import { ModelError } from '../../js/errors.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
+import { follow } from '../support/states.js';
 import { memoryStore } from './memory-store.js';
 
 const LANE = 1 << 16;
@@ -52,16 +54,9 @@ async function begun(t, server, store, stallMs = 1000) {
   // On a busy machine responses come in small parts, each of which is recorded in the journal.
   const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1, backoffMs: 1, stallMs };
   const download = new Download(/** @type {any} */ ({ url: server.url, tuning }), around(store, notices));
-  let { state } = download;
-  Object.defineProperty(download, 'state', {
-    get: () => state,
-    set(/** @type {import('../../js/download/download.js').State} */ next) {
-      assert.ok(TRANSITIONS[state].includes(next), `${state}, then ${next}`);
-      state = next;
-    },
-  });
+  follow(download, TRANSITIONS);
   t.after(async () => {
-    if (TRANSITIONS[state].length) await download.close(new ModelError('aborted', 'the test has ended'));
+    if (TRANSITIONS[download.state]) await download.close(new ModelError('aborted', 'the test has ended'));
   });
   await download.open();
   download.planned(TOTAL);
@@ -150,32 +145,40 @@ test('a read that ends after its timeout does not change a buffer that is in use
   await download.close();
 });
 
-test('pieces that arrive while another lane repairs a damaged piece are written', async () => {
-  const piece = 1 << 14;
+const means = { sum: checksum, readOnly: false };
+const how = { journalEvery: Infinity, same: true };
+const piece = 1 << 14;
+const lane = (/** @type {number} */ i, n = 1) => ({ start: i * piece, bytes: FILE.slice(i * piece, (i + n) * piece) });
+
+/** Returns a store with a copy of 4 of 12 pieces, of which the first is damaged. */
+async function damagedStore() {
   const memory = memoryStore();
-  const slow = gate();
-  const means = { sum: checksum, readOnly: false };
-  const how = { journalEvery: Infinity, same: true };
-  const lane = (/** @type {number} */ i, n = 1) => ({
-    start: i * piece,
-    bytes: FILE.slice(i * piece, (i + n) * piece),
-  });
-  const journal = {
-    url: 'x',
-    etag: '"v"',
-    modified: '',
-    total: 12 * piece,
-    have: [],
-    need: 0,
-    sha256: '',
-    used: 0,
-    turn: 0,
-    piece,
-  };
-  const entry = new Entry(memory, 'a.gguf', /** @type {any} */ (journal), means);
+  const journal = { ...emptyJournal(12 * piece, piece), url: 'x', etag: '"v"' };
+  const entry = new Entry(memory, 'a.gguf', journal, means);
   await entry.put(lane(0, 4), 0, 4 * piece, how);
   await entry.close();
   await memory.write('a.gguf', 5, Uint8Array.of(FILE[5] ^ 1));
+  return memory;
+}
+
+test('after freeze(), a copy is not changed, and new bytes of a damaged piece must match its checksum', async () => {
+  const memory = await damagedStore();
+  const [entry] = await Entry.find(memory, 'a', means);
+  assert.equal(await entry.read(0, new Uint8Array(piece)), 0);
+  await entry.freeze();
+  assert.equal(await entry.put(lane(0), 0, piece, { ...how, same: false }), true);
+  assert.equal(await entry.put({ ...lane(1), start: 0 }, 0, piece, { ...how, same: false }), false);
+  assert.equal(await entry.put(lane(4), 4 * piece, 5 * piece, how), true);
+  await entry.rest();
+  assert.deepEqual([entry.heldTo(0), entry.heldTo(4 * piece)], [0, 4 * piece]);
+  const stored = new Uint8Array(6);
+  await memory.read('a.gguf', 0, stored);
+  assert.equal(stored[5], FILE[5] ^ 1);
+});
+
+test('pieces that arrive while another lane repairs a damaged piece are written', async () => {
+  const memory = await damagedStore();
+  const slow = gate();
   let writes = 0;
   const write = async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
     if (++writes === 1) await slow.closed;

@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
-import { Entry } from '../../js/download/entry.js';
+import { Entry, TRANSITIONS } from '../../js/download/entry.js';
 import { TransientError, StallBudget, TUNING, withRetry } from '../../js/download/http.js';
 import { Identity, compare, keyOf } from '../../js/download/identity.js';
 import { Lanes } from '../../js/download/lanes.js';
 import { CachedFile } from '../../js/download/cached-file.js';
 import { randoms } from '../support/random.js';
+import { follow } from '../support/states.js';
 import { sleep } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
@@ -145,7 +146,9 @@ async function fileWith(broken) {
   const means = { sum: checksum, readOnly: false };
   const file = new CachedFile({ ...means, store, notice: (code) => told.push(code) }, 1000);
   const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
-  return { file, told, removed, memory, entry: new Entry(store, 'a', /** @type {any} */ (journal), means) };
+  const entry = new Entry(store, 'a', /** @type {any} */ (journal), means);
+  follow(entry, TRANSITIONS);
+  return { file, told, removed, memory, entry };
 }
 
 /** Bytes of the whole file, each with the value of its offset, as a lane holds them. */
@@ -155,7 +158,7 @@ const HOW = { journalEvery: 100, same: true };
 test('a cached file reports the ranges that it holds, and whether it was stored', async () => {
   const { file, told, memory, entry } = await fileWith({});
   assert.deepEqual([file.held(2), file.gap(5), file.total], [2, Infinity, undefined]);
-  await file.use(entry);
+  await file.continue(entry);
   assert.deepEqual([file.held(2), file.held(4), file.gap(5), file.total], [4, 4, Infinity, 10]);
   const first = new Uint8Array(4);
   assert.equal(await file.read(0, first), 4);
@@ -178,7 +181,7 @@ for (const method of ['read', 'write', 'list', 'remove']) {
       },
     });
     if (method === 'list') assert.deepEqual(await file.find('a'), []);
-    await file.use(entry);
+    await file.continue(entry);
     assert.equal(await file.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
     await file.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
     if (method === 'read' || method === 'write') assert.deepEqual([file.held(0), file.total], [0, undefined]);

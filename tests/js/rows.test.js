@@ -365,6 +365,14 @@ test('if the server fails before the table is complete, calls fail with a code, 
   assert.ok(server.sent < bytes.length - stored / 2, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
 });
 
+test('if the server does not support ranges, tables are not postponed', async (t) => {
+  const server = await faultyServer(t, bytes, () => ({ noRanges: true }));
+  const model = await load(server.url, { cache: openCache(await folder(t)), rowsLater: true });
+  assert.ok(!model.info.notices.some(({ code }) => code === 'rows-later'));
+  assert.equal(model.info.cache, 'stored');
+  assert.deepEqual(await answers(model), expected);
+});
+
 /** Returns a store in memory that fails, as browsers do, when a file is closed while it is read or written. */
 function storeOfHandles(store = memoryStore()) {
   /** @type {Map<string, { closed: boolean }>} */
