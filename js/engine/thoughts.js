@@ -8,6 +8,16 @@ const NEWLINE = 0x0a;
 /** Token ids of the texts in ThoughtMarks.
  * @typedef {{ begin: number, end: number, head: number[], close: number[], gap: number[] }} MarkIds */
 
+/** Where the last token is, each with the phases that may follow.
+ *   answer  outside of thoughts                       head
+ *   head    in the head of a thought                  blank text end
+ *   blank   after the head, only line breaks          text end
+ *   text    in the text of a thought                  end
+ *   end     it ended a thought                        gap first head
+ *   gap     only line breaks have followed a thought  first head
+ *   first   the first other token after a thought     answer head
+ * @typedef {'answer' | 'head' | 'blank' | 'text' | 'end' | 'gap' | 'first'} Phase */
+
 /** Reads one answer that may contain thoughts. */
 export class ThoughtReader {
   #head;
@@ -16,21 +26,12 @@ export class ThoughtReader {
   #decoder = textDecoder();
   /** Text that is not shown yet: the beginning of a head, or line breaks that may be the end of the thought. */
   #held = '';
-  /** Whether the head of the current thought is complete (`headed`), and whether its text has begun (`begun`). */
-  #headed;
-  #begun;
+  /** @type {Phase} */
+  #phase;
   /** Number of tokens of thoughts so far, without their marks (`spent`), and whether a thought has just begun
    * (`fresh`). */
   #spent = 0;
   #fresh;
-  /** Whether only line breaks have followed the last thought (`skips`), and whether the last token is the first that
-   * has other bytes (`follows`). */
-  #skips = false;
-  #follows = false;
-  /** Whether the last token is inside a thought. */
-  inside;
-  /** Whether the last token ended a thought. */
-  ended = false;
   /** Whether any thought has ended. */
   done = false;
   /** Whether the answer ended inside a character of a thought. */
@@ -47,8 +48,13 @@ export class ThoughtReader {
     this.#head = head;
     this.#ids = ids;
     this.#budget = budget;
-    this.inside = this.#headed = this.#fresh = inside;
-    this.#begun = begun;
+    this.#phase = !inside ? 'answer' : begun ? 'text' : 'blank';
+    this.#fresh = inside;
+  }
+
+  /** Whether the last token is inside a thought. */
+  get inside() {
+    return ['head', 'blank', 'text'].includes(this.#phase);
   }
 
   /** Returns the token to append for a drawn token: inside a thought, the end of the thought instead of the end of the
@@ -66,24 +72,30 @@ export class ThoughtReader {
   /** Appends a token. Returns the text of a thought that can now be shown, undefined if the token belongs to the answer.
    * @param {number} id @param {Uint8Array} bytes of the token @returns {string | undefined} */
   add(id, bytes) {
-    this.ended = this.inside && id === this.#ids.end;
-    this.done ||= this.ended;
-    const blank = this.#skips && bytes.length > 0 && bytes.every((byte) => byte === NEWLINE);
-    this.#follows = this.#skips && !blank;
-    this.#skips = blank;
-    if (!this.takes(id) && !blank) return;
+    if (!this.takes(id)) return this.#pass(bytes);
+    const { inside } = this;
     this.tokens++;
-    if (this.inside && !this.ended) {
+    if (inside && id !== this.#ids.end) {
       this.#spent++;
       this.#fresh = false;
       return id === this.#ids.begin ? '' : this.#show(this.#decoder.decode(bytes, { stream: true }));
     }
-    if (blank && id !== this.#ids.begin) return '';
-    this.#skips = this.ended;
-    this.inside = this.#fresh = !this.ended;
+    this.#phase = inside ? 'end' : 'head';
+    this.#fresh = !inside;
+    this.done ||= inside;
     this.#held = '';
-    this.#headed = this.#begun = false;
     this.#decoder = textDecoder();
+    return '';
+  }
+
+  /** Passes a token outside of thoughts. Line breaks between a thought and the answer count as part of the thought.
+   * @param {Uint8Array} bytes */
+  #pass(bytes) {
+    const follows = this.#phase === 'end' || this.#phase === 'gap';
+    const blank = follows && bytes.length > 0 && bytes.every((byte) => byte === NEWLINE);
+    this.#phase = blank ? 'gap' : follows ? 'first' : 'answer';
+    if (!blank) return undefined;
+    this.tokens++;
     return '';
   }
 
@@ -91,9 +103,9 @@ export class ThoughtReader {
    * a constraint applies to the answer. @param {boolean} constrained */
   next(constrained) {
     const { head, close, end, gap } = this.#ids;
-    if (this.ended) return constrained ? gap : [];
+    if (this.#phase === 'end') return constrained ? gap : [];
     if (!this.inside) return [];
-    const rest = this.#headed ? [] : head;
+    const rest = this.#phase === 'head' ? head : [];
     if (this.#fresh && this.#spent >= this.#budget) return [...rest, ...close, end, ...gap];
     return this.#spent >= this.#budget + rest.length ? [...close, end, ...gap] : [];
   }
@@ -101,13 +113,13 @@ export class ThoughtReader {
   /** Returns the bytes of the last token without the line breaks between a thought and the answer.
    * @param {Uint8Array} bytes */
   trimmed(bytes) {
-    return this.#follows ? bytes.subarray(bytes.findIndex((byte) => byte !== NEWLINE)) : bytes;
+    return this.#phase === 'first' ? bytes.subarray(bytes.findIndex((byte) => byte !== NEWLINE)) : bytes;
   }
 
   /** Ends the answer. Returns the part of a thought that was held back. */
   finish() {
     this.cut = this.inside && this.#decoder.decode() !== '';
-    const rest = this.inside && this.#begun ? this.#held : '';
+    const rest = this.#phase === 'text' ? this.#held : '';
     this.text += rest;
     return rest;
   }
@@ -116,18 +128,18 @@ export class ThoughtReader {
   #show(more) {
     let text = this.#held + more;
     this.#held = '';
-    if (!this.#headed) {
+    if (this.#phase === 'head') {
       if (text.length < this.#head.length && this.#head.startsWith(text)) {
         this.#held = text;
         return '';
       }
       if (text.startsWith(this.#head)) text = text.slice(this.#head.length);
-      this.#headed = true;
+      this.#phase = 'blank';
     }
-    if (!this.#begun) {
+    if (this.#phase === 'blank') {
       text = text.replace(/^\n+/, '');
       if (!text) return '';
-      this.#begun = true;
+      this.#phase = 'text';
       if (this.text) text = `\n\n${text}`;
     }
     const shown = text.replace(/\n+$/, '');
