@@ -3,10 +3,11 @@
 /** @import { Progress, Usage } from '../protocol.js' */
 /** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
 /** @import { Availability, LazyModel } from '../lazy-model.js' */
+import { newId } from '../answer-parts.js';
 import { abortReason, sdkError } from './errors.js';
 import { optionsOf } from './options.js';
 import { messagesOf } from './prompt.js';
-import { contentOf, endOf, newId } from './results.js';
+import { contentOf, endOf } from './results.js';
 import { streamOf } from './stream.js';
 
 /** A language model for the AI SDK. */
@@ -102,7 +103,7 @@ export class GemmaWasmLanguageModel {
     const last = messages.at(-1);
     const isBegun = last?.role === 'assistant' && !last.toolCalls && !options.tools && !options.format;
     if (isBegun) messages[messages.length - 1] = { ...last, prefix: true };
-    const response = { id: newId('answer'), timestamp: new Date(), modelId: this.modelId };
+    const response = { id: newId('answer_'), timestamp: new Date(), modelId: this.modelId };
     return { generation: model.generate(messages, options), response, warnings };
   }
 }

@@ -1,13 +1,8 @@
 /* results: converts results of generate() to the AI SDK's form. */
 /** @import { GenerateResult } from '../protocol.js' */
 /** @import { ContentV4, FinishReasonV4, ProviderOptionsV4, ToolCallV4, UsageV4 } from './specification.js' */
+import { newId } from '../answer-parts.js';
 import { KEY } from './options.js';
-
-/** Returns a random id for a call or an answer. @param {string} prefix */
-export function newId(prefix) {
-  const words = [...crypto.getRandomValues(new Uint32Array(4))];
-  return `${prefix}_${words.map((word) => word.toString(16).padStart(8, '0')).join('')}`;
-}
 
 /** Returns a tool call in the SDK's form. @param {string} toolCallId @param {string} toolName @param {unknown} input
  * @returns {ToolCallV4} */
@@ -17,7 +12,7 @@ export function callOf(toolCallId, toolName, input) {
 
 /** Returns the parts of an answer. @param {GenerateResult} result @returns {ContentV4[]} */
 export function contentOf({ text, thoughts, toolCalls = [] }) {
-  const calls = toolCalls.map(({ name, arguments: args }) => callOf(newId('call'), name, args));
+  const calls = toolCalls.map(({ name, arguments: args }) => callOf(newId('call_'), name, args));
   return [
     ...(thoughts ? [{ type: /** @type {const} */ ('reasoning'), text: thoughts }] : []),
     ...(text ? [{ type: /** @type {const} */ ('text'), text }] : []),

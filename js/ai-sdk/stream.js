@@ -2,17 +2,17 @@
 /** @import { Generation } from '../generation.js' */
 /** @import { PartialCall } from '../protocol.js' */
 /** @import { ResponseV4, StreamPartV4, WarningV4 } from './specification.js' */
+import { ArgumentWriter, newId } from '../answer-parts.js';
 import { abortReason, sdkError } from './errors.js';
-import { openJson } from './open-json.js';
 import { readable } from './readable.js';
-import { FAILED, callOf, endOf, newId } from './results.js';
+import { FAILED, callOf, endOf } from './results.js';
 
 /** onResult: called with the result.
  * @typedef {{ warnings: WarningV4[], response: ResponseV4, signal?: AbortSignal,
  *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
 
-/** A tool call that is being streamed. sent: the part of its input's JSON that was sent.
- * @typedef {{ id: string, sent: string, open: boolean }} SentCall */
+/** A tool call that is being streamed. input: writes its input.
+ * @typedef {{ id: string, input: ArgumentWriter, open: boolean }} SentCall */
 
 /** Returns the parts of an answer as a stream, with back-pressure. Cancelling the stream ends the answer.
  * @param {Generation} generation @param {Streaming} how @returns {ReadableStream<StreamPartV4>} */
@@ -57,7 +57,7 @@ class AnswerParts {
     if (!delta) return;
     if (this.#block?.type !== type) {
       yield* this.#endBlock();
-      this.#block = { type, id: newId(type) };
+      this.#block = { type, id: newId(`${type}_`) };
       yield { type: `${type}-start`, id: this.#block.id };
     }
     yield { type: `${type}-delta`, id: this.#block.id, delta };
@@ -68,8 +68,8 @@ class AnswerParts {
     for (const [i, call] of calls.entries()) {
       if (!this.#calls[i]) {
         yield* this.#endBlock();
-        const id = newId('call');
-        this.#calls.push({ id, sent: '', open: true });
+        const id = newId('call_');
+        this.#calls.push({ id, input: new ArgumentWriter(), open: true });
         yield { type: 'tool-input-start', id, toolName: call.name };
       }
       if (this.#calls[i].open) yield* this.#call(this.#calls[i], call);
@@ -79,11 +79,7 @@ class AnswerParts {
   /** @param {SentCall} sent @param {PartialCall} call @returns {Generator<StreamPartV4>} */
   *#call(sent, { name, arguments: args, done }) {
     const { id } = sent;
-    const json = done ? JSON.stringify(args) : openJson(args);
-    // JavaScript objects list property names that are integers first. If the JSON no longer begins with what was sent,
-    // nothing more can be appended.
-    const delta = json.startsWith(sent.sent) ? json.slice(sent.sent.length) : '';
-    sent.sent += delta;
+    const delta = sent.input.next(args, done);
     sent.open = !done;
     if (delta) yield { type: 'tool-input-delta', id, delta };
     if (!done) return;

@@ -2,7 +2,8 @@
 /** @import { Answer, AnswerEvent, Events, FunctionCall } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
-import { newId, unixTime } from './context.js';
+import { newId } from '../answer-parts.js';
+import { unixTime } from './context.js';
 import { invalid } from './errors.js';
 import { chatLogprobs } from './logprobs.js';
 import { messagesOf } from './messages.js';

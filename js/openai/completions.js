@@ -4,7 +4,8 @@
 /** @import { Context } from './context.js' */
 import { show } from '../errors.js';
 import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
-import { newId, unixTime } from './context.js';
+import { newId } from '../answer-parts.js';
+import { unixTime } from './context.js';
 import { invalid, unsupported } from './errors.js';
 import { completionLogprobs } from './logprobs.js';
 import { COMMON, commonOptions, field, fieldsOf, isBoolean, isInteger, required, seedsOf } from './options.js';

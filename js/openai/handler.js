@@ -4,7 +4,7 @@
 import { ModelError, show } from '../errors.js';
 import { chatCompletions } from './chat.js';
 import { completions } from './completions.js';
-import { newId } from './context.js';
+import { newId } from '../answer-parts.js';
 import { embeddings } from './embeddings.js';
 import { RequestError, errorResponse, notAllowed } from './errors.js';
 import { ModelRegistry, listModels, retrieveModel } from './models.js';

@@ -3,7 +3,8 @@
 /** @import { GenerateResult } from '../protocol.js' */
 /** @import { Answer, AnswerEvent } from './answer.js' */
 /** @import { Item } from './response-store.js' */
-import { newId, unixTime } from './context.js';
+import { newId } from '../answer-parts.js';
+import { unixTime } from './context.js';
 import { errorOf } from './errors.js';
 import { chatLogprobs } from './logprobs.js';
 import { PREFIXES } from './response-items.js';

@@ -2,7 +2,7 @@
 /** @import { ChatMessage } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { show } from '../errors.js';
-import { newId } from './context.js';
+import { newId } from '../answer-parts.js';
 import { invalid, unsupported } from './errors.js';
 import { alternating, argumentsOf, resultOf, textOf } from './messages.js';
 

@@ -4,7 +4,8 @@
 /** @import { GenerateOptions } from '../options.js' */
 /** @import { ChatMessage } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
-import { newId, unixTime } from './context.js';
+import { newId } from '../answer-parts.js';
+import { unixTime } from './context.js';
 import { invalid, unsupported } from './errors.js';
 import { COMMON, commonOptions, field, fieldsOf, formatOf, required, seedsOf, thinkingOf, toolsOf } from './options.js';
 import { isObject, itemsOf, messagesOf } from './response-items.js';

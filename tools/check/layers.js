@@ -62,7 +62,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
   protocol: 'protocol',
   generated: 'protocol',
   ...Object.fromEntries(
-    'probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
+    'answer-parts probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
       .split(' ')
       .map((name) => [name, 'front']),
   ),

@@ -1,0 +1,40 @@
+/* answer-parts: ids, and the JSON of tool calls, for interfaces that send an answer in parts (js/openai, js/ai-sdk). */
+
+/** Returns an id of 24 random hexadecimal digits. @param {string} prefix */
+export function newId(prefix) {
+  const bytes = [...crypto.getRandomValues(new Uint8Array(12))];
+  return prefix + bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** Writes a value that is being generated as JSON text that only grows. JavaScript objects move property names that are
+ * integers to the front, so this class remembers the order of properties, and writes nothing after the first such name
+ * until the value is complete. */
+export class ArgumentWriter {
+  #written = '';
+  #isOrdered = true;
+  /** Names of the properties of each object, by the object's path. @type {Map<string, string[]>} */
+  #names = new Map();
+
+  /** Returns the JSON text that is new since the last call. @param {any} value @param {boolean} done whether the value
+   * is complete */
+  next(value, done) {
+    const text = this.#json(value, '');
+    // Leaves out the closing quotes and brackets at the end, because the string or list may still grow.
+    const sure = done ? text : text.replace(/["\]}]*$/, '');
+    if (!(done || this.#isOrdered) || !sure.startsWith(this.#written)) return '';
+    const fresh = sure.slice(this.#written.length);
+    this.#written = sure;
+    return fresh;
+  }
+
+  /** @param {any} value @param {string} path @returns {string} */
+  #json(value, path) {
+    if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+    if (Array.isArray(value)) return `[${value.map((item, i) => this.#json(item, `${path}/${i}`))}]`;
+    const known = this.#names.get(path) ?? [];
+    const names = [...known, ...Object.keys(value).filter((name) => !known.includes(name))];
+    this.#names.set(path, names);
+    this.#isOrdered &&= !names.some((name) => /^\d+$/.test(name));
+    return `{${names.map((name) => `${JSON.stringify(name)}:${this.#json(value[name], `${path}/${name}`)}`)}}`;
+  }
+}
