@@ -265,7 +265,7 @@ async function* texts(steps) {
 
 /** Returns the empty answer of a call that was aborted before the first token.
  * @param {GenerateArgs} args @returns {GenerateAnswer} */
-function emptyResult({ seed, logprobs }) {
+export function emptyResult({ seed, logprobs }) {
   return {
     text: '',
     tokens: [],

@@ -73,9 +73,7 @@ export class CachedFile {
   /** @type {'cached' | 'stored' | 'none'} */
   kept = 'none';
   #store;
-  #readOnly;
   #deps;
-  #notice;
   #patience;
   /** @type {Entry | undefined} */
   #entry;
@@ -92,13 +90,11 @@ export class CachedFile {
     this.#patience = patience;
     this.#deps = deps;
     this.#store = deps.store;
-    this.#readOnly = deps.readOnly;
-    this.#notice = deps.notice;
   }
 
   /** Whether a new copy can be begun: the store works and there is no copy yet. */
   get open() {
-    return Boolean(this.#store) && !this.#readOnly && !this.#entry;
+    return Boolean(this.#store) && !this.#deps.readOnly && !this.#entry;
   }
 
   /** Locks a file, so that only this load stores it. Waits while another tab has the lock and makes progress. Returns
@@ -301,7 +297,7 @@ export class CachedFile {
 
   /** @param {Entry} entry @param {string} digest @param {ModelError} [error] @param {boolean} [reads] see finish() */
   async #leave(entry, digest, error, reads) {
-    if (this.#readOnly) return entry.leave();
+    if (this.#deps.readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
       // Saves only the time of use, and ignores a failure, because another tab may have the file open. Waits for the
@@ -334,7 +330,7 @@ export class CachedFile {
     const what = this.#found.some(({ whole }) => whole)
       ? 'The cached copy is kept, but cannot be used now'
       : 'The model is not cached for the next visit';
-    this.#notice('not-cached', `${what}. ${WORDS[name] ?? message}`);
+    this.#deps.notice('not-cached', `${what}. ${WORDS[name] ?? message}`);
   }
 
   /** Runs an operation of the store. If it fails, stops using the store and, with `writing`, removes what this load

@@ -5,6 +5,7 @@
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
 import { ModelError, abortError } from '../errors.js';
+import { emptyResult } from '../generation.js';
 import { deferred } from '../rpc/signals.js';
 
 /** One attempt of a call, with one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
@@ -121,12 +122,8 @@ export class PendingCall {
   /** Ends a call that was aborted while there is no engine. */
   #end() {
     if (!this.#given.length) return this.fail(abortError());
-    const { seed } = /** @type {GenerateArgs} */ (this.#request.args);
-    const usage = { promptTokens: 0, reusedTokens: 0, completionTokens: 0 };
-    const timings = { firstTokenMs: 0, prefillMs: 0, decodeMs: 0, prefillTokensPerSecond: 0, decodeTokensPerSecond: 0 };
-    /** @type {GenerateAnswer} */
-    const answer = { finishReason: 'aborted', seed, timings, ...this.#part(usage) };
-    this.#reply.resolve(answer);
+    const empty = emptyResult(this.#request.args);
+    this.#reply.resolve({ ...empty, ...this.#part(empty.usage) });
   }
 
   /** Returns the answer as far as it was delivered. Counts of prompt tokens are 0 if unknown.

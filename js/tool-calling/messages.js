@@ -67,34 +67,28 @@ export function oneCallPerMessage(messages) {
 }
 
 /** Converts messages to a form in which results are objects { name, response }. Successive results become one message.
- * @param {PostedMessage[]} messages @returns {Message[]} */
-export function asResponses(messages) {
-  /** @type {Message[]} */
-  const out = [];
-  messages.forEach((message, i) => {
-    if (message.role !== 'tool') return void out.push(withCalls(message));
-    const { name, content } = message;
-    if (messages[i - 1]?.role !== 'tool') out.push({ role: 'tool', content: [] });
-    out.at(-1)?.content.push({ name, response: content });
-  });
-  return out;
-}
+ * @param {PostedMessage[]} messages */
+export const asResponses = (messages) => responsesIn(messages, 'content', () => ({ role: 'tool', content: [] }));
 
 /** Converts messages to a form in which the message with the calls also has their results. Drops the text of such a
  * message: templates write it after the results and end the turn there, so that the model could not answer the results.
- * @param {PostedMessage[]} messages @returns {Message[]} */
-export function joinedResponses(messages) {
+ * @param {PostedMessage[]} messages */
+export const joinedResponses = (messages) =>
+  responsesIn(messages, 'tool_responses', (out) => ({
+    role: 'assistant',
+    ...(out.at(-1)?.tool_calls && out.pop()),
+    content: '',
+  }));
+
+/** Collects successive results in a property of one message, which `begin` makes.
+ * @param {PostedMessage[]} messages @param {string} name @param {(out: Message[]) => Message} begin */
+function responsesIn(messages, name, begin) {
   /** @type {Message[]} */
   const out = [];
   messages.forEach((message, i) => {
     if (message.role !== 'tool') return void out.push(withCalls(message));
-    const { name, content } = message;
-    const before = messages[i - 1];
-    if (before?.role !== 'tool') {
-      const calling = before?.toolCalls?.length ? out.pop() : { role: 'assistant' };
-      out.push({ .../** @type {Message} */ (calling), content: '', tool_responses: [] });
-    }
-    out.at(-1)?.tool_responses.push({ name, response: content });
+    if (messages[i - 1]?.role !== 'tool') out.push({ ...begin(out), [name]: [] });
+    out.at(-1)?.[name].push({ name: message.name, response: message.content });
   });
   return out;
 }

@@ -18,6 +18,9 @@ import { modelsHere } from './stored.js';
 /** @import { ModelNote } from '../history/archive.js' */
 /** @typedef {{ contextLength?: number, threads?: number }} Options */
 
+/** The reason for which a load that can be resumed is aborted. */
+const PAUSE = 'pause';
+
 /** Returns the options without undefined values. @param {Record<string, unknown>} options */
 function defined(options) {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
@@ -32,7 +35,6 @@ export class Models {
   /** Resolves when the unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
   /** Ends a pause; the argument is whether the load continues. @type {((on: boolean) => void) | null} */ #resume =
     null;
-  #pausing = false;
 
   /** @param {import('../chat/conversation.js').Conversation} conversation */
   constructor(conversation) {
@@ -47,8 +49,7 @@ export class Models {
 
   #pause() {
     if (this.#resume) return this.#resume(true);
-    this.#pausing = true;
-    this.#loading?.abort();
+    this.#loading?.abort(PAUSE);
   }
 
   /** Loads a model once the previous load is cancelled and has ended.
@@ -83,13 +84,12 @@ export class Models {
    * @param {(signal: AbortSignal) => Promise<T>} work @returns {Promise<T>} */
   async #unlessPaused(view, work) {
     for (;;) {
-      this.#pausing = false;
-      this.#loading = new AbortController();
+      const { signal } = (this.#loading = new AbortController());
       view.going();
       try {
-        return await work(this.#loading.signal);
+        return await work(signal);
       } catch (error) {
-        if (!this.#pausing) throw error;
+        if (signal.reason !== PAUSE) throw error;
         view.paused();
         const on = await new Promise((resolve) => {
           this.#resume = resolve;
