@@ -22,7 +22,7 @@ const ABANDONED_MS = 600_000;
 /** Size of a saved chat's header, and the offset in it of the length of the messages (js/saved.js). */
 const HEAD = 16;
 const LENGTH_AT = 8;
-const DEPS = { sum: checksum, readOnly: false };
+const DEPS = { sum: checksum };
 
 /** A cached chat.
  * @typedef {object} ChatCacheEntry

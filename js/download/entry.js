@@ -14,7 +14,7 @@ const AT_ONCE = 1 << 20;
 const SAVE_MS = 2000;
 
 /** Dependencies. sum: computes a checksum of two words; readOnly: do not change the store.
- * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly: boolean }} EntryDeps */
+ * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly?: boolean }} EntryDeps */
 
 /** @typedef {'reading' | 'writing' | 'whole' | 'removed'} State */
 /** The states of a copy, each with the states that may follow.

@@ -26,12 +26,11 @@ export const TUNING = {
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** An error that a retry may fix. after: ms to wait, if the server gave a time; stalled: no data has arrived since time
- * `since`. */
+/** An error that a retry may fix. after: ms to wait, if the server gave a time; stalled: time since which no data has
+ * arrived, if that is the error. */
 export class TransientError extends ModelError {
   after = 0;
-  stalled = false;
-  since = 0;
+  stalled = 0;
 }
 
 /** Limits the total time that the connections for one file stall, because a server could let each connection deliver a
@@ -85,7 +84,7 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
       const least = passes && error.stalled ? segment / 4 : 1;
       if (progress() - before >= least) attempt = 1;
       if (!passes || attempt >= attempts || error.after > longestMs) throw error;
-      if (error.stalled && stallBudget.over(error.since)) throw error;
+      if (error.stalled && stallBudget.over(error.stalled)) throw error;
       onRetry();
       const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
       await sleep(Math.max(wait, error.after));
@@ -179,13 +178,13 @@ export class Remote {
    * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
-    let stalled = false;
+    let stalled = 0;
     const since = performance.now();
     const { patience } = this;
     const { signal } = abort;
     let ended = () => {};
     const timer = setTimeout(() => {
-      stalled = true;
+      stalled = since;
       abort.abort(new Error(`no data arrived for ${patience} ms`));
     }, patience);
     try {
@@ -203,10 +202,8 @@ export class Remote {
       const got = tells ? '' : cause.message || cause.code || String(cause);
       const bytes = facts ? `: ${facts.got} of ${facts.expected} received` : '';
       const message = `${what}${bytes}${got && ` (${got})`}. Check the connection and load it again.`;
-      throw Object.assign(new TransientError(code, message, { got, ...facts, cause: tells ? undefined : cause }), {
-        stalled,
-        since,
-      });
+      const problem = new TransientError(code, message, { got, ...facts, cause: tells ? undefined : cause });
+      throw Object.assign(problem, { stalled });
     } finally {
       clearTimeout(timer);
       signal.removeEventListener('abort', ended);

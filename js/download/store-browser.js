@@ -2,6 +2,7 @@
  * access handles, which lock the file: during that time, other tabs cannot write it, and may have to read it as a Blob,
  * which is slower. Chromium never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the
  * folder and of files are reused. */
+import { sleep } from './http.js';
 import { filler, pumpOf } from './pump.js';
 
 const LOCK_TRIES = 10;
@@ -20,9 +21,7 @@ async function withRetry(f) {
       return await f();
     } catch (error) {
       if (tries === LOCK_TRIES || !TRANSIENT.includes(/** @type {Error} */ (error).name)) throw error;
-      await new Promise((resolve) => {
-        setTimeout(resolve, LOCK_MS);
-      });
+      await sleep(LOCK_MS);
     }
   }
 }

@@ -10,6 +10,7 @@
 /** @import { Load } from './owner.js' */
 /** @import { Engine } from './relay.js' */
 import { ModelError } from '../errors.js';
+import { sleep } from '../download/http.js';
 import { onAbort } from '../rpc/signals.js';
 import { Router } from './router.js';
 import { Channel } from './channel.js';
@@ -196,9 +197,7 @@ export class Peer {
       if (this.#left || this.#owner || this.#link) return;
       this.#stopLooking();
       this.#channel.own(() => this.#own()).catch(() => this.#stepDown());
-      await new Promise((resolve) => {
-        setTimeout(resolve, NEWS_MS);
-      });
+      await sleep(NEWS_MS);
     });
   }
 

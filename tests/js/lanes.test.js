@@ -203,7 +203,7 @@ test('a connection that stalls again and again regains its attempts only after a
     let asked = 0;
     const receive = async () => {
       at += gained;
-      if (++asked < 9) throw Object.assign(new TransientError('truncated', 'it ended'), { stalled });
+      if (++asked < 9) throw Object.assign(new TransientError('truncated', 'it ended'), { stalled: Number(stalled) });
     };
     const around = { onRetry() {}, stallBudget: new StallBudget(tuning) };
     await withRetry(tuning, 3, receive, around, () => at).catch(() => {});
