@@ -16,6 +16,7 @@ typedef struct {
     int rows, planes;
     int panels; /* number of panels that are read at the same time */
     bool high;  /* quants are 16 n - 120 instead of n - 8 */
+    bool pairs; /* DOT is slow: a block's products, at most 16 * 127 * 15 in a lane, are added in 16 bits */
 } few;
 
 /* The sums of products of some rows of bytes with PAIR panels. */
@@ -24,7 +25,8 @@ typedef v128_t sums[MOST][PAIR];
 /* Adds the products with half a block of PAIR panels that are `apart` bytes from each other. Each splatted activation
  * is used for all panels. The loop must not be unrolled, because LLVM would then make each product wait for the
  * previous one of the same sum. */
-INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, int rows, int shift, v128_t low) {
+INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, int rows, int shift, v128_t low,
+                     bool pairs) {
     const uint8_t *second = w + apart;
     KEEP_LOOP
     for (const int8_t *end = q + 16; q != end; q += 4, w += 16, second += 16) {
@@ -33,7 +35,8 @@ INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, 
         UNROLL
         for (int i = 0; i < rows; i++) {
             v128_t x = SPLAT(q + i * GW_BLOCK);
-            for (int p = 0; p < PAIR; p++) dot[i][p] = DOT(x, v[p], dot[i][p]);
+            for (int p = 0; p < PAIR; p++)
+                dot[i][p] = pairs ? add_pairs(dot[i][p], x, v[p]) : DOT(x, v[p], dot[i][p]);
         }
     }
 }
@@ -50,19 +53,20 @@ INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, 
         for (int p = 0; p < PAIR; p++) {
             v128_t zero = wasm_i32x4_splat(0), minus = wasm_i32x4_neg(wasm_i32x4_shl(SPLAT(a->sum + at + i), 3));
             dot[i * k->planes][p] = zero;
-            dot[i * k->planes + last][p] = k->high ? zero : minus;
+            dot[i * k->planes + last][p] = k->high || k->pairs ? zero : minus;
         }
-    add_half(dot, w + 8, apart, q, k->rows * k->planes, 0, m->low);
-    add_half(dot, w + 8, apart, q + 16, k->rows * k->planes, 4, m->low);
+    add_half(dot, w + 8, apart, q, k->rows * k->planes, 0, m->low, k->pairs);
+    add_half(dot, w + 8, apart, q + 16, k->rows * k->planes, 4, m->low, k->pairs);
     v128_t scale[PAIR] = { scales_from(w, m), scales_from(w + apart, m) };
     UNROLL
     for (int i = 0; i < k->rows; i++)
         for (int p = 0; p < PAIR; p++) {
             v128_t all = dot[i * k->planes][p];
+            if (k->pairs) all = wasm_i32x4_extadd_pairwise_i16x8(all);
             if (last) all = joined(all, dot[i * k->planes + last][p]);
-            if (k->high)
-                all = wasm_i32x4_sub(wasm_i32x4_shl(all, 4),
-                                     wasm_i32x4_mul(SPLAT(a->sum + at + i), wasm_i32x4_splat(120)));
+            if (k->high || k->pairs)
+                all = wasm_i32x4_sub(wasm_i32x4_shl(all, k->high ? 4 : 0),
+                                     wasm_i32x4_mul(SPLAT(a->sum + at + i), wasm_i32x4_splat(k->high ? 120 : 8)));
             total[i][p] = add_scaled(total[i][p], all, scale[p], SPLAT(a->scale + at + i));
         }
 }
@@ -102,20 +106,29 @@ ROWS(three_high, .rows = 3, .planes = 1, .panels = 4, .high = true)
 ROWS(four_high, .rows = 4, .planes = 1, .panels = 4, .high = true)
 ROWS(two_int15, .rows = 2, .planes = 2, .panels = 4)
 
+/* `high` is not a constant here, because code for both cases would be twice as large. */
+OUTLINE void four_pairs(const walk *s, const acts *a, int t, size_t ldy, bool high) {
+    multiply(&(few){ .rows = MOST, .planes = 1, .panels = PAIR, .high = high, .pairs = true }, s, a, t, ldy);
+}
+
 /* Multiplies whole groups of panels; the panels of a group are read at the same time. Returns the number of panels
  * multiplied, 0 if these kernels do not fit the number of rows or the engine. */
 INLINE int each_side(const job *j, bool high) {
     static kernel *const kernels[2][MOST - 1] = { { two_rows, three_rows, four_rows },
                                                   { two_high, three_high, four_high } };
     const acts *a = j->a;
-    if (a->n < 2 || a->n > FEW || adds_pairs()) return 0;
+    bool pairs = adds_pairs();
+    if (a->n < 2 || a->n > FEW || (pairs && (a->n % MOST || a->planes == 2))) return 0;
     int most = MOST / a->planes, passes = (a->n + most - 1) / most, rows = (a->n + passes - 1) / passes;
     kernel *run = a->planes == 2 ? two_int15 : kernels[high][rows - 2];
-    int side = run == two_rows || run == two_high ? 8 : 4, each = j->panels / side;
+    int side = pairs ? PAIR : run == two_rows || run == two_high ? 8 : 4, each = j->panels / side;
     for (int i = 0; i < each; i++) {
         const walk to = walk_of(j, i, each, side);
-        /* The last pass may compute rows again, with the same results. */
-        for (int t = 0; t < a->n; t += rows) run(&to, a, (int)gw_min(t, a->n - rows), j->ldy);
+        for (int t = 0; t < a->n; t += rows) {
+            int first = (int)gw_min(t, a->n - rows); /* the last pass may compute rows again, with the same results */
+            if (pairs) four_pairs(&to, a, first, j->ldy, high);
+            else run(&to, a, first, j->ldy);
+        }
     }
     return each * side;
 }
