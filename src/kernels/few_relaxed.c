@@ -35,8 +35,7 @@ INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, 
         UNROLL
         for (int i = 0; i < rows; i++) {
             v128_t x = SPLAT(q + i * GW_BLOCK);
-            for (int p = 0; p < PAIR; p++)
-                dot[i][p] = pairs ? add_pairs(dot[i][p], x, v[p]) : DOT(x, v[p], dot[i][p]);
+            for (int p = 0; p < PAIR; p++) dot[i][p] = pairs ? add_pairs(dot[i][p], x, v[p]) : DOT(x, v[p], dot[i][p]);
         }
     }
 }
