@@ -85,7 +85,7 @@ function accuracy() {
   const rows = [];
   let way = '';
   for (const line of lines.split('\n')) {
-    const title = line.match(/^# Subtest: (\S+) against (.+)$/);
+    const title = line.match(/^# Subtest: (\S+): logits match (.+)$/);
     if (title) rows.push({ model: title[1], truth: title[2], ways: {} });
     const figures = line.match(/^# ([\w. ]+): largest NMSE (\S+) at row \d+, mean (\S+)$/);
     if (!figures) continue;
