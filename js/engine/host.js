@@ -78,7 +78,7 @@ export class Host {
   #engine = null;
   /** @type {Context | null} */
   #context = null;
-  /** Jobs in order. Those that run are at the front. @type {HostJob[]} */
+  /** Jobs in order, the running ones first. @type {HostJob[]} */
   #queue = [];
   /** Evaluates several answers together. @type {import('./sequences.js').Sequences | undefined} */
   #sequences;

@@ -52,8 +52,8 @@ async function skip(native, source, hash, meter) {
   }
 }
 
-/** Prepares the sources of tables that stay on disk: those that cannot be read again get a temporary file, and downloads
- * into the cache postpone tables until the model is ready. Returns the functions that load and read the tables, undefined
+/** Prepares the sources of tables that stay on disk: sources that cannot be read again get a temporary file, and
+ * downloads into the cache postpone tables until the model is ready. Returns the functions that load and read the tables, undefined
  * if these must be in memory.
  * @param {Source[]} sources @param {OpenOptions} options
  * @param {{ native: Engine, platform: Platform, meter: Meter }} deps @returns {Promise<TablesPart | undefined>} */

@@ -54,7 +54,7 @@ export class Ordering {
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
     const named = sort(members.filter(({ once }) => once));
     const free = members.filter(({ once }) => !once);
-    // Required properties without a fixed name follow the named ones.
+    // Classes of names of which a member is required follow the members with a fixed name.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
     const rest = others ? choice(free.map(written)) : NOTHING;

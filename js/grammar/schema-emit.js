@@ -320,7 +320,8 @@ export class Emitter {
     return all;
   }
 
-  /** Returns the classes of all other names. Values of a class have the same goal. @param {Members} object
+  /** Divides all names other than `names` into classes. The values of all names of a class have the same goal: the same
+   * schemas to match and not to match. @param {Members} object
    * @param {Set<string>} names
    * @returns {NameClass[]} */
   classes(object, names) {

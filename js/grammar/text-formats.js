@@ -79,7 +79,9 @@ const UCS =
 const URI = identifiers('', '');
 const IRI = identifiers(UCS, '\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}');
 const POINTER = '(/([^~/]|~[01])*)*';
-/** @param {string} dot separator of the parts of a variable's name @param {string} letters letters of literal text */
+/** Returns the expression of a URI template. dot: an expression of what may separate the parts of a variable's name;
+ * letters: the content of a character class, for the text outside of braces. @param {string} dot
+ * @param {string} letters */
 function template(dot, letters) {
   const variable = `([A-Za-z0-9_]|%${HEX}{2})(${dot}([A-Za-z0-9_]|%${HEX}{2}))*(:[1-9]\\d{0,3}|\\*)?`;
   return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;

@@ -95,7 +95,7 @@ export class Connection {
   async #close(reason) {
     if (this.#rpc.ended) return;
     this.#port.keepAlive(true);
-    this.#rpc.abortAll(); // a worker thread receives the message only after its current work
+    this.#rpc.abortAll(); // first: a busy worker receives the `dispose` message only after its current call
     this.#end(reason);
     const heard = await new Promise((resolve) => {
       const timer = setTimeout(resolve, GOODBYE_MS, false);

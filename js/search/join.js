@@ -20,8 +20,9 @@ function sees(seen, stamp) {
   return Number(number) <= (seen[writer] ?? 0);
 }
 
-/** Returns a function that tells whether a file deletes an item. In files of earlier versions, which do not record what
- * their writer had seen, everything with an older stamp counts as seen.
+/** Returns a function that tells whether a file deletes an item: its writer had seen the item, and the file no longer
+ * has it. Files of earlier format versions do not record what their writer had seen; there, every item whose stamp is
+ * lower than the file's counts as seen.
  * @param {Stamped} file @returns {(id: string, stamp: string) => boolean} */
 function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
   const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp]));

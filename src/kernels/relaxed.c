@@ -34,7 +34,8 @@ v128_t gw_simde_pairs(v128_t x, v128_t c) {
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);
 }
 
-/* Imitates a fault that the probe takes() cannot detect: bytes above 127 become 0, unless all bytes are above 127. */
+/* For tests, imitates a fault that takes(), the probe, cannot detect: bytes above 127 become 0, unless all bytes are
+ * above 127. */
 static v128_t without_8_bits(v128_t c) {
     v128_t above = wasm_i8x16_shr(c, 7), all = wasm_i32x4_splat(-1);
     return wasm_v128_any_true(wasm_v128_andnot(all, above)) ? wasm_v128_andnot(c, above) : c;

@@ -130,7 +130,7 @@ void gw_rotate(gw_pool *p, gw_view x, const gw_rope *rope, const float *angles, 
     rope_job j = { x, angles, rope->head_dim, rope->rotated, pairs, scale };
     bool scales = scale != 1 && (!angles || j.rotated < j.d);
     if (scales) gw_parallel(p, scale_token, &j, x.n);
-    if (scales) j.scale = 1; /* scale_token() has scaled all columns, also those that are not rotated */
+    if (scales) j.scale = 1; /* scale_token() has scaled all columns, also the ones without rotation */
     if (angles) gw_parallel(p, rotate_token, &j, x.n);
 }
 

@@ -134,7 +134,8 @@ static void row_put(void *ctx, int item, const float *out) {
 enum { MOST_PANELS = 256 }; /* maximum number of panels per work item */
 _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
 
-/* Returns a number of panels per work item that is small enough to balance threads and large enough to stream. */
+/* Returns a number of panels per work item that is small enough to balance threads and large enough for long
+ * sequential reads of memory. */
 static int panels_per_item(int panels, int threads) {
     int step = panels / (threads * 6) / 8 * 8;
     return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;

@@ -207,7 +207,8 @@ static void cap_panel(float *y, uint32_t panel, float cap) {
     if (cap > 0) GW_KERNEL(soft_cap)(y + (size_t)panel * GW_PANEL, GW_PANEL, cap);
 }
 
-/* Lists the panels of begin .. end - 1, at most AT_ONCE, with a row that is not excluded. Returns their number. */
+/* Lists those of the panels begin .. end - 1, at most AT_ONCE, that have a row that is not excluded. Returns the number
+ * of listed panels. */
 static uint32_t open_panels(const topk_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
     uint32_t count = 0;
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;

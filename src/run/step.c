@@ -321,7 +321,7 @@ static void choose_members(gw_session *s, uint32_t mask) {
 
 /* Evaluates one step of up to GW_BATCH rows of the current block, and subtracts its cost from *left. */
 static int advance(gw_session *s, int64_t *left) {
-    static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* cost of each step, in quarters of a layer */
+    static const uint8_t quarters[] = { 1, 1, 2, 4 }; /* cost by kind of step, in quarters of a layer */
     gw_pool *pool = s->state.ops.pool;
     if (gw_pool_failed(pool)) return worker_failed(s);
     if (atomic_load(&s->abort)) return aborted(s);

@@ -72,8 +72,8 @@ typedef struct {
     uint32_t *memo;      /* [GW_MOST_STATES] offset of the data that masks.c caches for it, 0: none yet */
     uint8_t *flags;      /* [GW_MOST_STATES] */
     gw_set *set;         /* the set under construction */
-    gw_item_slot *slots; /* hash table of its items */
-    gw_seen *seen;       /* hash table of the frames that its closure has visited */
+    gw_item_slot *slots; /* hash table of the items of `set` */
+    gw_seen *seen;       /* hash table of the frames that the closure of `set` has visited */
     uint32_t stamp;      /* entries of both hash tables with another stamp are empty */
     gw_frame *pending;   /* [n_pending] frames that the closure has to visit */
     uint32_t n_pending;

@@ -150,7 +150,7 @@ test('a file with other bytes than the page was built with is refused, and loade
   const file = readFileSync(await testModel('tiny'));
   let lies = true;
   const spoilt = Buffer.from(file);
-  spoilt[spoilt.length - 1] ^= 1; // a weight: only the digest detects it
+  spoilt[spoilt.length - 1] ^= 1; // the byte belongs to a weight: only the digest detects this change
   const index = readFileSync(path.join(root, 'build', 'page', 'index.html'), 'utf8')
     .replace(/<meta name="storyteller".*>/, '')
     .replace(

@@ -29,7 +29,7 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns the number of tokens in the last answer's prompt: all, and those that were not cached. @param {Page} page */
+/** Returns two numbers of tokens of the last answer's prompt: all tokens, and the tokens that were not cached. @param {Page} page */
 async function prompted(page) {
   const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
   const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) not cached\)/.exec(title) ?? [];

@@ -17,7 +17,7 @@ const DISPOSED = new ModelError('disposed', 'over');
 const CALL = /** @type {const} */ (['tokenize', { text: 'x' }]);
 const never = () => new Promise(() => {});
 
-/** The same call as a message. */
+/** The message that sends CALL. */
 const MESSAGE = /** @type {any} */ ({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
 
 /** Returns an Rpc whose messages and beats are recorded. */

@@ -25,7 +25,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** An engine reads one in so many of the cached files with a flipped bit. The others are read without an engine. */
+/** An engine reads every nth of the cached files with a flipped bit. The other files are read without an engine. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */

@@ -109,7 +109,7 @@ async function mask(judge, times, since) {
   times.known.push(performance.now() - again);
 }
 
-/** Checks the instances of one schema, and times it.
+/** Checks the instances of one schema, and measures the duration of the checks.
  * @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
  * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {

@@ -20,7 +20,7 @@ const NATIVE = /** @type {Record<string, string>} */ ({
 
 /** @typedef {{ as: string, from: string, version: string }} Package  as: its folder */
 
-/** Packages of each peer. @type {Record<string, Package[]>} */
+/** The npm packages of each other runtime (peer). @type {Record<string, Package[]>} */
 export const PEERS = {
   wllama2: [{ as: 'wllama2', from: '@wllama/wllama', version: '2.4.0' }],
   wllama3: [{ as: 'wllama3', from: '@wllama/wllama', version: '3.8.1' }],

@@ -1,5 +1,5 @@
 /**
- * tokens: any text as tokens with their ids, and the durations of the answers.
+ * tokens: a view that shows any text as tokens with their ids, and the durations of the conversation's answers.
  * @module
  */
 import { el } from '../shell/dom.js';

@@ -36,7 +36,7 @@ export function setUpShortcuts() {
       event.preventDefault();
       known[1]();
     } else if (!altKey && target === document.body && key.length === 1 && key !== ' ') {
-      box('input').focus(); // the letter is typed there, too
+      box('input').focus(); // the browser then types the letter into this field
     }
   });
 }

@@ -114,7 +114,7 @@ export const page = {
   'page.print': 'Print conversation',
   'page.keys.send': 'Send',
   'page.keys.line': 'New line',
-  'page.keys.recall': 'Recall your last message, in an empty field',
+  'page.keys.recall': 'Empty field: insert your last message',
   'page.keys.stop': 'Stop the answer or cancel a download',
   'page.keys.hint': 'Any other letter starts a message.',
   'page.not-found': 'Page not found',
