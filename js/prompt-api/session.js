@@ -241,7 +241,6 @@ export class LanguageModel extends EventTarget {
 
   /** @param {PromptInput} input @param {AbortSignal} signal */
   async #append(input, signal) {
-    if (Array.isArray(input) && !input.length) return;
     const said = messagesOf(input, this.#started);
     await this.#makeRoom(said, signal);
     await this.#evaluate([...this.#setup.initial, ...this.#state.exchanges.flat(), ...said], signal);

@@ -173,14 +173,21 @@ test('the context window: leaves room for an answer; measureContextUsage() agree
   assert.equal(await session.measureInputUsage(ASKED), measured);
   await session.append(ASKED);
   assert.equal(session.contextUsage, measured);
-  await session.append([]);
-  assert.equal(session.contextUsage, measured);
   const described = await session.measureContextUsage(ASKED, { responseConstraint: RATING });
   const omitted = await session.measureContextUsage(ASKED, {
     responseConstraint: RATING,
     omitResponseConstraintInput: true,
   });
   assert.ok(described > omitted && omitted === measured);
+});
+
+test('the context window: an empty list is an empty message of the user, for append() too', async () => {
+  const session = await greedy();
+  const measured = await session.measureContextUsage([]);
+  assert.equal(measured, await model.countTokens([user('')]));
+  await session.append([]);
+  assert.equal(session.contextUsage, measured);
+  await assert.rejects(session.append([system('Be kind.')]), TypeError);
 });
 
 test('the context window: the oldest exchanges are evicted with an event, the initial messages never', async () => {
