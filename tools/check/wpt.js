@@ -21,9 +21,10 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
 /** Description of the suite for the report in this repository. */
-const COPY = `The tests come from no checkout: the files about text were collected from public copies of web-platform-tests. Paths
-are those of the copy in Servo's repository. If the copies have several versions of a file, the newest was taken. Two helpers that the
-copies lack were written anew: \`readStream()\` with \`kTestPrompt2\`, and \`promise_rejects_quotaexceedederror()\`. testharness.js is of January 2026.`;
+const COPY = `The tests come from no checkout: the files about text were collected from public copies of Servo's and Chromium's repositories, which
+contain web-platform-tests. If the copies have several versions of a file, the newest was taken. The versions have no dates, so their contents
+decided which one is the newest. Three older files are included although newer ones repeat their tests: \`language-model-prompt-empty-input\`,
+\`language-model-prompt-streaming\` and \`response-constraint/regex\`. testharness.js is of January 2026, testdriver.js of July 2026.`;
 /** Names of testharness.js's status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */

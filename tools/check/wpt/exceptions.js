@@ -10,12 +10,6 @@ const UNBOUNDED = 'Depends on the answer: the expression is unbounded, and the a
 /** @type {Exception[]} */
 export const EXCEPTIONS = [
   {
-    file: 'availability-available',
-    test: 'LanguageModel.availability() returns unavailable with unsupported options',
-    reason:
-      'Expects that `topK` and `temperature` are checked. The draft ignores them on pages. The assertions about languages and types pass.',
-  },
-  {
     file: 'context/destroyed',
     reason: 'Uses the `LanguageModel` of an empty frame. This package installs it only in the window of its script.',
   },
@@ -24,16 +18,16 @@ export const EXCEPTIONS = [
     test: 'LanguageModel.prompt() allows empty or coerced inputs',
     reason: `${KNOWS} The tests of empty-inputs cover the other inputs.`,
   },
-  { file: 'empty-inputs/null', reason: KNOWS, varies: true },
+  {
+    file: 'language-model-quota-exceeded',
+    reason:
+      'Expects that a system message takes as many tokens as a message of the user. Here it takes one more, because an empty message of the ' +
+      'user follows it, which many chat templates require. The draft leaves the number to the implementation.',
+  },
   { file: 'simple-question', reason: KNOWS, varies: true },
   {
     file: 'context/usage-initial-prompt',
     reason: `${KNOWS} The assertions about the usage pass.`,
-    varies: true,
-  },
-  {
-    file: 'regex/decimal',
-    reason: 'Depends on the answer: the expression allows numbers above 1, which the test does not.',
     varies: true,
   },
   ...['email', 'csv-row', 'list', 'url'].map((name) => ({ file: `regex/${name}`, reason: UNBOUNDED, varies: true })),
