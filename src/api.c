@@ -250,8 +250,7 @@ static int allocate(gw_model *m, uint32_t n_ctx) {
     if (bad) return bad;
     for (uint32_t i = 0; c->arch->policy->generates && i < sequences_of(m); i++)
         if (!(m->samplers[i] = gw_sampler_new(c->n_vocab)))
-            return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the sampler (%zu bytes).",
-                           gw_sampler_bytes(c->n_vocab));
+            return gw_no_memory(e, "the sampler", gw_sampler_bytes(c->n_vocab));
     m->sampler = m->samplers[0];
     return gw_loader_reserve(&m->loader);
 }
@@ -260,7 +259,8 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     gw_error *e = &m->file.error;
     uint32_t n = context_for(m, n_ctx), most = m->file.config.n_ctx_train;
     if (m->loader.state != GW_LOAD_PLAN)
-        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve() needs load state 1 (got %d).", m->loader.state);
+        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve() must follow the complete header (load state 1, got %d).",
+                       m->loader.state);
     if (n > most)
         return gw_fail(e, GW_E_BAD_OPTION,
                        "`contextLength` must be 1 to %u, the length that the model was trained for (got %u).", most, n);
@@ -331,8 +331,7 @@ int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, s
 gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
     gw_error *e = &m->file.error;
     if (m->loader.state < GW_LOAD_PLAN) {
-        gw_fail(e, GW_E_BAD_STATE, "A grammar needs a model whose header is complete (load state %d).",
-                m->loader.state);
+        gw_fail(e, GW_E_BAD_STATE, "gw_match_new() must follow the complete header (load state %d).", m->loader.state);
         return NULL;
     }
     if (!m->trie.block && gw_trie_make(&m->trie, gw_tokenizer_vocabulary(m->file.tokenizer), e)) return NULL;
@@ -406,7 +405,8 @@ void *gw_rows_room(gw_model *m, int i) { return gw_row_cache_room(m->session.mis
 
 int gw_rows_commit(gw_model *m) {
     gw_row_cache *c = m->session.missing;
-    if (!gw_rows_wanted(m)) return gw_fail(&m->file.error, GW_E_BAD_STATE, "No table rows were requested.");
+    if (!gw_rows_wanted(m))
+        return gw_fail(&m->file.error, GW_E_BAD_STATE, "gw_rows_commit() must follow GW_RUN_ROWS of gw_run().");
     int32_t wild = gw_row_cache_commit(c);
     if (wild < 0) return 0;
     return gw_fail(&m->file.error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %d.",
@@ -512,8 +512,8 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
     for (size_t i = 0; i < (size_t)rows * n; i++)
         if (!(logits[i] <= FLT_MAX))
             return gw_fail(&m->file.error, GW_E_NOT_FINITE,
-                           "The logit of token %u after %u tokens is not a finite number (got %g).", (unsigned)(i % n),
-                           s->now->logit_first + (unsigned)(i / n) + 1, logits[i]);
+                           "A logit is not finite: the model computed %g for the token id %u after %u tokens.",
+                           logits[i], (unsigned)(i % n), s->now->logit_first + (unsigned)(i / n) + 1);
     return 0;
 }
 
@@ -524,7 +524,8 @@ int32_t gw_draw(gw_model *m, const float *logits) {
     int32_t id = bad ? bad : gw_sampler_draw(m->sampler, logits);
     if (bad || id >= 0) return id;
     if ((bad = check_rows(m, logits, 1))) return bad;
-    return gw_fail(&m->file.error, id, "No token can be drawn: all logits are -infinity. Ban fewer tokens.");
+    return gw_fail(&m->file.error, id,
+                   "No token can be drawn: all logits are -infinity. Ban fewer tokens with `logitBias`.");
 }
 
 static void mask_logits(float *logits, uint32_t n, const uint32_t *mask, uint32_t words) {
@@ -550,7 +551,8 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
     int32_t id = gw_sampler_draw(m->sampler, logits);
     if (id >= 0) return id;
     return gw_fail(&m->file.error, id,
-                   "No token can be drawn: all tokens that the format allows have the logit -infinity.");
+                   "No token can be drawn: all tokens that the format allows have the logit -infinity. "
+                   "Ban fewer tokens with `logitBias`.");
 }
 
 /* --- forwarding --- */

@@ -39,6 +39,12 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     return code;
 }
 
+int gw_no_memory(gw_error *e, const char *what, uint64_t bytes) {
+    char size[40] = "";
+    if (bytes) snprintf(size, sizeof size, " (%llu bytes)", (unsigned long long)bytes);
+    return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for %s%s.", what, size);
+}
+
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {
     uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {

@@ -36,7 +36,7 @@
     X(GW_E_WORKER, -22, "worker-failed", "Load the model again.")                                                \
     X(GW_E_ENGINE, -23, "engine-fault", "")                                                                      \
     X(GW_E_BAD_FORMAT, -24, "bad-format", "")                                                                    \
-    X(GW_E_BAD_SAVED, -25, "bad-saved", "Evaluate the conversation again.")                                      \
+    X(GW_E_BAD_SAVED, -25, "bad-saved", "Start the chat from its messages instead.")                             \
     X(GW_E_NOT_FINITE, -26, "not-finite", "The file may be damaged: download it again.")
 
 enum {
@@ -71,6 +71,8 @@ typedef struct {
 
 /* Sets e (if not NULL) to a code and a sentence, followed by the code's remedy. Returns the code. */
 int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Fails with GW_E_NO_MEMORY. `what` could not be allocated. bytes: its size, 0 if it is not known. */
+int gw_no_memory(gw_error *e, const char *what, uint64_t bytes);
 
 /* Arena: bump allocation from one block of gw_alloc; all allocations are freed together. If `base` is NULL, the arena
  * only adds up sizes, which is how memory plans are made. It counts in 64 bits, so that a plan larger than the address

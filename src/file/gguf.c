@@ -65,8 +65,8 @@ static int take_string(gw_gguf *g, const uint8_t *p, size_t n, size_t most, cons
 }
 
 static int bad_type(gw_gguf *g, uint32_t type) {
-    return gw_fail(g->error, GW_E_BAD_METADATA, "The type of the metadata key %.150s must be 0 to %d (got %u).", g->key,
-                   N_TYPES - 1, type);
+    return gw_fail(g->error, GW_E_BAD_METADATA, "The value type of the metadata key %.150s must be 0 to %d (got %u).",
+                   g->key, N_TYPES - 1, type);
 }
 
 /* --- items ------------------------------------------------------------------------------------ */
@@ -87,18 +87,19 @@ static int read_version(gw_gguf *g, const uint8_t *p, size_t n) {
     return gw_fail(g->error, GW_E_BAD_VERSION, "The GGUF version must be 2 or 3 (got %u).", g->version);
 }
 
-static int check_count(gw_gguf *g, const char *what, uint64_t count, uint64_t most) {
+/* Checks a number of `unit` of the file, or of the array `key`. */
+static int check_count(gw_gguf *g, const char *unit, const char *key, uint64_t count, uint64_t most) {
     if (count <= most) return 0;
-    return gw_fail(g->error, GW_E_BAD_COUNT, "The number of %.150s must be at most %llu (got %llu).", what,
-                   (unsigned long long)most, (unsigned long long)count);
+    return gw_fail(g->error, GW_E_BAD_COUNT, "The number of %s%.150s must be at most %llu (got %llu). %s", unit, key,
+                   (unsigned long long)most, (unsigned long long)count, GW_CONVERT);
 }
 
 static int read_counts(gw_gguf *g, const uint8_t *p, size_t n) {
     if (n < 16) return 0;
     g->n_tensors = load64(p);
     g->n_metadata = load64(p + 8);
-    int bad = check_count(g, "tensors", g->n_tensors, GW_MAX_TENSORS);
-    if (!bad) bad = check_count(g, "metadata entries", g->n_metadata, GW_MAX_METADATA);
+    int bad = check_count(g, "tensors", "", g->n_tensors, GW_MAX_TENSORS);
+    if (!bad) bad = check_count(g, "metadata entries", "", g->n_metadata, GW_MAX_METADATA);
     if (!bad && g->on.header) bad = g->on.header(g->on.ctx, g->version, g->n_tensors, g->n_metadata);
     return bad ? bad : 16;
 }
@@ -109,7 +110,7 @@ static int read_key(gw_gguf *g, const uint8_t *p, size_t n) {
     if (n - (size_t)len < 4) return 0;
     if (!is_printable(p + 8, (size_t)len - 8))
         return gw_fail(g->error, GW_E_BAD_METADATA, "Metadata key %u must be printable text (got %s).",
-                       (unsigned)g->seen_metadata, len == 8 ? "nothing" : "control characters");
+                       (unsigned)g->seen_metadata, len == 8 ? "an empty string" : "control characters");
     memcpy(g->key, p + 8, (size_t)len - 8);
     g->key[len - 8] = 0;
     uint32_t type = load32(p + len);
@@ -170,8 +171,8 @@ static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) 
 static int set_alignment(gw_gguf *g, const gw_gguf_value *v) {
     if (v->type != GW_GGUF_U32 || v->i == 0 || (v->i & (v->i - 1)))
         return gw_fail(g->error, GW_E_BAD_METADATA,
-                       "The metadata key general.alignment must be a u32 and a power of two (got %s%.17g).",
-                       v->type == GW_GGUF_U32 ? "" : "another type, ", v->number);
+                       "The metadata key general.alignment must be a power of two of the type u32 (got %.17g%s).",
+                       v->number, v->type == GW_GGUF_U32 ? "" : " of another type");
     g->alignment = (uint32_t)v->i;
     return 0;
 }
@@ -198,7 +199,7 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     g->of = (int)of;
     g->count = load64(p + 4);
     g->index = 0;
-    int bad = check_count(g, g->key, g->count, GW_GGUF_MAX_COUNT);
+    int bad = check_count(g, "elements of the metadata key ", g->key, g->count, GW_GGUF_MAX_COUNT);
     if (!bad && g->on.array) bad = g->on.array(g->on.ctx, g->key, g->of, g->count);
     if (!g->count) g->seen_metadata++;
     return bad ? bad : 12;
@@ -227,7 +228,7 @@ static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) {
         if (t->shape[i] == 0 || t->shape[i] > GW_GGUF_MAX_ITEMS / items)
             return gw_fail(g->error, GW_E_BAD_SHAPE,
-                           "Tensor %s must have 1 to 2^53 items (got the shape [%llu, %llu, %llu, %llu]).", t->name,
+                           "Tensor %s must have 1 to 2^53 elements (got the shape [%llu, %llu, %llu, %llu]).", t->name,
                            (unsigned long long)t->shape[0], (unsigned long long)t->shape[1],
                            (unsigned long long)t->shape[2], (unsigned long long)t->shape[3]);
         items *= t->shape[i];
@@ -243,8 +244,8 @@ static int take_tensor(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     t->offset = load64(p + 8 * t->n_dims + 4);
     if (t->offset % g->alignment || t->offset > GW_GGUF_MAX_ITEMS)
         return gw_fail(g->error, GW_E_TENSOR_RANGE,
-                       "The offset of tensor %s must be a multiple of %u, at most 2^53 (got %llu).", t->name,
-                       g->alignment, (unsigned long long)t->offset);
+                       "The offset of tensor %s must be a multiple of the alignment, %u, and at most 2^53 (got %llu).",
+                       t->name, g->alignment, (unsigned long long)t->offset);
     return g->on.tensor ? g->on.tensor(g->on.ctx, t) : 0;
 }
 
@@ -254,7 +255,7 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
     if (len <= 0) return len;
     if (!is_printable(p + 8, (size_t)len - 8))
         return gw_fail(g->error, GW_E_BAD_METADATA, "The name of tensor %u must be printable text (got %s).",
-                       (unsigned)g->seen_tensors, len == 8 ? "nothing" : "control characters");
+                       (unsigned)g->seen_tensors, len == 8 ? "an empty string" : "control characters");
     memcpy(t.name, p + 8, (size_t)len - 8);
     if (n - (size_t)len < 4) return 0;
     t.n_dims = load32(p + len);
@@ -311,8 +312,9 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
         *used += (size_t)len;
         g->offset += (size_t)len;
         if (g->offset > GW_GGUF_MAX_HEADER)
-            return g->state = gw_fail(g->error, GW_E_BAD_COUNT, "The header must have at most %d bytes.",
-                                      GW_GGUF_MAX_HEADER);
+            return g->state = gw_fail(g->error, GW_E_BAD_COUNT,
+                                      "The header (metadata and list of tensors) must have at most %d bytes. %s",
+                                      GW_GGUF_MAX_HEADER, GW_CONVERT);
         g->state = settle(g);
         if (g->state == DONE) g->data_offset = (g->offset + g->alignment - 1) / g->alignment * g->alignment;
     }

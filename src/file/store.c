@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(gw_error *e) {
-    return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the file's metadata.");
-}
+static int no_memory(gw_error *e) { return gw_no_memory(e, "the file's metadata", 0); }
 
 static int pool_text(gw_store *s, const char *text, size_t len, size_t *at, gw_error *e) {
     *at = s->pool.used;
@@ -57,11 +55,12 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
     if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unknown GGML type %u.", t->name, t->type);
     uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3]; /* cannot overflow: the parser bounds the product */
     if (t->shape[0] % type->items)
-        return gw_fail(e, GW_E_BAD_SHAPE,
-                       "The rows of tensor %s must be a multiple of %u items long, as its type is %s (got %llu).",
-                       t->name, type->items, type->name, (unsigned long long)t->shape[0]);
+        return gw_fail(
+            e, GW_E_BAD_SHAPE,
+            "The row length of tensor %s must be a multiple of %u, the block size of its type %s (got %llu).", t->name,
+            type->items, type->name, (unsigned long long)t->shape[0]);
     if (rows && t->shape[0] / type->items > (UINT64_MAX >> 1) / type->bytes / rows)
-        return gw_fail(e, GW_E_BAD_COUNT, "Tensor %s must be smaller than 2^63 bytes.", t->name);
+        return gw_fail(e, GW_E_BAD_COUNT, "Tensor %s must be smaller than 2^63 bytes. %s", t->name, GW_CONVERT);
     gw_tensor *to = gw_buffer_add(&s->tensors, sizeof *to);
     if (!to) return no_memory(e);
     *to = (gw_tensor){

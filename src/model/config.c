@@ -27,8 +27,10 @@ static const gw_entry *find(const job *j, const char *key) {
 
 static int bad_value(const job *j, const char *key, const char *expected, double got) {
     char room[KEY];
-    return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s (got %g).", whole_key(j, key, room),
-                   expected, got);
+    whole_key(j, key, room);
+    if (isnan(got))
+        return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s, but is not a number.", room, expected);
+    return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s (got %g).", room, expected, got);
 }
 
 /* --- whole numbers --- */
@@ -267,7 +269,7 @@ static int read_pattern(const job *j, const double **listed) {
     if (e && (!*listed || !whole || e->count != c->n_layer))
         return gw_fail(
             j->e, GW_E_BAD_METADATA,
-            "The metadata key %s must be a bool or whole number for each of the %u layers (got %llu of type %d).",
+            "The metadata key %s must have a bool or whole number for each of the %u layers (got %llu of GGUF type %d).",
             whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
     return 0;
 }
@@ -285,7 +287,7 @@ static int read_owners(const job *j) {
         while (c->layer[owner].rope != c->layer[l].rope && owner) owner--;
         const gw_layer_shape *a = &c->layer[owner], *b = &c->layer[l];
         if (a->rope != b->rope || a->n_head_kv != b->n_head_kv)
-            return bad_value(j, key, "so small that an earlier layer of the same kind has keys and values", shared);
+            return bad_value(j, key, "small enough that an earlier layer has the keys and values to share", shared);
         c->layer[l].kv_owner = owner;
     }
     return bad;

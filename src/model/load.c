@@ -23,8 +23,8 @@ static int on_header(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n
     if (l->part == 0) l->file->store.version = version;
     uint64_t all = gw_store_tensors(&l->file->store) + n_tensors;
     if (all <= GW_MAX_TENSORS) return 0;
-    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "The number of tensors must be at most %d (got %llu).",
-                   GW_MAX_TENSORS, (unsigned long long)all);
+    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "The model must have at most %d tensors (got %llu). %s",
+                   GW_MAX_TENSORS, (unsigned long long)all, GW_CONVERT);
 }
 
 static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
@@ -57,11 +57,11 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     if (l->array && l->arrays_seen >> l->array & 1)
         return gw_fail(e, GW_E_DUPLICATE, "The metadata key %s occurs twice.", key);
     if (l->array && of != arrays[l->array].of && arrays[l->array].of != ANY)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got type %d).", key,
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got the GGUF type %d).", key,
                        arrays[l->array].of_what, of);
     if (l->array == TOKENS && count > GW_MAX_VOCAB)
-        return gw_fail(e, GW_E_BAD_COUNT, "The metadata key %s must have at most %d tokens (got %llu).", key,
-                       GW_MAX_VOCAB, (unsigned long long)count);
+        return gw_fail(e, GW_E_BAD_COUNT, "The metadata key %s must have at most %d tokens (got %llu). %s", key,
+                       GW_MAX_VOCAB, (unsigned long long)count, GW_CONVERT);
     l->arrays_seen |= 1u << l->array;
     return gw_store_array(&l->file->store, key, of, count, e);
 }
@@ -78,9 +78,10 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     default: return l->part ? 0 : gw_store_element(&f->store, v, &f->error);
     }
     if (!bad) return 0;
-    return gw_fail(&f->error, bad, "The metadata key %s must have %s; element %llu is invalid.", key,
-                   v->type == GW_GGUF_STRING ? "strings of at most 1024 bytes, 64 MiB in all" : "valid elements",
-                   (unsigned long long)i);
+    return gw_fail(
+        &f->error, bad, "Element %llu of the metadata key %s cannot be stored%s.", (unsigned long long)i, key,
+        v->type == GW_GGUF_STRING && bad != GW_E_NO_MEMORY ? ": strings must have at most 1024 bytes, and 64 MiB in all"
+                                                           : "");
 }
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
@@ -104,9 +105,7 @@ int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool) {
     l->window_size = WINDOW_BYTES;
     l->n_given = l->n_parts = 1;
     begin_header(l);
-    return l->window ? 0
-                     : gw_fail(&file->error, GW_E_NO_MEMORY,
-                               "The engine has no memory for the loading window (%d bytes).", WINDOW_BYTES);
+    return l->window ? 0 : gw_no_memory(&file->error, "the file's buffer", WINDOW_BYTES);
 }
 
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
@@ -137,7 +136,7 @@ void gw_loader_free(gw_loader *l) {
 int gw_loader_give(gw_loader *l, int n_files) {
     if (l->state != GW_LOAD_HEADER || l->part || l->position || l->used)
         return gw_fail(&l->file->error, GW_E_BAD_STATE,
-                       "gw_load_parts() must be called before the first byte (load state %d).", l->state);
+                       "gw_load_parts() must be called before the first bytes are passed (load state %d).", l->state);
     if (n_files < 1 || n_files > GW_MAX_PARTS)
         return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "A model must have 1 to %d files (got %d).", GW_MAX_PARTS,
                        n_files);
@@ -159,9 +158,7 @@ static int keep_rest(gw_loader *l) {
     p->position = l->position;
     p->n_kept = l->used;
     p->kept = l->used ? gw_alloc(l->used) : NULL;
-    if (l->used && !p->kept)
-        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for the rest of part %u (%zu bytes).",
-                       l->part + 1, l->used);
+    if (l->used && !p->kept) return gw_no_memory(&l->file->error, "the file's buffer", l->used);
     if (l->used) memcpy(p->kept, l->window, l->used);
     l->used = 0;
     l->position = 0;
@@ -185,7 +182,8 @@ static int check_first(gw_loader *l, int64_t count) {
     l->n_tensors = l->split[SPLIT_TENSORS];
     if (count == l->n_given) return 0;
     if (count == 1)
-        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got %u).", l->n_given);
+        return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
+                       "The model is not split, so it has one file (got %u). Pass only that file.", l->n_given);
     return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
                    "Pass all %u files of the split model, …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf (got %u).",
                    l->n_parts, l->n_parts, l->n_parts, l->n_parts, l->n_given);
@@ -199,8 +197,8 @@ static int check_part(gw_loader *l) {
     if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
         return gw_fail(
             e, GW_E_BAD_SPLIT,
-            "File %u must have a split.count of 1 to %d and a lower split.no (got split.no %lld, split.count %lld). " GW_CONVERT,
-            l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
+            "File %u must have a split.count of 1 to %d and a split.no below it (got split.no %lld, split.count %lld). %s",
+            l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count, GW_CONVERT);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
         return gw_fail(
             e, GW_E_BAD_SPLIT,
@@ -209,7 +207,8 @@ static int check_part(gw_loader *l) {
             l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
         return gw_fail(e, GW_E_BAD_SPLIT,
-                       "File %u must be part %u, named like …-%05u-of-%05u.gguf (got part %u, …-%05u-of-%05u.gguf).",
+                       "File %u must be part %u, named like …-%05u-of-%05u.gguf (got part %u, …-%05u-of-%05u.gguf). "
+                       "Pass the parts in order.",
                        l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1,
                        (unsigned)count);
     return l->part ? 0 : check_first(l, count);
@@ -243,7 +242,8 @@ static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
     if (t->info.offset != due)
         return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "The offset of tensor %s must be %llu, where %s (got %llu).",
-                       t->info.name, (unsigned long long)due, after ? "the one before it ends" : "the data begin",
+                       t->info.name, (unsigned long long)due,
+                       after ? "the tensor before it ends" : "the tensor data begin",
                        (unsigned long long)t->info.offset);
     if (t->info.offset > UINT64_MAX / 2 - t->bytes - part_of(l, t->part)->data_offset)
         return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "Tensor %s must end before byte 2^63.", t->info.name);
@@ -268,7 +268,7 @@ static int order_tensors(gw_loader *l) {
     l->order = gw_alloc(n * sizeof *l->order);
     if (!l->order || !sorted) {
         gw_free(sorted);
-        return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for a directory of %u tensors.", n);
+        return gw_no_memory(&l->file->error, "the list of tensors", n * sizeof *sorted);
     }
     for (uint32_t i = 0; i < n; i++) {
         const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
@@ -285,7 +285,7 @@ static int end_header(gw_loader *l) {
     int bad = check_part(l);
     if (bad) return bad;
     gw_part *p = gw_buffer_add(&l->parts, sizeof *p);
-    if (!p) return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for the list of parts.");
+    if (!p) return gw_no_memory(&l->file->error, "the list of files", 0);
     *p = (gw_part){ .data_offset = l->parser.data_offset, .end = l->parser.offset, .alignment = l->parser.alignment };
     if (l->part == 0) l->file->store.alignment = l->parser.alignment;
     if (l->part + 1 < l->n_parts) {
@@ -322,10 +322,7 @@ uint64_t gw_loader_window_bytes(const gw_loader *l) {
     return needed > l->window_size ? needed : 0;
 }
 
-static int no_memory(gw_loader *l) {
-    return gw_fail(&l->file->error, GW_E_NO_MEMORY, "The engine has no memory for the weights (%llu bytes).",
-                   (unsigned long long)l->block_bytes);
-}
+static int no_memory(gw_loader *l) { return gw_no_memory(&l->file->error, "the weights", l->block_bytes); }
 
 static bool widen(gw_loader *l, size_t size) {
     uint8_t *wider = gw_alloc(size);
@@ -339,7 +336,8 @@ static bool widen(gw_loader *l, size_t size) {
 
 int gw_loader_reserve(gw_loader *l) {
     if (l->state != GW_LOAD_PLAN)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_reserve() needs load state 1 (got %d).", l->state);
+        return gw_fail(&l->file->error, GW_E_BAD_STATE,
+                       "gw_load_reserve() must follow the complete header (load state 1, got %d).", l->state);
     size_t window = window_needed(l);
     l->block_bytes = gw_file_weight_bytes(l->file);
     if (window > l->window_size && !widen(l, window)) return no_memory(l);
@@ -534,7 +532,7 @@ static int commit_weights(gw_loader *l) {
     }
     if (l->wild) return not_finite(l);
     if (gw_pool_failed(l->pool))
-        return gw_fail(&l->file->error, GW_E_WORKER, "A helper thread failed while the weights were packed.");
+        return gw_fail(&l->file->error, GW_E_WORKER, "A helper thread failed while it reordered weights.");
     return GW_LOAD_WEIGHTS;
 }
 
@@ -552,7 +550,7 @@ size_t gw_loader_room(const gw_loader *l) {
 int gw_loader_commit(gw_loader *l, size_t n) {
     if (l->state < 0 || l->state == GW_LOAD_READY) return l->state;
     if (n > l->window_size - l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "At most %zu bytes can be committed (got %zu).",
+        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_commit() accepts at most %zu bytes now (got %zu).",
                        l->window_size - l->used, n);
     l->used += n;
     if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);

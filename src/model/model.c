@@ -82,8 +82,9 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
     uint32_t rows = is_vector(b.weight) ? 1 : size_of(&f->config, b.layer, w->rows);
     const uint64_t *s = t->info.shape;
     if (b.weight == GW_WEIGHT_GATE_UP && rows % (2 * GW_PANEL))
-        return gw_fail(&f->error, GW_E_BAD_SHAPE, "The halves of tensor %s must have a multiple of %d rows (got %u).",
-                       t->info.name, GW_PANEL, rows / 2);
+        return gw_fail(&f->error, GW_E_BAD_SHAPE,
+                       "Tensor %s has two matrices; each must have a multiple of %d rows (got %u).", t->info.name,
+                       GW_PANEL, rows / 2);
     if (s[0] == k && s[1] == rows && s[2] == 1 && s[3] == 1) return 0;
     char expected[48];
     if (is_vector(b.weight)) snprintf(expected, sizeof expected, "[%u]", k);
@@ -166,8 +167,7 @@ static int bind_tensors(gw_file *f) {
     f->weights.layers = take(layers, sizeof *f->weights.layers);
     f->has = take(layers + 1, sizeof *f->has);
     f->bound = take(n, sizeof *f->bound);
-    if (!f->weights.layers || !f->has || !f->bound)
-        return gw_fail(&f->error, GW_E_NO_MEMORY, "The engine has no memory for the file's metadata.");
+    if (!f->weights.layers || !f->has || !f->bound) return gw_no_memory(&f->error, "the file's metadata", 0);
     for (uint32_t i = 0; i < n; i++) {
         int bad = bind_tensor(f, i);
         if (bad) return bad;

@@ -27,6 +27,9 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
     if (!entry) return 0;
     double v = gw_is_number(entry) ? entry->value.number : NAN;
     if (v >= 0 && v < n) *id = (int32_t)v;
+    else if (isnan(v))
+        return gw_fail(e, GW_E_BAD_METADATA, "The metadata key %s must be a number below %u, but is not a number.", key,
+                       n);
     else if (v != -1 && v != UINT32_MAX && !(*name == 'p' && v >= n))
         return gw_fail(e, GW_E_BAD_METADATA, "The metadata key %s must be a number below %u (got %.15g).", key, n, v);
     return 0;

@@ -635,8 +635,8 @@ static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_err
         saved_bias b;
         memcpy(&b, in, sizeof b);
         if (gw_sampler_bias(s, b.id, b.bias, e))
-            return gw_fail(e, GW_E_BAD_SAVED, "The saved state has a bias of a token that is out of range (%d).",
-                           (int)b.id);
+            return gw_fail(e, GW_E_BAD_SAVED, "The saved state is corrupt: it has token ids outside 0 to %u.",
+                           s->n - 1);
     }
     for (uint32_t i = 0; i < all->n_history; i++, in += sizeof(int32_t)) {
         int32_t id;
@@ -644,7 +644,7 @@ static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_err
         gw_sampler_accept(s, id);
     }
     if (s->n_history == all->n_history) return 0;
-    return gw_fail(e, GW_E_BAD_SAVED, "The token ids of the saved sampler must be 0 to %u.", s->n - 1);
+    return gw_fail(e, GW_E_BAD_SAVED, "The saved state is corrupt: it has token ids outside 0 to %u.", s->n - 1);
 }
 
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
@@ -652,12 +652,14 @@ int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
     memcpy(&all, in, gw_min(n, sizeof all));
     if (n < sizeof all || all.n_bias > MAX_BIAS || all.n_history > HISTORY ||
         n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
-        return gw_fail(e, GW_E_BAD_SAVED, "The saved state has a malformed sampler of %zu bytes.", n);
+        return gw_fail(e, GW_E_BAD_SAVED,
+                       "The saved state is corrupt: the %zu bytes with its sampling options are malformed.", n);
     gw_sampler_reset(s);
     for (int i = 0; i < N_OPTIONS; i++)
         if (gw_sampler_set(s, options[i].name, all.option[i], e))
-            return gw_fail(e, GW_E_BAD_SAVED, "The saved state must have a `%s` of %.16g to %.16g (got %.16g).",
-                           options[i].name, options[i].least, options[i].most, all.option[i]);
+            return gw_fail(e, GW_E_BAD_SAVED,
+                           "The saved state is corrupt: its `%s` must be %.16g to %.16g (got %.16g).", options[i].name,
+                           options[i].least, options[i].most, all.option[i]);
     s->state = all.state;
     s->stream = all.stream;
     return read_lists(s, &all, in + sizeof all, e);

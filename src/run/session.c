@@ -79,10 +79,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     memset(s, 0, sizeof *s);
     set_shape(s, shape);
     s->block = gw_alloc(gw_size(bytes));
-    if (!s->block)
-        return gw_fail(e, GW_E_NO_MEMORY,
-                       "The engine has no memory for the KV cache and scratch of %u tokens (%llu bytes).", s->n_ctx,
-                       (unsigned long long)bytes);
+    if (!s->block) return gw_no_memory(e, "the KV cache and scratch memory", bytes);
     gw_arena a = { .base = s->block, .size = bytes };
     s->state.config = c;
     s->state.weights = w;
@@ -104,7 +101,8 @@ void gw_session_free(gw_session *s) {
 
 int gw_session_select(gw_session *s, uint32_t i) {
     if (i >= s->n_sequences)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "The sequence must be 0 to %u (got %u).", s->n_sequences - 1, i);
+        return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).",
+                       s->n_sequences - 1, i);
     s->now = &s->sequences[i];
     return 0;
 }
@@ -112,7 +110,9 @@ int gw_session_select(gw_session *s, uint32_t i) {
 int gw_session_copy(gw_session *s, uint32_t from, uint32_t n) {
     gw_sequence *q = s->now;
     if (from >= s->n_sequences || q == &s->sequences[from])
-        return gw_fail(s->error, GW_E_BAD_OPTION, "Sequence %u cannot be copied to the selected one.", from);
+        return gw_fail(s->error, GW_E_BAD_OPTION,
+                       "The sequence to copy must be 0 to %u and not the selected one (got %u).", s->n_sequences - 1,
+                       from);
     gw_session_leave_block(s);
     q->n_prompt = 0;
     q->n_ids = gw_kv_copy(&q->kv, &s->sequences[from].kv, n);
@@ -138,7 +138,8 @@ static uint32_t common_ids(const gw_sequence *q, const int32_t *ids, uint32_t n)
 
 int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n) {
     if (i >= s->n_sequences || n == 0)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "The sequence must be 0 to %u (got %u).", s->n_sequences - 1, i);
+        return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).",
+                       s->n_sequences - 1, i);
     return (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n));
 }
 
@@ -214,8 +215,7 @@ void gw_session_want_look(gw_session *s) {
 int gw_session_append(gw_session *s, int32_t id) {
     int bad = check_id(s, id);
     if (bad) return bad;
-    if (s->want_vectors)
-        return gw_fail(s->error, GW_E_BAD_STATE, "gw_append() continues a context; texts to embed have none.");
+    if (s->want_vectors) return gw_fail(s->error, GW_E_BAD_STATE, "gw_append() needs a prompt. Call gw_sync() first.");
     if (s->now->n_ids == s->n_ctx)
         return gw_fail(s->error, GW_E_CONTEXT, "The context must have at most %u tokens (got %u).", s->n_ctx,
                        s->n_ctx + 1);
@@ -232,7 +232,7 @@ void gw_session_truncate(gw_session *s, uint32_t n) {
 
 int gw_session_want_last(gw_session *s, uint32_t rows) {
     if (rows == 0 || rows > GW_LOGIT_ROWS)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "The number of rows of logits must be 1 to %d (got %u).",
+        return gw_fail(s->error, GW_E_BAD_OPTION, "Logits can be kept for the last 1 to %d tokens (got %u).",
                        GW_LOGIT_ROWS, rows);
     s->now->want_last = rows;
     return 0;

@@ -90,9 +90,7 @@ static int begin(gw_state_io *io, gw_state_of of) {
     for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(&kv->layers[l]));
     gw_state_end(io);
     *io = (gw_state_io){ .of = of, .window = gw_alloc(size), .size = size };
-    return io->window ? 0
-                      : gw_fail(of.error, GW_E_NO_MEMORY,
-                                "The engine has no memory for the window of a saved state (%zu bytes).", size);
+    return io->window ? 0 : gw_no_memory(of.error, "the buffer of a saved state", size);
 }
 
 void gw_state_end(gw_state_io *io) {
@@ -194,13 +192,15 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->now->kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx)
-        return refuse(io, "its number of tokens must be at most", kv->shape.n_ctx, h->pos);
+        return refuse(io, "its number of tokens must be 1 to", kv->shape.n_ctx, h->pos);
     if (h->low > gw_kv_window_start(kv, h->pos))
-        return refuse(io, "its first token in a sliding window must be at most", gw_kv_window_start(kv, h->pos),
-                      h->low);
-    if (h->aside > h->pos) return refuse(io, "its number of tokens kept aside must be at most", h->pos, h->aside);
+        return refuse(io, "the position where its sliding windows begin must be at most",
+                      gw_kv_window_start(kv, h->pos), h->low);
+    if (h->aside > h->pos)
+        return refuse(io, "the position that a retry starts from must be at most its number of tokens,", h->pos,
+                      h->aside);
     if (h->sampler == 0 || h->sampler > GW_SAMPLER_MOST)
-        return refuse(io, "the size of its sampler in bytes must be 1 to", GW_SAMPLER_MOST, h->sampler);
+        return refuse(io, "the number of bytes of its sampling options must be 1 to", GW_SAMPLER_MOST, h->sampler);
     return 0;
 }
 
@@ -211,13 +211,14 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
     if (h->layout != own.layout) return refuse(io, "its format version must be", own.layout, h->layout);
     if (h->model != own.model)
         return gw_fail(io->of.error, GW_E_BAD_SAVED,
-                       "The saved state belongs to another model: the hash must be %016llx (got %016llx).",
+                       "The saved state belongs to another model: the hash of its model must be %016llx (got %016llx).",
                        (unsigned long long)own.model, (unsigned long long)h->model);
     if (h->kv_type != own.kv_type)
         return refuse(io, "its kvType (1: f32, 2: i16, 3: q8_0) must be", own.kv_type, h->kv_type);
     if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim ||
         (h->window != own.window && io->of.session->state.config->window))
-        return refuse(io, "its number of layers, of the same heads and window, must be", own.n_layer, h->n_layer);
+        return refuse(io, "its layers must have this model's heads and window, and their number must be", own.n_layer,
+                      h->n_layer);
     return check_places(io, h);
 }
 
@@ -296,7 +297,7 @@ static int end_reading(gw_state_io *io, int how) {
 int gw_state_commit(gw_state_io *io, size_t n) {
     size_t at = 0, next;
     if (!io->window || !io->reads || n > gw_state_room(io))
-        return gw_fail(io->of.error, GW_E_BAD_STATE, "At most %zu bytes of a saved state can be committed (got %zu).",
+        return gw_fail(io->of.error, GW_E_BAD_STATE, "gw_state_commit() accepts at most %zu bytes now (got %zu).",
                        gw_state_room(io), n);
     io->used += n;
     while ((next = piece(io)) && at + next <= io->used) {

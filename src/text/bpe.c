@@ -91,9 +91,11 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
         shown[gw_min(len, sizeof shown - 1)] = 0;
         if (!read_merge(v, text, &b->merges[i]))
             return gw_fail(e, GW_E_BAD_TOKENIZER,
-                           "Merge %u must join two pieces of the vocabulary into a third (got %s).", i, shown);
+                           "Merge %u must be two tokens of the vocabulary that together form a third (got %s).", i,
+                           shown);
         if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
-        if (!insert(b, i)) return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u has 256 or more hash collisions.", i);
+        if (!insert(b, i))
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u of the tokenizer has 256 or more hash collisions.", i);
         text += len + 1;
     }
     return 0;
@@ -120,7 +122,7 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
                        GW_SPLIT_NAMES, pre ? pre : "no string");
     if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
     b->whole_words = b->split == GW_SPLIT_LLAMA3;
-    if (make_tables(b)) return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer's merges.");
+    if (make_tables(b)) return gw_no_memory(e, "the tokenizer", 0);
     int code = read_merges(b, v, e);
     gw_buffer_free(&b->in_merges);
     return code;

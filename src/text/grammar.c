@@ -140,7 +140,7 @@ static int check_rules(const gw_grammar *g, gw_error *e) {
             return wrong(e, "the first state of a rule", "outside of loops and not accepting", state);
     }
     visited *stack = gw_alloc((n + 1) * sizeof *stack + n);
-    if (!stack) return gw_fail(e, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, 9ull * n);
+    if (!stack) return gw_no_memory(e, GW_FORMAT_MEMORY, 9ull * n);
     uint8_t *seen = (uint8_t *)(stack + n + 1);
     memset(seen, 0, n);
     int bad = 0;
@@ -162,7 +162,7 @@ int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab
     memcpy(&head, bytes, sizeof head);
     if (head.n_loops > n / 4) return wrong(e, "the number of loops", "at most that of its words", head.n_loops);
     g->words = gw_alloc(n + 4 * (size_t)head.n_loops);
-    if (!g->words) return gw_fail(e, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (unsigned long long)n);
+    if (!g->words) return gw_no_memory(e, GW_FORMAT_MEMORY, n);
     memcpy(g->words, bytes, n);
     g->first_member = g->words + n / 4;
     int bad = read_head(g, n / 4, e);

@@ -24,9 +24,8 @@ enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
  * another member fits. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
-enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* maximum size: 8 MB */
-/* Message of GW_E_NO_MEMORY, with the number of bytes. */
-#define GW_NO_FORMAT_MEMORY "The engine has no memory for the format of the answer (%llu bytes). Simplify it."
+enum { GW_GRAMMAR_WORDS = 1 << 21 };                /* maximum size: 8 MB */
+#define GW_FORMAT_MEMORY "the format of the answer" /* for gw_no_memory() */
 
 typedef struct {
     uint32_t magic, version; /* "GWG1", 1 */

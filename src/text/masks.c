@@ -29,9 +29,9 @@ static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
                           &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first, last - first });
 }
 
-static int too_ambiguous(const gw_mask_builder *b, const char *what, int most) {
+static int too_ambiguous(const gw_mask_builder *b, const char *what, uint32_t most) {
     return gw_fail(b->d->error, GW_E_BAD_FORMAT,
-                   "The format is too ambiguous at this point of the answer: it needs more than %d %s. Simplify it.",
+                   "The format is too ambiguous at this point of the answer: it needs more than %u %s. Simplify it.",
                    most, what);
 }
 

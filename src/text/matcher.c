@@ -317,7 +317,7 @@ gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error
     a = (gw_arena){ .base = gw_alloc(gw_size(a.used)), .size = a.used };
     gw_matcher *m = a.base ? lay_out(&a, &g, &words) : NULL;
     if (!m) {
-        gw_fail(e, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (unsigned long long)a.size);
+        gw_no_memory(e, GW_FORMAT_MEMORY, a.size);
         gw_grammar_free(&g);
         return NULL;
     }

@@ -466,7 +466,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e) {
     lay_out(d, &a);
     size_t size = gw_size(a.used);
     a = (gw_arena){ .base = gw_alloc(size), .size = size };
-    if (!a.base) return gw_fail(e, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (unsigned long long)size);
+    if (!a.base) return gw_no_memory(e, GW_FORMAT_MEMORY, size);
     lay_out(d, &a);
     d->g = g;
     d->error = e;
@@ -669,7 +669,7 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots) {
         bad = get_roots(&(reader){ d, (const uint32_t *)w.out.data, stacks, false }, roots, w.n_stacks);
     } else {
         clear_memos(d);
-        bad = gw_fail(d->error, GW_E_NO_MEMORY, GW_NO_FORMAT_MEMORY, (w.n_stacks + 1ull) * sizeof *stacks);
+        bad = gw_no_memory(d->error, GW_FORMAT_MEMORY, (w.n_stacks + 1ull) * sizeof *stacks);
     }
     gw_free(stacks);
     gw_buffer_free(&w.out);

@@ -65,7 +65,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     else gw_buffer_free(&t->bpe.in_merges);
     const gw_bpe *by = merges ? &t->bpe : NULL;
     if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_added_make(&t->added, &t->v)))
-        code = gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer's tables.");
+        code = gw_no_memory(e, "the tokenizer", 0);
     if (code) t->v.n = 0; /* the tokenizer is unusable: every later call fails */
     return code;
 }
@@ -136,7 +136,8 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
     if (len > MOST_TEXT)
         return gw_fail(e, code, "A text must have at most %d bytes (got %zu). Tokenise it in parts.", MOST_TEXT, len);
     if (code == GW_E_BAD_COUNT)
-        return gw_fail(e, code, "A word must have at most %d characters; a text of %zu bytes has a longer one.",
+        return gw_fail(e, code,
+                       "A word must have at most %d characters; a text of %zu bytes has a longer one. Add spaces.",
                        GW_MAX_WORD, len);
     if (code == GW_E_BAD_OPTION)
         return gw_fail(e, code, "The text has more tokens than the buffer can hold (%zu).", cap);

@@ -191,8 +191,7 @@ int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e) {
     t->words = (v->n + 31) / 32;
     size_t n = v->n, bytes = 2 * n * sizeof(piece) + n * sizeof(gw_duplicate) + (GW_MAX_PIECE + 1) * 4 + 256;
     uint8_t *scratch = gw_alloc(bytes);
-    if (!scratch)
-        return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the vocabulary's trie (%zu bytes).", bytes);
+    if (!scratch) return gw_no_memory(e, "the vocabulary's trie", bytes);
     list l = { .p = (piece *)scratch, .spare = (piece *)scratch + n };
     gw_duplicate *duplicates = (gw_duplicate *)((piece *)scratch + 2 * n);
     uint32_t *open = (uint32_t *)(duplicates + n);
@@ -201,7 +200,7 @@ int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e) {
     sort_out(&l, duplicates);
     int bad = fill(t, &l, duplicates, open);
     gw_free(scratch);
-    return bad ? gw_fail(e, bad, "The engine has no memory for the vocabulary's trie (%zu bytes).", t->size) : 0;
+    return bad ? gw_no_memory(e, "the vocabulary's trie", t->size) : 0;
 }
 
 void gw_trie_free(gw_trie *t) {

@@ -74,11 +74,11 @@ static int check_counts(const gw_vocabulary *v, gw_error *e) {
         return gw_fail(e, GW_E_MISSING_TOKENIZER, "The metadata key tokenizer.ggml.tokens is missing or empty.");
     if (scores != n && (scores || v->spelling == GW_BY_SCORE))
         return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.scores must have %zu elements, one per piece (got %zu).", n,
+                       "The metadata key tokenizer.ggml.scores must have %zu elements, one per token (got %zu).", n,
                        scores);
     if (v->in_types.used && v->in_types.used != n)
         return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.token_type must have %zu elements, one per piece (got %zu).", n,
+                       "The metadata key tokenizer.ggml.token_type must have %zu elements, one per token (got %zu).", n,
                        v->in_types.used);
     return 0;
 }
@@ -265,7 +265,8 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     if (type != GW_TOKEN_BYTE) return 0;
     int value = gw_byte_value(v, id);
     if (value < 0)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "Byte piece %u must be <0x00> to <0xFF> (got %.*s).", id,
+        return gw_fail(e, GW_E_BAD_TOKENIZER,
+                       "Token %u stands for a byte, so its text must be <0x00> to <0xFF> (got %.*s).", id,
                        (int)gw_min(gw_piece_len(v, id), 32), v->text + gw_piece_begin(v, id));
     if (v->spelling != GW_BYTE_LEVEL && v->bytes[value] < 0) v->bytes[value] = (int32_t)id;
     return 0;
@@ -280,7 +281,7 @@ __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, 
     while (h > hash) (void)*(const volatile uint32_t *)&v->slots[*--h & v->slot_mask].id1;
     for (; id < end; id++) {
         if (!insert(v, id, *h++))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "Piece %u has 256 or more hash collisions.", id);
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "Token %u of the tokenizer has 256 or more hash collisions.", id);
         int bad = note_piece(v, id, e);
         if (bad) return bad;
     }
@@ -300,7 +301,8 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
     for (int i = 0; i < 256 && v->unknown < 0; i++)
         if (v->bytes[i] < 0)
             return gw_fail(e, GW_E_BAD_TOKENIZER,
-                           "The vocabulary must have an unknown piece or all 256 byte pieces; <0x%02X> is missing.", i);
+                           "The vocabulary must have an unknown token or a token for each byte; <0x%02X> is missing.",
+                           i);
     return 0;
 }
 
@@ -311,7 +313,7 @@ int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
     if (code) return code;
     if (read_texts(v) || make_tables(v)) {
         v->n = 0;
-        return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for the tokenizer.");
+        return gw_no_memory(e, "the tokenizer", 0);
     }
     if (!v->in_types.used) types_by_name(v);
     correct_types(v);

@@ -325,7 +325,7 @@ TEST(bpe_refuses_wrong_files) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         t = BEGIN("a b");
         add_merge(t, wrong[i]);
-        refused(t, "gpt-2", "Merge 1 must join two pieces", wrong[i]);
+        refused(t, "gpt-2", "Merge 1 must be two tokens of the vocabulary", wrong[i]);
     }
     t = BEGIN("a b");
     CHECK_INT(gw_tokenizer_add_merge(t, "a\0b", 3), GW_E_BAD_TOKENIZER);

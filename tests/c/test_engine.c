@@ -554,7 +554,7 @@ TEST(engine_a_draw_that_fails_says_why) {
     CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* an older error from another call */
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
     CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
-    CHECK_SAYS(gw_error_text(r.m, "what"), "The logit of token 7 after");
+    CHECK_SAYS(gw_error_text(r.m, "what"), "for the token id 7 after");
     logits[7] = 1;
     gw_set_option(r.m, "temperature", 0);
     CHECK_INT(gw_draw(r.m, logits), 7);

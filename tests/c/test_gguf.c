@@ -339,7 +339,7 @@ TEST(gguf_impossible_counts) {
     put_key("tokens", GW_GGUF_ARRAY);
     put_number(GW_GGUF_U8, 4);
     put_number((1 << 24) + 1, 8);
-    BAD(GW_E_BAD_COUNT, "The number of tokens must be at most 16777216 (got 16777217).");
+    BAD(GW_E_BAD_COUNT, "The number of elements of the metadata key tokens must be at most 16777216 (got 16777217).");
 }
 
 TEST(gguf_bad_keys) {
@@ -351,7 +351,7 @@ TEST(gguf_bad_keys) {
     BAD(GW_E_BAD_METADATA, "The length of a metadata key must be at most 65535 bytes (got 65536).");
     put_head(3, 0, 1);
     put_scalar("", GW_GGUF_U8, 1, 1);
-    BAD(GW_E_BAD_METADATA, "Metadata key 0 must be printable text (got nothing).");
+    BAD(GW_E_BAD_METADATA, "Metadata key 0 must be printable text (got an empty string).");
     put_head(3, 0, 1);
     put_number(3, 8);
     put("a\0b\0\0\0\0\0", 8);
@@ -364,10 +364,10 @@ TEST(gguf_bad_keys) {
 TEST(gguf_bad_values) {
     put_head(3, 0, 1);
     put_scalar("k", 13, 1, 1);
-    BAD(GW_E_BAD_METADATA, "The type of the metadata key k must be 0 to 12 (got 13).");
+    BAD(GW_E_BAD_METADATA, "The value type of the metadata key k must be 0 to 12 (got 13).");
     put_head(3, 0, 1);
     put_scalar("k", UINT32_MAX, 1, 1);
-    BAD(GW_E_BAD_METADATA, "The type of the metadata key k must be 0 to 12 (got 4294967295).");
+    BAD(GW_E_BAD_METADATA, "The value type of the metadata key k must be 0 to 12 (got 4294967295).");
     put_head(3, 0, 1);
     put_scalar("k", GW_GGUF_BOOL, 2, 1);
     BAD(GW_E_BAD_METADATA, "The metadata key k is a bool and must be 0 or 1 (got 2).");
@@ -390,7 +390,7 @@ TEST(gguf_bad_arrays) {
     put_array(GW_GGUF_ARRAY, 1);
     BAD(GW_E_BAD_METADATA, "The metadata key list is an array of arrays, which is not supported.");
     put_array(77, 1);
-    BAD(GW_E_BAD_METADATA, "The type of the metadata key list must be 0 to 12 (got 77).");
+    BAD(GW_E_BAD_METADATA, "The value type of the metadata key list must be 0 to 12 (got 77).");
     put_array(GW_GGUF_BOOL, 2);
     put_number(0x0301, 2);
     BAD(GW_E_BAD_METADATA, "The metadata key list is a bool and must be 0 or 1 (got 3).");
@@ -402,8 +402,8 @@ TEST(gguf_bad_arrays) {
 
 TEST(gguf_bad_alignment) {
     uint32_t wrong[] = { 0, 3, 33, UINT32_MAX };
-    const char *says[] = { "power of two (got 0).", "power of two (got 3).", "power of two (got 33).",
-                           "power of two (got 4294967295)." };
+    const char *says[] = { "power of two of the type u32 (got 0).", "power of two of the type u32 (got 3).",
+                           "power of two of the type u32 (got 33).", "power of two of the type u32 (got 4294967295)." };
     for (int i = 0; i < 4; i++) {
         put_head(3, 0, 1);
         put_scalar("general.alignment", GW_GGUF_U32, wrong[i], 4);
@@ -412,7 +412,7 @@ TEST(gguf_bad_alignment) {
     put_head(3, 0, 1);
     put_scalar("general.alignment", GW_GGUF_I32, 32, 4);
     BAD(GW_E_BAD_METADATA,
-        "The metadata key general.alignment must be a u32 and a power of two (got another type, 32).");
+        "The metadata key general.alignment must be a power of two of the type u32 (got 32 of another type).");
     put_head(3, 0, 1);
     put_key("general.alignment", GW_GGUF_ARRAY);
     put_number(GW_GGUF_U32, 4);
@@ -431,7 +431,7 @@ TEST(gguf_bad_tensors) {
     put_number(65, 8);
     BAD(GW_E_BAD_METADATA, "The length of a tensor name must be at most 64 bytes (got 65).");
     put_one_tensor("", 2, shape, 0);
-    BAD(GW_E_BAD_METADATA, "The name of tensor 0 must be printable text (got nothing).");
+    BAD(GW_E_BAD_METADATA, "The name of tensor 0 must be printable text (got an empty string).");
     put_one_tensor("a\tb", 2, shape, 0);
     BAD(GW_E_BAD_METADATA, "The name of tensor 0 must be printable text (got control characters).");
     put_one_tensor("t", 0, shape, 0);
@@ -441,20 +441,22 @@ TEST(gguf_bad_tensors) {
     put_one_tensor("t", 1000000, shape, 0);
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 4 dimensions (got 1000000).");
     put_one_tensor("t", 2, shape, 8);
-    BAD(GW_E_TENSOR_RANGE, "The offset of tensor t must be a multiple of 32, at most 2^53 (got 8).");
+    BAD(GW_E_TENSOR_RANGE, "The offset of tensor t must be a multiple of the alignment, 32, and at most 2^53 (got 8).");
     put_one_tensor("t", 2, shape, 1ull << 63);
-    BAD(GW_E_TENSOR_RANGE, "The offset of tensor t must be a multiple of 32, at most 2^53 (got 9223372036854775808).");
+    BAD(GW_E_TENSOR_RANGE,
+        "The offset of tensor t must be a multiple of the alignment, 32, and at most 2^53 (got 9223372036854775808).");
 }
 
 TEST(gguf_bad_shapes) {
     put_one_tensor("t", 3, (uint64_t[]){ 64, 0, 2 }, 0);
-    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [64, 0, 2, 1]).");
+    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [64, 0, 2, 1]).");
     put_one_tensor("t", 1, (uint64_t[]){ UINT64_MAX }, 0);
-    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [18446744073709551615, 1, 1, 1]).");
+    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [18446744073709551615, 1, 1, 1]).");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* product wraps to 0 */
-    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [4294967296, 4294967296, 1, 1]).");
+    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [4294967296, 4294967296, 1, 1]).");
     put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* the product wraps to 4 */
-    BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 items (got the shape [4194305, 4194305, 211106198978564, 1]).");
+    BAD(GW_E_BAD_SHAPE,
+        "Tensor t must have 1 to 2^53 elements (got the shape [4194305, 4194305, 211106198978564, 1]).");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 52, 2 }, 0);
     CHECK_INT(read_all(), 1);
 }
@@ -467,7 +469,8 @@ TEST(gguf_offset_follows_the_alignment) {
     put_head(3, 1, 1);
     put_scalar("general.alignment", GW_GGUF_U32, 4096, 4);
     put_tensor("t", 1, (uint64_t[]){ 32 }, 64);
-    BAD(GW_E_TENSOR_RANGE, "The offset of tensor t must be a multiple of 4096, at most 2^53 (got 64).");
+    BAD(GW_E_TENSOR_RANGE,
+        "The offset of tensor t must be a multiple of the alignment, 4096, and at most 2^53 (got 64).");
 }
 
 /* Strings of the maximum length and number would be 64 GB: the header is rejected beyond the size of any real file. */
@@ -491,6 +494,6 @@ TEST(gguf_endless_header) {
         }
     CHECK_INT(state, GW_E_BAD_COUNT);
     CHECK(parser.offset <= GW_GGUF_MAX_HEADER + size);
-    CHECK_SAYS(error.what, "The header must have at most");
+    CHECK_SAYS(error.what, "The header (metadata and list of tensors) must have at most 134217728 bytes.");
     CHECK_INT(gw_gguf_push(&parser, item, size, &used), GW_E_BAD_COUNT);
 }

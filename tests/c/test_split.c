@@ -159,7 +159,7 @@ TEST(split_files_of_different_models) {
                   "File 2 must have split.count 3 and split.tensors.count 28, like the first file (got 1 and -1). "
                   "Pass the parts of one model.");
     mixed[0] = mixed[2] = whole;
-    check_refused(mixed, 3, GW_E_BAD_SPLIT, "The model is not split: pass 1 file (got 3).");
+    check_refused(mixed, 3, GW_E_BAD_SPLIT, "The model is not split, so it has one file (got 3). Pass only that file.");
 }
 
 TEST(split_tensor_twice_or_nowhere) {
