@@ -319,7 +319,7 @@ function messageOf({ text, thoughts, finishReason, toolCalls }) {
 
 /** @param {Bytes} saved @param {Record<string, any>} others the other options of model.chat() */
 function unpack(saved, others) {
-  const none = rule('left out if `saved` is given, which contains it', (value) => value === undefined);
+  const none = rule('left out with `saved`, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);
   return unpackChat(
     ArrayBuffer.isView(saved)

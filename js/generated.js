@@ -117,7 +117,7 @@ export const HELP = {
   --kv-type auto|f32|i16|q8_0
                            Format of the KV cache. q8_0 takes the least memory, f32 is exact. auto is f32 for files of
                            floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
-                           with outlier channels, q8_0 changes one of ten to a hundred greedy tokens. Default: auto.
+                           with outlier channels, q8_0 changes 1 to 10 % of greedy tokens. Default: auto.
   --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
                            cache for contextLength tokens. Models that only compute embeddings ignore it. Default: 1.
   --rows-on-disk auto|true|false

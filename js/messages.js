@@ -44,7 +44,9 @@ export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
   if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
   throw new ModelError(
     'bad-option',
-    "A continued answer cannot have a `format`. An answer with a given beginning can have tools only with toolChoice 'none'.",
+    format && !prefixed
+      ? 'A continued answer cannot have a `format`.'
+      : "A continued answer can have `tools` only with toolChoice 'none'.",
   );
 }
 

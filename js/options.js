@@ -164,7 +164,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   Default: auto.
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` is
  *   exact. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
- *   contexts with outlier channels, `q8_0` changes one of ten to a hundred greedy tokens. Default: auto.
+ *   contexts with outlier channels, `q8_0` changes 1 to 10 % of greedy tokens. Default: auto.
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
  *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Models that only
  *   compute embeddings ignore it. Default: 1.

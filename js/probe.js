@@ -11,7 +11,7 @@ import { MAX_THREADS } from './protocol.js';
  * @property {boolean} simd Whether the platform has WebAssembly SIMD, which every build needs.
  * @property {boolean} relaxed Whether the platform has relaxed SIMD, too.
  * @property {boolean} isolated Whether threads can share memory.
- * @property {number} threads Number of threads that `loadModel` starts by default. Of more than two, it may use fewer.
+ * @property {number} threads Threads that `loadModel` starts by default. If more than two, it measures whether fewer are faster.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
  * @property {number | undefined} memory Memory of the device in bytes, if known. Browsers round it and report at most 8
  *   GB.

@@ -69,9 +69,9 @@ import { ModelError } from './errors.js';
  */
 /** Progress of a load.
  * @typedef {object} Progress
- * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from elsewhere; `ready`:
- *   the model can be used (reported once); `rest`: the model can be used, and its tables that stay on disk are still being
- *   downloaded (option `rowsLater`).
+ * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from the cache, a
+ *   file or a stream; `ready`: the model can be used (reported once); `rest`: as `ready`, while matrices that stay on disk
+ *   (option `rowsOnDisk`) are downloaded.
  * @property {number} loaded Bytes read so far.
  * @property {number | undefined} total Bytes of the whole model, once known.
  * @property {number} bytesPerSecond Average rate of the last three seconds.

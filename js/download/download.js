@@ -283,12 +283,12 @@ export class Download {
         wrong ??
         new ModelError(
           'unsupported-source',
-          `${this.#requests.shown} is not completely cached, and its URL was stored without secrets. Load it by its full URL.`,
+          `${this.#requests.shown} is not completely cached, and the stored URL lacks its secret query. Load it by its full URL.`,
           { expected: 'its whole URL', got: this.#requests.shown },
         )
       );
     }
-    this.#unsure('Its URL was stored without secrets.');
+    this.#unsure('The stored URL lacks its secret query.');
     this.#readFrom(whole);
   }
 

@@ -127,7 +127,7 @@ export class Requests {
   refuse() {
     throw new ModelError(
       'cache-failed',
-      `${this.shown} is not cached, and the server does not support range requests. Load it again.`,
+      `${this.shown} is partly cached, and the server does not support range requests. Load it again.`,
     );
   }
 
@@ -143,7 +143,7 @@ export class Requests {
 
   /** Throws `aborted` after close(). */
   mustBeOpen() {
-    if (this.#closed) throw new ModelError('aborted', 'The download was closed.');
+    if (this.#closed) throw new ModelError('aborted', 'The download was aborted.');
   }
 
   /** Records the first response. @param {Answer} answer @param {number} at the requested offset */

@@ -110,7 +110,7 @@ export class Engine {
   #error(result) {
     const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
     const noted = this.#noted();
-    return noted.code === name ? noted : new ModelError(name, 'The engine refused the call.');
+    return noted.code === name ? noted : new ModelError(name, `The engine failed with the code ${name}.`);
   }
 
   /** Returns the engine's last error. */
@@ -172,8 +172,7 @@ export class Engine {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
     const hash = start();
-    if (!hash)
-      throw new ModelError('no-memory', 'The engine has no memory for a digest. Close other tabs or programs.');
+    if (!hash) throw new ModelError('no-memory', 'The engine has no memory for SHA-256. Close other tabs or programs.');
     return {
       update: (bytes) => {
         heap.with(bytes, (p) => update(hash, p, bytes.length));

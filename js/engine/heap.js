@@ -119,7 +119,7 @@ export function createMemory(shared) {
       if (maximum > MIN_PAGES) continue;
       throw failure(
         'no-memory',
-        `The platform does not reserve ${maximum * PAGE} bytes of memory`,
+        `${maximum * PAGE} bytes of memory could not be reserved`,
         cause,
         'Close other tabs or programs.',
       );

@@ -11,16 +11,16 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
 
-/** Limits of a template. size: of a value and its parts; product: of the sizes of an operation's operands; blanks:
- * length of a run of white space in the source. */
+/** Limits of a template, by the words that name them in errors. The characters of a value include those of its parts;
+ * a number counts as ITEM times its absolute value. The steps of one operation are the product of its operands' sizes. */
 const LIMITS = {
   milliseconds: 2000,
-  work: 1 << 27,
-  size: 1 << 22,
-  product: 1 << 26,
-  items: 1 << 17,
+  steps: 1 << 27,
+  'characters of text': 1 << 22,
+  'steps of one operation': 1 << 26,
+  'list items': 1 << 17,
   'characters of template': 1 << 17,
-  blanks: 500,
+  'spaces in a row': 500,
   'characters of control tokens': 1 << 19,
 };
 const STEP = 64;
@@ -103,7 +103,7 @@ class TracingInterpreter extends AnyInterpreter {
       throw new ModelError(
         'template-error',
         `The messages and tools are too large for a chat template, which takes ${
-          LIMITS.size
+          LIMITS['characters of text']
         } characters in all. Send fewer or shorter messages.`,
       );
     }
@@ -136,7 +136,7 @@ class TracingInterpreter extends AnyInterpreter {
       this.#fresh = [];
       const size = this.#size(result, frame.sum);
       const times = multiplies(outer.node, node) ? outer.sum : 0;
-      limit('product', size * times);
+      limit('steps of one operation', size * times);
       if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
       if (!node) this.#own.add(result); // a missing node: an omitted part of a slice
       if (result && OF_OPERANDS.test(node?.type)) result = this.#record(node, frame.operands, result);
@@ -437,13 +437,13 @@ class TracingInterpreter extends AnyInterpreter {
     if (type === 'StringValue') this.#fresh.push(result);
     if (typeof value === 'object' && value) {
       for (const [key, part] of value.entries()) {
-        if (part.type === 'NamespaceValue') limit('size', NaN);
+        if (part.type === 'NamespaceValue') limit('characters of text', Infinity);
         size += ITEM + (key.length ?? 0) + (typeof part.value === 'number' ? 0 : this.#size(part));
-        limit('size', size);
+        limit('characters of text', size);
         this.#spend(ITEM);
       }
     }
-    limit('size', size);
+    limit('characters of text', size);
     if (type !== 'NamespaceValue') this.#sizes.set(result, size);
     return size;
   }
@@ -451,7 +451,7 @@ class TracingInterpreter extends AnyInterpreter {
   /** Counts work. Throws `template-error` if the limit on work or time is exceeded. @param {number} work */
   #spend(work) {
     const before = this.#work;
-    limit('work', (this.#work += work));
+    limit('steps', (this.#work += work));
     if (before >> 12 !== this.#work >> 12) limit('milliseconds', performance.now() - this.#start);
   }
 }
@@ -460,7 +460,7 @@ class TracingInterpreter extends AnyInterpreter {
 export function compiled(source) {
   limit('characters of template', source.length);
   // Limits runs of white space, for which the lexer takes quadratic time.
-  limit('blanks', source.match(/\s{500,}/)?.[0].length ?? 0);
+  limit('spaces in a row', source.match(/\s{500,}/)?.[0].length ?? 0);
   return parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
 }
 

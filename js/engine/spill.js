@@ -32,7 +32,7 @@ export async function spill(sources, { rowsOnDisk, cache }, { native, platform, 
     if (rowsOnDisk !== true) return false;
     throw failure(
       'bad-option',
-      'Tables of a source that cannot be read again need a temporary file, and that could not be created',
+      'The temporary file for tables of this model could not be created',
       cause,
       'Set `rowsOnDisk` to "auto" to load them into memory.',
     );
@@ -98,7 +98,8 @@ export class Spill {
       while (this.#size < this.#total) {
         const count = await source.read(scratch);
         if (!source.download) meter.add(count);
-        if (!count) throw new ModelError('truncated', 'The file is truncated: it ends in a table. Download it again.');
+        if (!count)
+          throw new ModelError('truncated', 'The file is truncated: it ends inside a table. Download it again.');
       }
       if (this.#size % CHUNK) this.#write(this.#size % CHUNK);
       this.#chunk = scratch.subarray(0, 0);

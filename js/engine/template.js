@@ -216,7 +216,7 @@ export class ChatTemplate {
 
   /** Yields the ranges of a text that are names of control tokens. @param {string} text */
   *#found(text) {
-    limit('product', (text.length * this.#longest) / 2);
+    limit('steps of one operation', (text.length * this.#longest) / 2);
     let done = 0;
     for (const { index: at } of text.matchAll(this.#starts)) {
       const length = at < done ? 0 : this.#match(text, at);
@@ -409,7 +409,7 @@ function builtins() {
     range(a, b, step = 1) {
       const [start, stop] = b === undefined ? [0, a] : [a, b];
       const length = Math.max(Math.ceil((stop - start) / step), 0);
-      limit('items', length);
+      limit('list items', length);
       return Array.from({ length }, (_, i) => start + i * step);
     },
   };

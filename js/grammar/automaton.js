@@ -304,7 +304,7 @@ export class Rule {
 
   /** @param {{ jsonString: Node }} node */
   #string(node) {
-    if (this.how !== 'text') throw new Unsupported('a JSON string is inside the content of another JSON string', '');
+    if (this.how !== 'text') throw new Unsupported('a JSON string cannot contain another JSON string', '');
     const texts = textsOf(node);
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }
@@ -382,7 +382,7 @@ export class Rule {
       }
       loop.once?.push(member.once);
       if (member.required) loop.required?.push(index);
-      if (value.nullable) throw new Unsupported('the value of a property can match the empty text', '');
+      if (value.nullable) throw new Unsupported('the value of a property may be empty, which is not JSON', '');
       this.#connect(fragment.last, value.first);
       last.push(...value.last);
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index, act: ACT.TAKE });

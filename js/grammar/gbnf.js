@@ -166,7 +166,7 @@ class Parser {
   /** Reads one character, escaped or not. @param {number} place offset of the literal or set, for errors
    * @returns {string} */
   letter(place) {
-    if (this.at >= this.text.length) this.refuse('a text or set is not closed', place);
+    if (this.at >= this.text.length) this.refuse('a "text" or a [set] is not closed', place);
     if (!this.take('\\')) {
       const letter = String.fromCodePoint(/** @type {number} */ (this.text.codePointAt(this.at)));
       this.at += letter.length;
@@ -208,7 +208,7 @@ class Parser {
   /** @param {number} place @returns {Node} */
   token(place) {
     const end = this.text.indexOf('>', this.at);
-    if (end < 0) this.refuse('a token is not closed', place);
+    if (end < 0) this.refuse('a <token> is not closed', place);
     const name = this.text.slice(this.at, end);
     const id = /^\[(\d+)\]$/.exec(name)?.[1];
     this.at = end + 1;

@@ -77,7 +77,11 @@ class Lowering {
 
   /** @param {string} name */
   regularRule = (name) => {
-    if (this.facts.recursive(name)) throw new Unsupported(`the rule ${name} is recursive inside an intersection`, '');
+    if (this.facts.recursive(name))
+      throw new Unsupported(
+        `the rule ${name} is recursive, so it cannot be combined with other conditions (allOf, not, lookaheads)`,
+        '',
+      );
     return this.rule(name);
   };
 

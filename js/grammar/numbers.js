@@ -144,7 +144,7 @@ function divider(divisor, wanted) {
   const places = fraction.length;
   const whole = Number(integer + fraction);
   if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
-    throw new TooComplex(`multipleOf ${divisor} has too many remainders to count`);
+    throw new TooComplex(`multipleOf ${divisor} has too many digits`);
   }
   return {
     remainders: whole,

@@ -104,7 +104,7 @@ class Compiler {
    * @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
-    if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion', 0);
+    if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion such as $, \\b or (?=)', 0);
     const node = this.compiled(tree, before, rest);
     if ('choice' in node) this.budget.spend(0, node.choice.length / CHOICES);
     this.depth--;
@@ -172,7 +172,7 @@ class Compiler {
 
   /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
   repeat({ part, min, max }, before, rest) {
-    if (max > COPIES) throw new TooComplex(`an assertion is repeated more than ${COPIES} times`, 0);
+    if (max > COPIES) throw new TooComplex(`an assertion such as ^, $ or \\b is repeated more than ${COPIES} times`, 0);
     return choice(
       Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), before, rest)),
     );

@@ -26,7 +26,7 @@ const DONE = 2;
 /** Maximum number of states of an automaton. */
 export const STATES = 2 ** 22;
 
-const tooLarge = () => new TooComplex('an intersection or difference has too many states');
+const tooLarge = () => new TooComplex('the combined conditions (allOf, not, ranges, lookaheads) need too many states');
 
 /** An NFA with epsilon transitions. */
 class Parts {
@@ -60,7 +60,11 @@ class Parts {
     else if ('rule' in node) this.#moved(this.context.regularRule(node.rule), from, to);
     else if ('automaton' in node) this.#embed(fromAutomaton(node.automaton), from, to);
     else if ('both' in node || 'except' in node) this.#embed(regular(node, this.context), from, to);
-    else throw new Unsupported(`${Object.keys(node)[0]} is not supported inside an intersection or difference`, '');
+    else
+      throw new Unsupported(
+        `${Object.keys(node)[0]} cannot be combined with other conditions (allOf, not, lookaheads)`,
+        '',
+      );
   }
 
   /** Adds a node between two new states, so that loops of the node cannot mix with those of its neighbours.

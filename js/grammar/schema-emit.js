@@ -196,7 +196,8 @@ export class Emitter {
       const key = `${at} ${counts}`;
       const known = states.get(key);
       if (known) return known;
-      if (states.size > MOST_COUNTS) throw new TooComplex('contains needs too many counters');
+      if (states.size > MOST_COUNTS)
+        throw new TooComplex('counting the items that match contains needs too many states');
       const node = this.rule(() =>
         this.countedItem(items, at, counts, depth, (now) => {
           const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
@@ -281,7 +282,7 @@ export class Emitter {
         ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
       ];
       ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
-      if (ways.length > MOST_WAYS) throw new TooComplex('too many members could violate a negated schema');
+      if (ways.length > MOST_WAYS) throw new TooComplex('a negated schema can be violated in too many ways');
     });
     return ways.flatMap(({ extra }) => {
       const list = this.memberList(object, named, classes, extra, depth);

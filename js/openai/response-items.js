@@ -93,7 +93,7 @@ export function messagesOf(items, instructions) {
     }
     if (item.type !== 'function_call_output') continue;
     if (!called.has(id))
-      throw invalid(`An output has the call_id '${id}', but no function call has. Pass the call too.`, 'input');
+      throw invalid(`No function_call has the call_id '${id}' of an output. Pass the call too.`, 'input');
     messages.push({ role: 'tool', id, content: resultOf(item.output) });
   }
   return alternating(messages);

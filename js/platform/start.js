@@ -16,7 +16,7 @@ export function obstacle() {
   return globalThis.Worker
     ? ''
     : 'Service workers and shared workers cannot start the worker that runs the engine: load' +
-        ' the model in a page or in a dedicated worker.';
+        ' the model in a page or a dedicated worker.';
 }
 
 /** Blob URLs of scripts that import a script of another origin, by the URL of that script.

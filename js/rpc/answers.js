@@ -25,6 +25,6 @@ export function answersOf(feeders, store) {
 async function read(store, ...[name, at, most]) {
   const into = new Uint8Array(most);
   const count = await store.read(name, at, into);
-  if (!(count >= 0 && count <= most)) throw new Error(`The store returned ${count} bytes of at most ${most}.`);
+  if (!(count >= 0 && count <= most)) throw new Error(`The store returned ${count} bytes, not 0 to ${most}.`);
   return into.subarray(0, count);
 }

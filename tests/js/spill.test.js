@@ -137,7 +137,7 @@ test('without room for a temporary file, tables go into memory, or the load is r
   }
   assert.deepEqual(logits[0], logits[1]);
   const { message } = await refuses(load(streamOf(), { cache }), 'bad-option');
-  assert.match(message, /need a temporary file, and that could not be created: .+\. Set `rowsOnDisk` to "auto"/);
+  assert.match(message, /temporary file for tables of this model could not be created: .+ `rowsOnDisk` to "auto"/);
   await refuses(inspectModel(streamOf(), { cache, rowsOnDisk: true }), 'bad-option');
 });
 

@@ -53,7 +53,7 @@ const LIMITS = {
     [
       'size of a value: its characters, and 8 per item, nested ones included',
       'js/engine/interpreter.js',
-      'size',
+      "'characters of text'",
       '',
       'template-error',
     ],
