@@ -67,8 +67,8 @@ export class Tree {
     if (this.#said.has(one.id)) this.#own.set(one.id, ++this.#turn);
   }
 
-  /** Takes over another tab's messages, except those that were changed here; returns whether any differed.
-   * @param {Said[]} said */
+  /** Merges the messages that another tab has stored. Messages that this tab has changed or removed stay as they are.
+   * Returns whether any message changed. @param {Said[]} said */
   join(said) {
     const ours = (/** @type {string} */ id) => this.#own.has(id) || this.#gone.has(id);
     const news = said.filter((one) => !ours(one.id) && differ(one, this.#said.get(one.id)));
