@@ -1,5 +1,5 @@
 /* requests: decides which request delivers the bytes at an offset. There are five modes:
- *   first   one range after the other, each for one lane, until the speed is known
+ *   first   one range after the other, each for one lane (lanes.js), until the speed is known
  *   pieces  the same, several in parallel
  *   long    one after the other, longer than a lane, the next one requested before this one ends: the network is faster
  *           than requests are, and bodies apply back-pressure
@@ -258,7 +258,7 @@ export class Requests {
   }
 
   /** Records that a lane is full. Closes the response unless it continues beyond the lane. @param {Answer} answer
-   * @param {number} came */
+   * @param {number} came bytes that arrived */
   received(answer, came) {
     if (this.#way === 'long') this.#pace.mean(came);
     if (answer === this.#stream && answer.at === answer.end) this.#stream = undefined;

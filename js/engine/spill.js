@@ -51,7 +51,7 @@ export class Spill {
   #checks;
   /** The bytes that are written next. */
   #chunk = new Uint8Array(CHUNK);
-  /** Number of bytes so far. */
+  /** Number of bytes appended so far. */
   #size = 0;
   /** Reads the rest of the tables from the source, and closes it. */
   finish = async () => {};

@@ -193,7 +193,7 @@ export class SearchIndex {
     return turn;
   }
 
-  /** Writes a file and returns its stamp. Returns '' if the index is in memory only. @param {Segment} segment */
+  /** Writes a file and returns the stamp in its name, '' if the index is in memory only. @param {Segment} segment */
   async #write({ about, vectors }) {
     if (!this.#folder) return '';
     try {

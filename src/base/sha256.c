@@ -40,7 +40,7 @@ static inline uint32_t load_big(const uint8_t *p) {
     return __builtin_bswap32(x);
 }
 
-/* Computes word t of the schedule in the ring. */
+/* Computes word t of the message schedule. w: the last 16 words, a ring. */
 static inline uint32_t next_word(uint32_t *w, int t) {
     uint32_t a = w[(t + 1) & 15], b = w[(t + 14) & 15];
     uint32_t s0 = rotate(a, 7) ^ rotate(a, 18) ^ a >> 3, s1 = rotate(b, 17) ^ rotate(b, 19) ^ b >> 10;

@@ -55,9 +55,9 @@ typedef struct {
 typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 
 struct gw_pool {
-    _Atomic uint32_t epoch;  /* counts tasks; helpers sleep on it */
-    _Atomic uint32_t inside; /* helpers inside the task; the caller sleeps on it */
-    _Atomic uint32_t in_use; /* threads in use; other helpers sleep on it, so that tasks do not wake them */
+    _Atomic uint32_t epoch;  /* counts tasks; idle helpers wait on this word */
+    _Atomic uint32_t inside; /* helpers inside the task; the caller waits on this word */
+    _Atomic uint32_t in_use; /* threads in use; the other helpers wait on this word, so that tasks do not wake them */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;  /* next item of the task */
     uint32_t patience; /* GW_PATIENCE, except in tests */

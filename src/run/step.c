@@ -160,7 +160,7 @@ static bool may_exclude(gw_sequence *q) {
 /* Members whose logits are computed with one product: n of them from members[first] on, whose wanted rows are adjacent;
  * rows `row` .. row + rows - 1 of the batch. */
 typedef struct {
-    enum { ALL, TOP, FEW } which; /* all logits, those that the bound does not exclude, or those of needed.rows */
+    enum { ALL, TOP, FEW } which; /* which logits: all, candidates by the bound, or needed.rows */
     uint32_t first, n, row, rows;
 } group;
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { NODES_PER_STEP = 16 }; /* tree nodes visited per step of work */
+enum { NODES_PER_STEP = 16 }; /* trie nodes that count as one step of the work budget */
 /* Bounds the exits (matcher.h) of a walk. A rule that may end anywhere has an exit at each node that has children;
  * below an exit, the rule that continues may end anywhere, too, and has exits in a smaller tree. For Gemma's vocabulary
  * with its 588,000 nodes, a walk has at most 800,000 exits. */

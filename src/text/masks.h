@@ -14,7 +14,7 @@ typedef struct {
     uint32_t n_items;
     uint32_t *ids; /* [n_vocab] scratch: ids of tokens found by a walk */
     uint32_t n_ids;
-    uint32_t *exits; /* [most_exits] nodes where a walk reached the bottom, some with IN_ODD */
+    uint32_t *exits; /* [most_exits] nodes where a walk reached the bottom (matcher.h), some with IN_ODD */
     uint32_t n_exits, most_exits;
     gw_return *returns; /* [GW_MOST_RETURNS] DFA states and stacks where text continues below the bottom */
     uint32_t n_returns;

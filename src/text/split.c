@@ -16,7 +16,7 @@
 
 gw_split gw_split_named(const char *name) {
     static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
-    if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM; /* refact has the expression of smollm */
+    if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM; /* refact splits with smollm's regular expression */
     for (int i = 0; name && i < GW_SPLIT_UNKNOWN; i++)
         if (!strcmp(name, names[i])) return (gw_split)i;
     return GW_SPLIT_UNKNOWN;

@@ -94,8 +94,8 @@ __attribute__((noinline)) size_t gw_read_spaces(const uint8_t *from, size_t len,
     return n;
 }
 
-/* Byte-level: normal pieces are written in the alphabet. Any other normal piece becomes unused, since no merge makes
- * it. The texts of other types are literal. */
+/* Byte-level BPE writes the text of normal pieces in GPT-2's alphabet, which has a character for each byte. A normal
+ * piece with any other character becomes unused, since no merge makes it. The texts of other types are literal. */
 static size_t read_bytes(const uint8_t *from, size_t len, uint8_t *to, uint8_t *type) {
     memmove(to, from, len);
     int n = *type == GW_TOKEN_NORMAL ? gw_alphabet_read(to, len, to) : (int)len;

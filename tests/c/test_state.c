@@ -91,7 +91,8 @@ THREADED_TEST(state_goes_on_bit_for_bit) {
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry, from the rows that were saved aside */
+        scoped_rig again = rig_of(&c, 1, CONTEXT,
+                                  kv_types[i % 4]); /* a retry, from the ring rows that were saved for it */
         CHECK_INT(restore(again.m, b, 4096), 0);
         CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
     }

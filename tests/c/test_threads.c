@@ -166,7 +166,7 @@ static void not_waited_for(int threads) {
 THREADED_TEST(threads_a_late_helper_is_not_waited_for) { not_waited_for(2); }
 THREADED_TEST(threads_late_helpers_are_not_waited_for) { not_waited_for(GW_PLACES); }
 
-/* Releases the hanging helpers after 50 ms. When only one place is left, the caller waits for another. */
+/* Releases the hanging helpers after 50 ms. Meanwhile, the caller waits, because only one place for jobs is free. */
 static void *let_go(void *ctx) {
     while (atomic_load(&stuck) < *(const int *)ctx) continue;
     for (clock_t begin = clock(); clock() - begin < CLOCKS_PER_SEC / 20;) continue;

@@ -233,7 +233,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   await tab.waitForFunction('window.heldAt');
   state.delay = 0;
   for (let before = -1; before < state.sent; ) {
-    // until no more bytes are sent
+    // Waits until no more bytes are sent.
     before = state.sent;
     await sleep(100);
   }

@@ -202,7 +202,7 @@ test("two tabs continue one conversation: each shows the other's messages, and a
   await ask(page, 'One');
   const other = await page.browserContext().newPage();
   await other.goto(page.url());
-  await until(other, READY); // with the settings of the conversation
+  await until(other, READY); // its model has loaded with the settings of the conversation
   await ask(other, 'Two');
   await page.bringToFront(); // tabs in the background are not drawn
   await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
@@ -244,7 +244,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   await ask(page, 'Two');
   const said = await shown(page);
   const address = page.url();
-  await page.goto(address.replace('#', '?context=32#')); // too short for the conversation
+  await page.goto(address.replace('#', '?context=32#')); // a context too short for the conversation
   await until(page, READY);
   await page.click('.from-model:last-child .retry');
   await until(page, '.from-model .error');
@@ -289,7 +289,7 @@ testInOne('a conversation deleted during its answer stays deleted', async ({ ope
       /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
     const log = /** @type {Element} */ (document.querySelector('#log'));
     new MutationObserver((_, observer) => {
-      // as soon as the first words appear, while more follow
+      // Presses the buttons as soon as the first words appear, while more follow.
       if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
         return;
       observer.disconnect();

@@ -193,8 +193,7 @@ function formatOf(random) {
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
-/** Appends a token of each mask. Asserts that the matcher accepts it.
- *
+/** Appends a random token of the mask, several times. Asserts that the matcher accepts each.
  * @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {

@@ -24,7 +24,7 @@ async function connected(t, server, options) {
   return /** @satisfies {McpClient} */ (client);
 }
 
-/** Returns a server with these tools and answers, in the form of the protocol.
+/** Returns a fake MCP server that lists these pages of tools and answers each call with `answer`.
  * @param {any[][]} pages @param {(name: string, args: any, context: any) => any} [answer] */
 function rawServer(pages, answer = () => ({ content: [] })) {
   const server = new Server(ABOUT, { capabilities: { tools: { listChanged: true } } });

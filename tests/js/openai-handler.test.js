@@ -166,7 +166,7 @@ test('an error after the first chunk is the last event of the stream', async (t)
   assert.deepEqual([after.status, after.headers.get('x-should-retry')], [503, 'false']);
 });
 
-/** Returns a function whose parameters have these names: a text, a number, a list, an object and a word.
+/** Returns a tool whose parameters have these names and, in this order, the types string, integer, array, object, enum.
  * @param {string[]} names */
 function odd([text, number, list, object, word]) {
   const properties = {

@@ -1,4 +1,5 @@
-/* Requests as the sources of Continue and of Open WebUI write them. Each one gets a response that the program reads. */
+/* Requests that the programs Continue and Open WebUI send, according to their source code. Each one gets a response
+ * that the program can read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';

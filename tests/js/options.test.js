@@ -247,7 +247,7 @@ test('an object without a prototype is rejected like any other', async (t) => {
   const none = Object.create(null);
   const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
-    if (name === 'logitBias' || name === 'headers') continue; // for these, it is a valid empty object
+    if (name === 'logitBias' || name === 'headers') continue; // valid: an object without entries
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
     assert.ok(!/convert/.test(error.message), error.message);
     await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');

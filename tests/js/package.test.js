@@ -242,7 +242,7 @@ const { value } = await model.generate('a', { format: { schema: person }, seed: 
 export const age: number | undefined = value?.age;
 // @ts-expect-error: the value has the schema's type
 export const wrong: string | undefined = value?.age;
-// @ts-expect-error: no such option
+// @ts-expect-error: there is no such option
 model.generate('a', { maxToken: 4 });
 for (const result of [await model.generate([{ role: 'user', content: 'a' }], { format: { schema: person } }).result(),
   await chat.send('a', { format: { schema: person } }).result(), await chat.retry({ format: { schema: person } }).result()]) {
@@ -251,16 +251,16 @@ for (const result of [await model.generate([{ role: 'user', content: 'a' }], { f
   result.value?.name;
 }
 const word: string | undefined = (await model.generate('a', { format: { regex: /a+/ } }).result()).value;
-// @ts-expect-error: a text
+// @ts-expect-error: the value is a string
 const size: number | undefined = (await chat.send('a', { format: { regex: 'a+' } }).result()).value;
 const color: 'red' | 'blue' | undefined = (await chat.send('a', { format: { choices: ['red', 'blue'] } }).result()).value;
 const options: string[] = ['x'], chosen: string | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
-// @ts-expect-error: a text
+// @ts-expect-error: the value is a string
 const wrongChoice: boolean | undefined = (await chat.send('a', { format: { choices: options } }).result()).value;
 const anything: { free: true } = (await model.generate('a', { format: 'json' }).result()).value;
 const plainSchema: { free: true } = (await model.generate('a', { format: { schema: { type: 'object' } } }).result()).value;
 if (answer.finishReason === 'tool-calls') answer.toolCalls[0].name.toUpperCase();
-// @ts-expect-error: only of an answer that calls
+// @ts-expect-error: only an answer that calls tools has calls
 else answer.toolCalls[0];
 const place: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { city: string } } } } = null!;
 const tools = [{ name: 'x', parameters: { type: 'object' }, execute: ({ n }: { n: number }) => n }] as const;
@@ -270,9 +270,9 @@ const calling = model.chat({ tools: [
   { name: 'any', parameters: { type: 'object' }, execute: ({ whatever }) => whatever },
   { name: 'none', execute: () => 1 },
 ] });
-// @ts-expect-error: the arguments have the schema's type
+// @ts-expect-error: the arguments have the schema's type, without town
 model.chat({ tools: [{ name: 'weather', parameters: place, execute: (args) => args.town }] });
-// @ts-expect-error: here too
+// @ts-expect-error: the schema has no property town
 chat.send('a', { tools: [{ name: 'weather', parameters: place, execute: ({ town }) => town }] });
 calling.send('a', { tools, toolChoice: 'none', format: { schema: person } });
 const list: readonly Tool[] = tools, given: GenerateOptions = { tools: list, format: { choices: options } };
@@ -283,14 +283,14 @@ await model.debug.inside('a', { layers: [1] as const });
 const { value: plan } = await model.generate('a', { format: { schema: { type: 'object', required: ['kind', 'steps'], properties: {
   kind: { enum: ['walk', 'ride'] }, steps: { type: 'array', items: { type: ['integer', 'null'] } }, note: { type: 'string' } } } } }).result();
 export const kind: 'walk' | 'ride' | undefined = plan?.kind, steps: (number | null)[] | undefined = plan?.steps;
-// @ts-expect-error: not required
+// @ts-expect-error: note is not required, so it may be undefined
 export const note: string = plan?.note;
 const point = { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] } as const;
 model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ x }) => x.toFixed() }] });
-// @ts-expect-error: the arguments have the schema's type
+// @ts-expect-error: the schema has no property y
 model.chat({ tools: [{ name: 'at', parameters: point, execute: ({ y }) => y }] });
 const vague: { free: true } = (await model.generate('a', { format: { schema: { allOf: [point] } } }).result()).value;
-// @ts-expect-error: a number it is
+// @ts-expect-error: a number has no length
 model.info.threads.length;
 export default [reason, brief, caches, (await inspectModel('x')).tensors[0].shape, new ModelError('aborted', 'g').code, CODES];`;
 

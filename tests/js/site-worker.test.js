@@ -349,7 +349,7 @@ test('if storage is full, an update is not activated and the old version works; 
   const needed = Object.keys(
     JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
   );
-  world.stored.delete([...world.stored.keys()][1]); // as the old version's worker does
+  world.stored.delete([...world.stored.keys()][1]); // the old version's worker deletes it, too
   const next = world.worker('second');
   world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
     (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),

@@ -82,7 +82,7 @@ function blobOf(file, seen) {
   return blob;
 }
 
-/** Returns a fake origin's files; each handle takes a while to open. @param {TestContext} t */
+/** Returns a store on a fake private file system, whose handles take a while to open. @param {TestContext} t */
 function origin(t) {
   /** @type {Files} */
   const files = new Files();

@@ -5,10 +5,10 @@ import { STORYTELLER, chatBody, metricsOf, post, residentBytes, startServing } f
 /** @import { Serving } from '../support/serving.js' */
 
 const CALLERS = 200;
-/** Disconnects of a single caller, whose times are measured. */
+/** Number of disconnects of a single caller after which the time until the server is idle is measured. */
 const MEASURED = 50;
 const MAX_ABORT_MS = 100;
-/** Callers at a time in the longer parts. */
+/** Number of concurrent callers in the longer parts. */
 const LANES = 8;
 /** Limit on memory late in the run, as a multiple of the memory early in it. */
 const GROWTH = 1.1;
@@ -25,7 +25,7 @@ const ENDLESS = { 1: -100, 5: -100 };
 /** @param {object} [more] */
 const bodyOf = (more) => chatBody({ messages: [{ role: 'user', content: `A story of ${MARK}.` }], ...more });
 
-/** Runs f(0), f(1), … up to count, several at a time. @param {number} count @param {number} lanes
+/** Runs f(0), f(1), … up to count, `lanes` of them concurrently. @param {number} count @param {number} lanes
  * @param {(i: number) => Promise<void>} f */
 async function inLanes(count, lanes, f) {
   let next = 0;

@@ -106,7 +106,8 @@ export class Composer {
     const [text, { files }] = [this.#field.value.trim(), this.#attachments];
     if (state.busy || !(text || files.length)) return;
     const { editing } = this.#conversation;
-    if (!editing) this.#keeper.typed(nothing()); // before the new conversation, whose draft it is, gets an id
+    // The draft belongs to the new conversation, so it is cleared before that conversation gets an id.
+    if (!editing) this.#keeper.typed(nothing());
     if (this.#conversation.send({ text, files })) this.#back();
     else if (!editing) this.#keeper.typed({ text, files });
   }
@@ -132,7 +133,8 @@ export class Composer {
   #act() {
     actions.say = (said) => {
       const now = this.message;
-      this.#keeper.typed(nothing()); // before the new conversation, whose draft it is, gets an id
+      // Cleared first, as in #send().
+      this.#keeper.typed(nothing());
       this.#conversation.send(said);
       this.#keeper.typed(now);
     };

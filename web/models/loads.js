@@ -206,7 +206,7 @@ export class Loads {
     remember('model', note);
     update({ recommended: isStory ? STORY_SETTINGS : {} });
     const refused = await refusal(info.notices, info.fileBytes);
-    if (info.threads === 1) await addLater(); // has the text that says why
+    if (info.threads === 1) await addLater(); // loads the texts that give the reason
     if (state.model !== loaded) return; // the model was unloaded meanwhile
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');

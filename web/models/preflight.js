@@ -83,7 +83,7 @@ export class Unfit extends PageError {
 /** @typedef {{ kv: number, total: number }} Memory */
 
 /**
- * Offers a shorter context, if that is enough; smaller files; or to try anyway.
+ * Returns the remedies for a model that is too large: a shorter context, if that is enough; smaller files; or to try anyway.
  * @param {Choice} choice @param {{ contextLength: number, memory: Memory, fileBytes: number }} info
  * @param {(contextLength: number) => Promise<Memory>} need
  */

@@ -95,7 +95,7 @@ export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
 
-/** The models in the list, and its language, as JSON. */
+/** The models and the language of the list as it was last drawn, as JSON. */
 let listed = '';
 
 /** Updates the list. Leaves rows alone that are still right, because one of their buttons may be in use.

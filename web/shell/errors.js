@@ -82,7 +82,7 @@ export function errorBox(error, { about = '', buttons = [] } = {}) {
   };
   const place = el('div.error', { role: 'alert' }, ...(about ? [el('p.about', about)] : []), title, advice);
   fill();
-  void addLater().then(fill); // with the texts of errors, if they were not loaded yet
+  void addLater().then(fill); // again, once the texts of errors are loaded
   if (!(error instanceof PageError)) {
     const raw = el('pre', rawDetails(error));
     place.append(el('details', el('summary', t('details')), raw));

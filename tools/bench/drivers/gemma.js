@@ -13,7 +13,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     threads,
     contextLength,
     variant: /** @type {'auto' | undefined} */ (variant),
-    cache: false, // because the peers do not write a file either
+    cache: false, // the compared programs do not write a file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
