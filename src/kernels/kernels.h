@@ -6,8 +6,8 @@
  *       +-----------------------      group   one block, or a super-block of 8 with one header
  *   row 0   s ########### s ###       panel   4 rows, stored together group by group; row r is lane r of a vector,
  *   row 1   s ########### s ###               so no kernel has to add up the lanes of a vector
- *   row 2   s ########### s ###       plane   one part of numbers that are split in two: hi and lo of int15
- *   row 3   s ########### s ###               activations, or the high and the low nibbles of an output head
+ *   row 2   s ########### s ###       plane   some bits of numbers that are split: hi and lo of int15 activations,
+ *   row 3   s ########### s ###               or the high, middle and low bits of an output head
  *       +-----------------------      tile    2 panels by 4 rows of activations, so that all sums fit the registers
  *   row 4   next panel                chunk   some blocks of 2 panels, unpacked once for all tiles
  *
@@ -122,21 +122,47 @@ typedef void gw_cap_kernel(float *x, int n, float cap);
  * address or a lower one; k is a multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
-/* Kernels of the two-stage output head (model/topk.c), whose matrix is Q8_0 in two planes: quant + 128 = 16 n + l. The
- * high plane has the layout of Q4_0 with nibbles n; the low plane has nibbles l and no scales, 64 bytes for a block of
- * a panel.
- * This kernel computes y[t][0..4 * panels) = the high plane times row t of int8 activations, with 16 n - 120 as the
- * quant. */
-typedef void gw_high_kernel(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy);
-/* Multiplies both planes by int15 activations. The results have the same bits as those of matmul_q8_int15. */
-typedef void gw_planes_kernel(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y,
-                              size_t ldy);
-/* Multiplies both planes of the n listed panels by one row of activations. Panel i of the list sets y[4 * panel[i]
- * ..). */
-typedef void gw_some_kernel(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
-                            float *y);
+/* The matrix of the two-stage output head (model/topk.c): Q8_0 in three planes of 4, 2 and 2 bits,
+ * quant + 128 = 16 n + 4 m + l. A block of a panel has
+ *   high           the layout of Q4_0, with nibbles n
+ *   middle, low    2 vectors of 16 bytes each: byte 4 r + i of vector g / 2 holds m or l of row r, column 4 g + i at
+ *                  bit 2 (g mod 2), of column 16 + 4 g + i at bit 4 + 2 (g mod 2)
+ * Without relaxed SIMD, multiplying two planes takes as long as all of them, so there is no middle plane: the low plane
+ * has the vectors of the high plane, with nibbles 4 m + l. */
+typedef struct {
+    uint8_t *high, *middle, *low;
+} gw_planes;
 
-enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_LOW_BYTES = 64 }; /* bytes of a block of four rows */
+#if defined(GW_HAVE_RELAXED)
+#define GW_MIDDLE_PLANE 1
+#else
+#define GW_MIDDLE_PLANE 0
+#endif
+/* Bytes of a block of a panel. */
+enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_MIDDLE_BYTES = GW_MIDDLE_PLANE ? 32 : 0, GW_LOW_BYTES = 64 - GW_MIDDLE_BYTES };
+
+/* Returns the planes from a block on. */
+static inline gw_planes gw_planes_from(gw_planes w, size_t block) {
+    return (gw_planes){ w.high + block * GW_HIGH_BYTES, w.middle + block * GW_MIDDLE_BYTES,
+                        w.low + block * GW_LOW_BYTES };
+}
+
+/* Returns quant + 128 of row r, column c of the first block. */
+static inline int gw_planes_code(gw_planes w, int r, int c) {
+    int g = c % 16 / 4, at = 4 * r + c % 4, shift = c / 16 * 4, n = w.high[8 + 16 * g + at] >> shift & 15;
+    int byte = g / 2 * 16 + at, two = shift + g % 2 * 2;
+    if (!GW_MIDDLE_PLANE) return 16 * n + (w.low[16 * g + at] >> shift & 15);
+    return 16 * n + 4 * (w.middle[byte] >> two & 3) + (w.low[byte] >> two & 3);
+}
+
+/* planes_high computes y[t][0..4 * panels) = the high plane times row t of int8 activations, with 16 n - 120 as the
+ * quant; planes_upper, if there is a middle plane, uses it too, with 16 n + 4 m - 126 as the
+ * quant. planes_whole multiplies all planes
+ * by int15 activations; its results have the same bits as those of matmul_q8_int15. */
+typedef void gw_planes_kernel(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy);
+/* Multiplies all planes of the n listed panels by one row of int15 activations. Panel i of the list sets
+ * y[4 * panel[i] ..). */
+typedef void gw_some_kernel(gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y);
 
 /* Return column c of a block of q8 or q16 in the build's layout. */
 static inline int32_t gw_int8_at(const gw_int8 *block, size_t c) {
@@ -167,10 +193,10 @@ static inline int32_t gw_int15_at(const int16_t *block, size_t c) {
     X(gw_round_kernel, round_f16)    \
     X(gw_round_kernel, round_bf16)
 
-/* Kernels for quantised activations. There are also GW_FORMAT_KERNELS for each format (Q8_0: int15 only, except in
- * ref.c). */
+/* Kernels for quantised activations. There are also planes_upper (in ref.c and with a middle plane), and
+ * GW_FORMAT_KERNELS for each format (Q8_0: int15 only, except in ref.c). */
 #define GW_INT_KERNELS(X)                \
-    X(gw_high_kernel, planes_high)       \
+    X(gw_planes_kernel, planes_high)     \
     X(gw_planes_kernel, planes_whole)    \
     X(gw_some_kernel, planes_some)       \
     X(gw_quantise_kernel, quantise_int8) \
@@ -182,6 +208,7 @@ static inline int32_t gw_int15_at(const int16_t *block, size_t c) {
 #define GW_KERNEL_X(type, name) type gw_ref_##name;
 GW_FLOAT_KERNELS(GW_KERNEL_X)
 GW_INT_KERNELS(GW_KERNEL_X)
+GW_KERNEL_X(gw_planes_kernel, planes_upper)
 GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 
@@ -191,6 +218,7 @@ GW_FLOAT_KERNELS(GW_KERNEL_X)
 #ifdef GW_HAVE_RELAXED
 #undef GW_KERNEL_X
 #define GW_KERNEL_X(type, name) type gw_relaxed_##name;
+GW_KERNEL_X(gw_planes_kernel, planes_upper)
 #endif
 GW_INT_KERNELS(GW_KERNEL_X)
 GW_ALL_FORMATS(GW_FORMAT_KERNELS)

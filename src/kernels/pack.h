@@ -3,6 +3,7 @@
 #ifndef GW_PACK_H
 #define GW_PACK_H
 
+#include "kernels/kernels.h"
 #include "file/types.h"
 
 /* Returns whether matrices of this type can be packed. */
@@ -30,14 +31,14 @@ bool gw_rows_finite(const gw_type *type, const uint8_t *rows, size_t n, size_t k
 /* Unpacks row `row` of a packed matrix to floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);
 
-/* Q8_0 in two planes for the two-stage output head (kernels.h), with the norms of each row's two parts,
- * scale * (16 n - 120) and scale * (l - 8). Norms are rounded up, and infinite if a scale is not finite. */
-enum { GW_PLANES_MAX_K = 8192 };
+/* Q8_0 in planes for the two-stage output head (kernels.h), with four norms of each row: of its approximation by the
+ * high plane, scale * (16 n - 120), of the remainder, of its approximation by the high and middle planes,
+ * scale * (16 n + 4 m - 126), and of that remainder. Norms are rounded up, and infinite if a scale is not finite. */
+enum { GW_PLANES_MAX_K = 8192, GW_NORMS = 4 };
 bool gw_planes_fit(const gw_type *type, size_t k); /* type: the type as packed */
-/* Packs like gw_pack_panel for Q8_0, but to one panel of each plane and to the norms of four rows in each plane. */
-void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low, float *high_norm,
-                    float *low_norm);
+/* Packs like gw_pack_panel for Q8_0, but to one panel of each plane, and sets norms[GW_NORMS][ld] of its four rows. */
+void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *norms, size_t ld);
 bool gw_planes_finite(const uint8_t *high, size_t k);
-void gw_unpack_planes(const uint8_t *high, const uint8_t *low, size_t row, size_t k, float *out);
+void gw_unpack_planes(gw_planes w, size_t row, size_t k, float *out);
 
 #endif

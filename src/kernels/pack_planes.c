@@ -1,7 +1,6 @@
-/* pack_planes: packs Q8_0 in two planes, see pack.h and kernels.h. Rows are packed to a panel of Q8_0, which is then
+/* pack_planes: packs Q8_0 in planes, see pack.h and kernels.h. Rows are packed to a panel of Q8_0, which is then
  * split. */
 #include "kernels/pack.h"
-#include "kernels/kernels.h"
 
 #include <float.h>
 #include <math.h>
@@ -15,35 +14,49 @@ typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* Sums of squares of the rows of a panel, for each plane. */
+/* What is added up over the codes of each row of a block, see add_squares(). */
 typedef struct {
-    double high[GW_PANEL], low[GW_PANEL];
-} squares;
+    halves n, rest, c, l;
+} sums;
 
-/* Adds x (x - zero) to each lane, for each of the four nibbles x in the lane. */
-static inline halves add_products(halves sum, halves bytes, int zero) {
+/* Adds four codes of each lane: 16 n + rest and 4 c + l, where c = 4 n + m and rest = 4 m + l. */
+static inline void add_codes(sums *s, halves up, halves down) {
     for (int shift = 0; shift < 16; shift += 4) {
-        halves x = bytes >> shift & 15;
-        sum += x * (x - (int16_t)zero);
+        halves n = up >> shift & 15, rest = down >> shift & 15, c = 4 * n + (rest >> 2), l = rest & 3;
+        s->n += n * (n - 15);
+        s->rest += rest * (rest - 16);
+        s->c += c * (c - 63);
+        s->l += l * (l - 4);
     }
-    return sum;
 }
 
-/* Splits a block of four rows; adds n (n - 15) of the upper nibbles n and l (l - 16) of the lower nibbles l to the
- * sums. */
-static inline void split_block(const uint8_t *in, uint8_t *high, uint8_t *low, halves *n, halves *l) {
+/* Writes the nibbles 4 m + l of a block to the middle and the low plane (kernels.h). */
+static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle, uint8_t *low) {
+    const int16_t even = 0x3333, odd = (int16_t)0xcccc;
+    if (!GW_MIDDLE_PLANE) memcpy(low, down, GW_LOW_BYTES);
+    for (int v = 0; v < 2 && GW_MIDDLE_PLANE; v++) {
+        halves first = down[2 * v], second = down[2 * v + 1];
+        halves m = (first >> 2 & even) | (second & odd), l = (first & even) | (second << 2 & odd);
+        memcpy(middle + LANES * v, &m, LANES);
+        memcpy(low + LANES * v, &l, LANES);
+    }
+}
+
+/* Splits a block of four rows of Q8_0, and adds its codes to the sums. */
+static inline void split_block(const uint8_t *in, gw_planes to, sums *s) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
+    halves down[GROUPS / 2];
     for (int g = 0; g < GROUPS / 2; g++) {
         halves a, b;
         memcpy(&a, in + LANES * g, LANES);
         memcpy(&b, in + LANES * (g + 4), LANES);
         a ^= sign, b ^= sign;
-        halves up = (a >> 4 & lower) | (b & upper), down = (a & lower) | (b << 4 & upper);
-        memcpy(high + LANES * g, &up, LANES);
-        memcpy(low + LANES * g, &down, LANES);
-        *n = add_products(*n, up, 15);
-        *l = add_products(*l, down, 16);
+        halves up = (a >> 4 & lower) | (b & upper);
+        down[g] = (a & lower) | (b << 4 & upper);
+        memcpy(to.high + 8 + LANES * g, &up, LANES);
+        add_codes(s, up, down[g]);
     }
+    split_nibbles(down, to.middle, to.low);
 }
 
 /* Returns the magnitudes of the four rows' scales: exact; infinities and NaN are kept. */
@@ -61,16 +74,14 @@ static inline ints by_row(halves sum) {
     return (pairs << 16 >> 16) + (pairs >> 16);
 }
 
-/* Adds a block's squares to the sums: 16 n - 120 = 8 (2 n - 15), (2 n - 15)^2 = 4 n (n - 15) + 225, and
- * (l - 8)^2 = l (l - 16) + 64. */
-static inline void add_squares(const uint8_t *block, halves n, halves l, squares *s) {
+/* Adds the squares of a block: of the codes less their middle, 16 n - 120 = 8 (2 n - 15), rest - 8,
+ * 4 c - 126 = 2 (2 c - 63) and l - 2. */
+static inline void add_squares(const uint8_t *block, const sums *s, double (*square)[GW_PANEL]) {
     floats scale = scales_of(block);
-    ints high = 4 * by_row(n) + 225 * GW_BLOCK, low = by_row(l) + 64 * GW_BLOCK;
-    for (int r = 0; r < GW_PANEL; r++) {
-        double d = scale[r];
-        s->high[r] += d * d * 64 * high[r];
-        s->low[r] += d * d * low[r];
-    }
+    const ints parts[GW_NORMS] = { 64 * (4 * by_row(s->n) + 225 * GW_BLOCK), by_row(s->rest) + 64 * GW_BLOCK,
+                                   4 * (4 * by_row(s->c) + 3969 * GW_BLOCK), by_row(s->l) + 4 * GW_BLOCK };
+    for (int i = 0; i < GW_NORMS; i++)
+        for (int r = 0; r < GW_PANEL; r++) square[i][r] += (double)scale[r] * scale[r] * parts[i][r];
 }
 
 /* Returns the root of a sum of squares, rounded up: adding a millionth exceeds all rounding errors of double and
@@ -82,34 +93,26 @@ static float norm_of(double square) {
 
 bool gw_planes_fit(const gw_type *type, size_t k) { return type->id == GW_Q8_0 && k <= GW_PLANES_MAX_K; }
 
-void gw_pack_planes(const uint8_t *rows, int n, size_t k, uint8_t *high, uint8_t *low, float *high_norm,
-                    float *low_norm) {
+void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *norms, size_t ld) {
     uint8_t panel[MAX_BYTES];
     const uint8_t *in = panel;
-    squares sum = { 0 };
+    double square[GW_NORMS][GW_PANEL] = { { 0 } };
     gw_pack_panel(gw_type_of(GW_Q8_0), rows, n, k, panel);
-    for (size_t b = 0; b < k / GW_BLOCK; b++, in += GW_Q8_BYTES, high += GW_HIGH_BYTES, low += GW_LOW_BYTES) {
-        halves n = { 0 }, l = { 0 };
-        memcpy(high, in, 8);
-        split_block(in + 8, high + 8, low, &n, &l);
-        add_squares(in, n, l, &sum);
+    for (size_t b = 0; b < k / GW_BLOCK; b++, in += GW_Q8_BYTES, to = gw_planes_from(to, 1)) {
+        sums s = { 0 };
+        memcpy(to.high, in, 8);
+        split_block(in + 8, to, &s);
+        add_squares(in, &s, square);
     }
-    for (int r = 0; r < GW_PANEL; r++) {
-        high_norm[r] = norm_of(sum.high[r]);
-        low_norm[r] = norm_of(sum.low[r]);
-    }
+    for (int i = 0; i < GW_NORMS; i++)
+        for (int r = 0; r < GW_PANEL; r++) norms[i * ld + (size_t)r] = norm_of(square[i][r]);
 }
 
-void gw_unpack_planes(const uint8_t *high, const uint8_t *low, size_t row, size_t k, float *out) {
-    size_t blocks = k / GW_BLOCK, panel = row / GW_PANEL, r = row % GW_PANEL;
-    high += panel * blocks * GW_HIGH_BYTES;
-    low += panel * blocks * GW_LOW_BYTES;
-    for (size_t b = 0; b < blocks; b++, high += GW_HIGH_BYTES, low += GW_LOW_BYTES, out += GW_BLOCK) {
-        float d = gw_f16_to_f32((uint16_t)(high[2 * r] | high[2 * r + 1] << 8));
-        for (int c = 0; c < GW_BLOCK; c++) {
-            size_t at = c % 16 / 4 * LANES + 4 * r + c % 4;
-            int shift = c < 16 ? 0 : 4, code = (high[8 + at] >> shift & 15) * 16 + (low[at] >> shift & 15) - 128;
-            out[c] = (float)code * d;
-        }
+void gw_unpack_planes(gw_planes w, size_t row, size_t k, float *out) {
+    size_t blocks = k / GW_BLOCK, r = row % GW_PANEL;
+    w = gw_planes_from(w, row / GW_PANEL * blocks);
+    for (size_t b = 0; b < blocks; b++, w = gw_planes_from(w, 1), out += GW_BLOCK) {
+        float d = gw_f16_to_f32((uint16_t)(w.high[2 * r] | w.high[2 * r + 1] << 8));
+        for (int c = 0; c < GW_BLOCK; c++) out[c] = (float)(gw_planes_code(w, (int)r, c) - 128) * d;
     }
 }

@@ -1,77 +1,73 @@
-/* planes: shared by both SIMD builds: loops over the panels of an output head in two planes. Included by planes_*.c
+/* planes: shared by both SIMD builds: loops over the panels of an output head in planes. Included by planes_*.c
  * only. */
 #ifndef GW_PLANES_H
 #define GW_PLANES_H
 
 #include "kernels/simd.h"
 
-enum { INTERLEAVED = 4, TILE = 4 }; /* panels read at the same time; rows of activations of a tile */
+/* The panels that are read at the same time, from the high plane alone and from several planes (with a middle plane,
+ * four panels would be too many streams), and the rows of activations of a tile. */
+enum { INTERLEAVED = 4, SEVERAL_INTERLEAVED = GW_MIDDLE_PLANE ? 2 : 4, TILE = 4 };
 
 /* Panels that are read at the same time, and the destinations of their results. */
 typedef struct {
-    const uint8_t *high[INTERLEAVED], *low[INTERLEAVED];
+    gw_planes w[INTERLEAVED];
     float *y[INTERLEAVED];
 } walk;
 
 typedef void walker(const walk *w, const gw_acts *a);
 
-/* walk_both multiplies both planes of several panels by one row of activations, tile both planes of one panel by TILE
+/* walk_whole multiplies all planes of several panels by one row of activations, tile all planes of one panel by TILE
  * rows. */
-OUTLINE void walk_both(const walk *to, const gw_acts *a);
-OUTLINE void tile(const uint8_t *high, const uint8_t *low, const gw_acts *a, float *y, size_t ldy);
+OUTLINE void walk_whole(const walk *to, const gw_acts *a);
+OUTLINE void tile(gw_planes w, const gw_acts *a, float *y, size_t ldy);
 
-/* Calls f for n panels, INTERLEAVED at a time and far apart: the panels in the list, or panels 0 to n - 1 if `panel` is
+/* Calls f for n panels, `side` at a time and far apart: the panels in the list, or panels 0 to n - 1 if `panel` is
  * NULL. The last panels may be computed twice. */
-OUTLINE void each_walk(walker *f, const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,
-                       const gw_acts *a, float *y) {
+OUTLINE void each_walk(walker *f, int side, gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
-    int steps = (n + INTERLEAVED - 1) / INTERLEAVED;
+    int steps = (n + side - 1) / side;
     for (int i = 0; i < steps; i++) {
-        walk w;
-        for (int s = 0; s < INTERLEAVED; s++) {
+        walk to;
+        for (int s = 0; s < side; s++) {
             int at = (int)gw_min(i + s * steps, n - 1);
             size_t p = panel ? panel[at] : (size_t)at;
-            w.high[s] = high + p * blocks * GW_HIGH_BYTES;
-            w.low[s] = low + p * blocks * GW_LOW_BYTES;
-            w.y[s] = y + p * GW_PANEL;
+            to.w[s] = gw_planes_from(w, p * blocks);
+            to.y[s] = y + p * GW_PANEL;
         }
-        f(&w, a);
+        f(&to, a);
     }
 }
 
-/* Multiplies the high plane by all rows, one by one, from panel `begin` on. */
-INLINE void each_high(walker *f, const uint8_t *high, int begin, int panels, const gw_acts *a, float *y, size_t ldy) {
-    high += begin * (a->k / GW_BLOCK) * GW_HIGH_BYTES, y += begin * GW_PANEL;
+/* Multiplies the high plane, or the upper planes, by all rows, one by one. */
+INLINE void each_upper(walker *f, int side, gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     for (int t = 0; t < a->n; t++) {
         gw_acts row = *a;
         row.q8 += t * GW_BLOCK, row.s8 += t, row.sum8 += t;
-        each_walk(f, high, high, NULL, panels - begin, &row, y + t * ldy);
+        each_walk(f, side, w, NULL, panels, &row, y + t * ldy);
     }
 }
 
 /* Multiplies all rows by all panels: TILE rows at a time, the remaining rows one by one. */
-INLINE void whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
+INLINE void whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     for (int t = 0, rows; t < a->n; t += rows) {
         gw_acts rest = *a;
         rest.q16 += t * GW_BLOCK, rest.s16 += t, rest.sum16 += t;
         rows = t + TILE <= a->n ? TILE : 1;
-        if (rows == 1) each_walk(walk_both, high, low, NULL, panels, &rest, y + t * ldy);
+        if (rows == 1) each_walk(walk_whole, SEVERAL_INTERLEAVED, w, NULL, panels, &rest, y + t * ldy);
         else
             for (size_t p = 0; p < (size_t)panels; p++)
-                tile(high + p * blocks * GW_HIGH_BYTES, low + p * blocks * GW_LOW_BYTES, &rest,
-                     y + t * ldy + p * GW_PANEL, ldy);
+                tile(gw_planes_from(w, p * blocks), &rest, y + t * ldy + p * GW_PANEL, ldy);
     }
 }
 
-#define DEFINE_PLANES(build)                                                                                        \
-    void gw_##build##_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n,            \
-                                  const gw_acts *a, float *y) {                                                     \
-        each_walk(walk_both, high, low, panel, n, a, y);                                                            \
-    }                                                                                                               \
-    void gw_##build##_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, \
-                                   size_t ldy) {                                                                    \
-        whole(high, low, panels, a, y, ldy);                                                                        \
+#define DEFINE_PLANES(build)                                                                               \
+    void gw_##build##_planes_some(gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y) { \
+        each_walk(walk_whole, SEVERAL_INTERLEAVED, w, panel, n, a, y);                                     \
+    }                                                                                                      \
+    void gw_##build##_planes_whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
+        whole(w, panels, a, y, ldy);                                                                       \
     }
 
 #endif

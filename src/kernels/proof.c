@@ -36,7 +36,8 @@ typedef struct {
     uint32_t seed;
     size_t k; /* number of columns of the quantised rows; 0: no rows yet */
     float x[ROWS * MOST_K];
-    uint8_t w[PANELS * GW_PANEL * MOST_BYTES], low[PANELS * GW_LOW_BYTES * 2];
+    uint8_t w[PANELS * GW_PANEL * MOST_BYTES];
+    uint8_t lower[PANELS * 2 * (GW_MIDDLE_BYTES + GW_LOW_BYTES)]; /* the middle and the low plane */
     side plain, own, one; /* quantised by the reference; by the build; one: only the first row, by the build */
     float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
@@ -204,27 +205,40 @@ static bool product_holds(trial *t, const struct product *p, const bool *needed)
 
 static bool planes_hold(trial *t) {
     static const uint32_t list[] = { 4, 0, 2, 8, 7 };
-    enum { K = 2 * GW_BLOCK, HIGH = 2 * GW_HIGH_BYTES, LOW = 2 * GW_LOW_BYTES, MOST_HIGH = 4 };
-    enum { LISTED = sizeof list / sizeof *list };
+    static const struct {
+        gw_planes_kernel *plain, *own;
+    } approximations[] = {
+        { gw_ref_planes_high, GW_KERNEL_INT(planes_high) },
+#if GW_MIDDLE_PLANE
+        { gw_ref_planes_upper, GW_KERNEL_INT(planes_upper) },
+#endif
+    };
+    enum { K = 2 * GW_BLOCK, HIGH = 2 * GW_HIGH_BYTES, MIDDLE = 2 * GW_MIDDLE_BYTES, LOW = 2 * GW_LOW_BYTES };
+    enum { LISTED = sizeof list / sizeof *list, MOST_AT_ONCE = 4 };
+    const gw_planes w = { t->w, t->lower + PANELS * LOW, t->lower };
     take_rows(t, K);
     for (int b = 0; b < 2; b++) choose_group(t, t->w + b * GW_HIGH_BYTES, GW_HIGH_BYTES, GW_PANEL);
-    choose_group(t, t->low, LOW, 0);
+    choose_group(t, w.middle, MIDDLE, 0);
+    choose_group(t, w.low, LOW, 0);
     copy_panels(t->w, HIGH, GW_HIGH_BYTES, gw_type_of(GW_F16), GW_PANEL);
-    copy_panels(t->low, LOW, LOW, gw_type_of(GW_F16), 0);
-    gw_ref_planes_whole(t->w, t->low, 1, &t->plain.acts, t->want, LD);
-    GW_KERNEL_INT(planes_whole)(t->w, t->low, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
+    copy_panels(w.middle, MIDDLE, MIDDLE, gw_type_of(GW_F16), 0);
+    copy_panels(w.low, LOW, LOW, gw_type_of(GW_F16), 0);
+    gw_ref_planes_whole(w, 1, &t->plain.acts, t->want, LD);
+    GW_KERNEL_INT(planes_whole)(w, FEW, &t->own.acts, t->got, FEW * GW_PANEL);
     if (!same_products(t, ROWS, FEW)) return false;
-    GW_KERNEL_INT(planes_some)(t->w, t->low, list, LISTED, &t->one.acts, t->got);
+    GW_KERNEL_INT(planes_some)(w, list, LISTED, &t->one.acts, t->got);
     for (int i = 0; i < LISTED * GW_PANEL; i++) {
         uint32_t p = list[i / GW_PANEL];
         float want = t->want[i % GW_PANEL] * panel_times[p];
         if (!same(t->got + p * GW_PANEL + i % GW_PANEL, &want, 1)) return false;
     }
-    gw_ref_planes_high(t->w, 1, &t->plain.acts, t->want, LD);
-    gw_acts rows = t->own.acts;
-    for (rows.n = 1; rows.n <= MOST_HIGH; rows.n++) {
-        GW_KERNEL_INT(planes_high)(t->w, PANELS, &rows, t->got, PANELS * GW_PANEL);
-        if (!same_products(t, (size_t)rows.n, PANELS)) return false;
+    for (size_t i = 0; i < sizeof approximations / sizeof *approximations; i++) {
+        gw_acts rows = t->own.acts;
+        approximations[i].plain(w, 1, &t->plain.acts, t->want, LD);
+        for (rows.n = 1; rows.n <= MOST_AT_ONCE; rows.n++) {
+            approximations[i].own(w, PANELS, &rows, t->got, PANELS * GW_PANEL);
+            if (!same_products(t, (size_t)rows.n, PANELS)) return false;
+        }
     }
     return true;
 }
@@ -334,7 +348,7 @@ static culprit find_wrong(const gw_kernel_list *list) {
         if ((int8 || int15) && !product_holds(&t, p, needed))
             return (culprit){ "products with ", gw_type_name((uint32_t)p->type) };
     }
-    if (list->planes && !planes_hold(&t)) return (culprit){ "products with ", "Q8_0 in two planes" };
+    if (list->planes && !planes_hold(&t)) return (culprit){ "products with ", "Q8_0 in planes" };
     for (int i = 0; i < CACHES; i++)
         if (list->caches & caches[i].bit && !cache_holds(&t, &caches[i]))
             return (culprit){ "attention to a cache of ", caches[i].name };

@@ -128,47 +128,43 @@ static void matmul_format(const gw_format *f, bool int15, const uint8_t *w, int 
     }
 GW_ALL_FORMATS(DEFINE_FORMAT)
 
-/* --- Q8_0 in two planes --- */
+/* --- Q8_0 in planes --- */
 
-static int nibble_at(const uint8_t *vectors, int r, int c) {
-    int byte = vectors[c % 16 / 4 * 16 + 4 * r + c % 4];
-    return c < 16 ? byte & 15 : byte >> 4;
-}
-
-/* Multiplies row r of a panel by row t of the int15 activations, or, if `low` is NULL, row r of the high plane by row t
- * of the int8 activations. */
-static float planes_row(const uint8_t *high, const uint8_t *low, const gw_acts *a, int t, int r) {
+/* Multiplies row r of a panel by row t of the activations: int15 for all 8 bits, int8 for the upper 4 or 6 bits. */
+static float planes_row(gw_planes w, int bits, const gw_acts *a, int t, int r) {
+    int dropped = 1 << (8 - bits), zero = 128 - (bits == 8 ? 0 : dropped / 2);
     float total = 0;
-    for (size_t column = 0; column < a->k; column += GW_BLOCK, high += GW_HIGH_BYTES) {
+    for (size_t column = 0; column < a->k; column += GW_BLOCK, w = gw_planes_from(w, 1)) {
         int32_t sum = 0;
-        for (int c = 0; c < GW_BLOCK; c++) {
-            int n = 16 * nibble_at(high + 8, r, c);
-            sum += (low ? n + nibble_at(low, r, c) - 128 : n - 120) * act_at(a, low, t, column + c);
-        }
-        total += (float)sum * (gw_f16_to_f32(read16(high + 2 * r)) * act_scale(a, low, t, column));
-        if (low) low += GW_LOW_BYTES;
+        for (int c = 0; c < GW_BLOCK; c++)
+            sum += ((gw_planes_code(w, r, c) & -dropped) - zero) * act_at(a, bits == 8, t, column + c);
+        total += (float)sum * (gw_f16_to_f32(read16(w.high + 2 * r)) * act_scale(a, bits == 8, t, column));
     }
     return total;
 }
 
-void gw_ref_planes_high(const uint8_t *high, int panels, const gw_acts *a, float *y, size_t ldy) {
-    for (int p = 0; p < panels; p++, high += a->k / GW_BLOCK * GW_HIGH_BYTES, y += GW_PANEL)
+static void planes(gw_planes w, int bits, int panels, const gw_acts *a, float *y, size_t ldy) {
+    for (int p = 0; p < panels; p++, w = gw_planes_from(w, a->k / GW_BLOCK), y += GW_PANEL)
         for (int t = 0; t < a->n; t++)
-            for (int r = 0; r < GW_PANEL; r++) y[t * ldy + r] = planes_row(high, NULL, a, t, r);
+            for (int r = 0; r < GW_PANEL; r++) y[t * ldy + r] = planes_row(w, bits, a, t, r);
 }
 
-void gw_ref_planes_whole(const uint8_t *high, const uint8_t *low, int panels, const gw_acts *a, float *y, size_t ldy) {
-    size_t blocks = a->k / GW_BLOCK;
-    for (int p = 0; p < panels; p++, high += blocks * GW_HIGH_BYTES, low += blocks * GW_LOW_BYTES, y += GW_PANEL)
-        for (int t = 0; t < a->n; t++)
-            for (int r = 0; r < GW_PANEL; r++) y[t * ldy + r] = planes_row(high, low, a, t, r);
+void gw_ref_planes_high(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    planes(w, 4, panels, a, y, ldy);
 }
 
-void gw_ref_planes_some(const uint8_t *high, const uint8_t *low, const uint32_t *panel, int n, const gw_acts *a,
-                        float *y) {
+void gw_ref_planes_upper(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    planes(w, 6, panels, a, y, ldy);
+}
+
+void gw_ref_planes_whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
+    planes(w, 8, panels, a, y, ldy);
+}
+
+void gw_ref_planes_some(gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y) {
     for (int i = 0; i < n; i++) {
-        size_t p = panel[i], at = p * (a->k / GW_BLOCK);
-        gw_ref_planes_whole(high + at * GW_HIGH_BYTES, low + at * GW_LOW_BYTES, 1, a, y + p * GW_PANEL, 0);
+        size_t p = panel[i];
+        planes(gw_planes_from(w, p * (a->k / GW_BLOCK)), 8, 1, a, y + p * GW_PANEL, 0);
     }
 }
 

@@ -2,16 +2,14 @@
 #ifndef GW_MATRIX_H
 #define GW_MATRIX_H
 
-#include "kernels/kernels.h"
-#include "file/types.h"
+#include "kernels/pack.h"
 
 typedef struct {
     const gw_type *type; /* type as packed; NULL: the model lacks this matrix */
     uint32_t rows, k;
-    uint8_t *data; /* packed weights; `data`, `low` and `norms` are owned by the model's arena */
-    /* the low plane of a matrix in two planes (Q8_0 only), with the high plane in `data`; otherwise NULL */
-    uint8_t *low;
-    float *norms; /* [2][gw_ld(rows)] of its rows: high parts, low parts */
+    uint8_t *data;    /* packed weights, NULL if in planes; pointers are owned by the model's arena */
+    gw_planes planes; /* of a matrix in planes (Q8_0 only); otherwise NULL */
+    float *norms;     /* [GW_NORMS][gw_ld(rows)] of a matrix in planes (pack.h) */
     /* cache of a matrix whose rows stay in the file (rowcache.h), `data` is NULL then; otherwise NULL */
     struct gw_row_cache *cache;
 } gw_matrix;
@@ -26,6 +24,10 @@ void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
 /* Unpacks row `row` to floats[k]. If the matrix has a row cache, the row must be in it. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
+/* Returns the planes of a matrix from a panel on. */
+static inline gw_planes gw_matrix_planes(const gw_matrix *m, size_t panel) {
+    return gw_planes_from(m->planes, panel * (m->k / GW_BLOCK));
+}
 /* Returns rows first … first + rows - 1 (first: a multiple of 4) as a matrix that shares the bytes. */
 gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows);
 

@@ -11,8 +11,8 @@
  * quantised (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
-/* The packing of a Q8_0 output matrix. AUTO: a large matrix is stored in two planes, of which decoding reads one
- * completely and the other in part (topk.c). A small matrix is not: it stays in the CPU cache, so computing the bound
+/* The packing of a Q8_0 output matrix. AUTO: a large matrix is stored in planes, of which decoding reads the
+ * lowest only in part (topk.c). A small matrix is not: it stays in the CPU cache, so computing the bound
  * would take longer than reading its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
 

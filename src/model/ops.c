@@ -104,9 +104,8 @@ static int part_of(const matmul_job *j, int item, int *first, int *panels) {
 /* Computes the columns of y[n][ld] that belong to a work item. */
 static void multiply(const matmul_job *j, int i, int first, int panels, float *y, size_t ld) {
     const gw_matrix *m = j->part[i].m;
-    if (m->low) {
-        size_t at = first * (m->k / GW_BLOCK);
-        GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, panels, &j->acts, y, ld);
+    if (m->planes.high) {
+        GW_KERNEL_INT(planes_whole)(gw_matrix_planes(m, (size_t)first), panels, &j->acts, y, ld);
         return;
     }
     const uint8_t *w = m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k);
@@ -171,8 +170,8 @@ _Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
 /* Multiplies the listed panels. y: result of the whole product. */
 static void multiply_listed(const matmul_job *j, const uint32_t *list, int n, float *y) {
     const gw_matrix *m = j->part[0].m;
-    if (m->low && n) GW_KERNEL_INT(planes_some)(m->data, m->low, list, n, &j->acts, y);
-    for (int i = 0; i < n && !m->low; i++) multiply(j, 0, (int)list[i], 1, y + list[i] * GW_PANEL, 0);
+    if (m->planes.high && n) GW_KERNEL_INT(planes_some)(m->planes, list, n, &j->acts, y);
+    for (int i = 0; i < n && m->data; i++) multiply(j, 0, (int)list[i], 1, y + list[i] * GW_PANEL, 0);
 }
 
 static void some_item(void *ctx, int item) {

@@ -1,8 +1,10 @@
 /* topk: see topk.h. Finds the greatest logits without reading all of the output matrix's bytes.
  *
- * The matrix is Q8_0 in two planes (kernels.h): row w = h + l, by entry scale * (16 n - 120) and scale * (l - 8). The
- * first pass reads the high plane alone, with int8 activations: A = fl(h . x8) approximates the exact logit
- * E = fl(w . x16), the float that gw_matmul gives. In real numbers
+ * The matrix is Q8_0 in planes (kernels.h): row w = h + l, an approximation by the upper bits and the remainder. The
+ * first pass reads the high plane. If more than the greatest logit is needed, the threshold is lower and excludes fewer
+ * rows, so the first pass reads the middle plane too, if there is one: its two bits divide |l| by 4. The activations
+ * are int8: A = fl(h . x8) approximates the exact logit E = fl(w . x16), the float that gw_matmul gives. In real
+ * numbers
  *   w . x16 - h . x8 = l . x16 + h . (x16 - x8)
  * so by Cauchy-Schwarz it is at most |l| |x16| + |h| |x16 - x8|. Both passes add B = k / 32 terms in float32, each
  * made with at most three roundings from an exact integer. The error of such a sum is at most
@@ -47,7 +49,8 @@ typedef struct {
     gw_acts acts;
     const gw_matrix *m;
     float *y, *out;
-    float by_high, by_low, least; /* the bound's factors for the two norms, and its constant term */
+    bool upper;                    /* the first pass reads the middle plane too */
+    float by_most, by_rest, least; /* the bound's factors for |h| and |l|, and its constant term */
     float cap, threshold;
     uint32_t panels, step; /* step: panels per part */
     int parts;
@@ -105,17 +108,18 @@ static void set_bound(topk_job *j) {
     for (size_t b = 0; b < blocks; b++) add_block(&j->acts, b, &int15, &int8, &gap);
     int15 = sqrt(int15), int8 = sqrt(int8), gap = sqrt(gap);
     g /= 1 - g;
-    j->by_high = (float)((gap + (g + 1e-12) * (int15 + int8)) * up);
-    j->by_low = (float)(int15 * (1 + g) * up);
+    j->by_most = (float)((gap + (g + 1e-12) * (int15 + int8)) * up);
+    j->by_rest = (float)(int15 * (1 + g) * up);
     j->least = (float)((double)blocks * 0x1p-120);
-    if (!(int15 + int8 < HUGE_NORM)) j->by_high = INFINITY;
+    if (!(int15 + int8 < HUGE_NORM)) j->by_most = INFINITY;
 }
 
 /* Computes A + bound of n rows from `row` on; y holds A. */
 static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
-    const float *high = j->m->norms + row, *low = high + gw_ld(j->m->rows), *y = j->y + row;
+    size_t ld = gw_ld(j->m->rows);
+    const float *most = j->m->norms + (j->upper ? 2 * ld : 0) + row, *rest = most + ld, *y = j->y + row;
     for (size_t i = 0; i < n; i++)
-        upper[i] = y[i] + (high[i] * j->by_high + low[i] * j->by_low + j->least) * (1 + 1e-6f);
+        upper[i] = y[i] + (most[i] * j->by_most + rest[i] * j->by_rest + j->least) * (1 + 1e-6f);
 }
 
 /* --- the first pass --- */
@@ -131,12 +135,25 @@ static float greatest_of(const float *x, size_t n) {
     return greatest;
 }
 
+/* Returns whether the first pass should read the middle plane too. */
+static bool needs_upper(const gw_topk *t) { return GW_MIDDLE_PLANE && t->best > 1; }
+
+/* Computes A for n panels from `begin` on. */
+static void approximate_panels(const gw_matrix *m, bool upper, uint32_t begin, uint32_t n, const gw_acts *a, float *y) {
+    gw_planes_kernel *kernel = GW_KERNEL_INT(planes_high);
+#if GW_MIDDLE_PLANE
+    if (upper) kernel = GW_KERNEL_INT(planes_upper);
+#else
+    (void)upper;
+#endif
+    kernel(gw_matrix_planes(m, begin), (int)n, a, y, gw_ld(m->rows));
+}
+
 /* Computes A of one part. */
 static void approximate(const void *place, int i, float *out) {
     const topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
-    GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES, (int)(end - begin), &j->acts,
-                               out, 0);
+    approximate_panels(j->m, j->upper, begin, end - begin, &j->acts, out);
 }
 
 /* Excludes rows that are not candidates. */
@@ -173,9 +190,7 @@ static void put_part(void *place, int i, const float *a) {
 }
 
 static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
-    const gw_matrix *m = j->m;
-    size_t at = panel * (m->k / GW_BLOCK);
-    GW_KERNEL_INT(planes_whole)(m->data + at * GW_HIGH_BYTES, m->low + at * GW_LOW_BYTES, 1, &j->acts, y, GW_PANEL);
+    GW_KERNEL_INT(planes_whole)(gw_matrix_planes(j->m, panel), 1, &j->acts, y, GW_PANEL);
 }
 
 /* Removes the part with the greatest A. Returns the threshold that this part's row gives, -FLT_MAX if no candidate is
@@ -229,7 +244,7 @@ static void refine_part(void *ctx, int i) {
         last = (uint32_t)gw_min(begin + AT_ONCE, end);
         uint32_t n = open_panels(j, begin, last, list);
         for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->out[r] = -INFINITY;
-        if (n) GW_KERNEL_INT(planes_some)(j->m->data, j->m->low, list, (int)n, &j->acts, j->out);
+        if (n) GW_KERNEL_INT(planes_some)(j->m->planes, list, (int)n, &j->acts, j->out);
         for (uint32_t p = 0; p < n; p++) cap_panel(j->out, list[p], j->cap);
         j->part[i].open += n;
     }
@@ -252,10 +267,10 @@ static uint32_t step_of(uint32_t panels) {
     return (uint32_t)gw_min(gw_round_up((panels + PARTS - 1) / PARTS, 4), MOST_STEP);
 }
 
-static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, float *y) {
+static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, bool upper, float *y) {
     gw_acts acts;
     topk_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
-    *j = (topk_job){ .acts = acts, .m = m, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
+    *j = (topk_job){ .acts = acts, .m = m, .upper = upper, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
     j->step = step_of(j->panels);
     j->parts = (int)((j->panels + j->step - 1) / j->step);
     set_bound(j);
@@ -272,40 +287,42 @@ static uint32_t all_rows(gw_ops *o, const float *x, size_t ldx, int n, const gw_
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
-/* The first pass for several rows of activations, which reads the high plane once. */
+/* The first pass for several rows of activations, which reads the planes from memory once. */
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
+    const gw_topk *want; /* [acts.n] */
     float *y;
     uint32_t step;
 } rows_job;
 
 static void approximate_rows(void *ctx, int i) {
     const rows_job *j = ctx;
-    uint32_t panels = (uint32_t)(gw_ld(j->m->rows) / GW_PANEL), begin = (uint32_t)i * j->step;
-    GW_KERNEL_INT(planes_high)(j->m->data + begin * (j->m->k / GW_BLOCK) * GW_HIGH_BYTES,
-                               (int)gw_min(j->step, panels - begin), &j->acts, j->y + (size_t)begin * GW_PANEL,
-                               gw_ld(j->m->rows));
+    size_t ld = gw_ld(j->m->rows);
+    uint32_t begin = (uint32_t)i * j->step, panels = (uint32_t)gw_min(j->step, ld / GW_PANEL - begin);
+    gw_acts rows = j->acts;
+    for (int t = 0; t < j->acts.n; t += rows.n) {
+        bool upper = needs_upper(&j->want[t]);
+        for (rows.n = 1; t + rows.n < j->acts.n && needs_upper(&j->want[t + rows.n]) == upper;) rows.n++;
+        rows.q8 = j->acts.q8 + t * GW_BLOCK, rows.s8 = j->acts.s8 + t, rows.sum8 = j->acts.sum8 + t;
+        approximate_panels(j->m, upper, begin, panels, &rows, j->y + t * ld + (size_t)begin * GW_PANEL);
+    }
 }
 
-static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float *y) {
+static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, const gw_topk *t,
+                            float *y) {
     uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL);
-    rows_job j = { .acts = o->acts, .m = m, .y = y, .step = step_of(panels) };
+    rows_job j = { .acts = o->acts, .m = m, .want = t, .y = y, .step = step_of(panels) };
     j.acts.n = n, j.acts.k = m->k, j.acts.stride = gw_acts_stride(n);
     j.acts.x = x, j.acts.ldx = ldx;
-    for (int t = 0; t < n; t++) GW_KERNEL_INT(quantise_int8)(&j.acts, t, 0, m->k);
+    for (int r = 0; r < n; r++) GW_KERNEL_INT(quantise_int8)(&j.acts, r, 0, m->k);
     gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
 }
 
-/* Computes the logits of one row. approximated: y already holds A of the first pass. */
-static uint32_t topk_row(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_topk *t, float *y,
-                         bool approximated) {
+/* Computes the logits of one row. approximated: j->y already holds A of the first pass. */
+static uint32_t topk_row(gw_ops *o, topk_job *j, bool approximated) {
     static const gw_pure first_pass = { approximate, put_part };
-    topk_job *j = job_of(o, x, m, y);
     uint32_t open = 0;
-    j->cap = cap;
-    j->want = *t;
-    j->out = t->to ? t->to : y;
     if (approximated) gw_parallel(o->pool, find_best, j, j->parts);
     else gw_parallel_pure(o->pool, &first_pass, j, j->parts);
     j->threshold = least_threshold(j);
@@ -320,11 +337,16 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
     uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0, best = 0;
     for (int r = 0; r < n; r++) best = (uint32_t)gw_max(best, t[r].best);
     /* If most parts contribute one of the k rows, the least logit of these rows excludes few others. */
-    if (!m->low || (best > 1 && best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, t, y);
+    if (!m->planes.high || (best > 1 && best > panels / step_of(panels) / 2))
+        return all_rows(o, x, ldx, n, m, cap, t, y);
     for (int r = 0; r < n && n > 1; r += AT_ONCE_ROWS)
-        approximate_all(o, x + r * ldx, ldx, (int)gw_min(AT_ONCE_ROWS, n - r), m, y + r * gw_ld(m->rows));
+        approximate_all(o, x + r * ldx, ldx, (int)gw_min(AT_ONCE_ROWS, n - r), m, t + r, y + r * gw_ld(m->rows));
     for (int r = 0; r < n; r++) {
-        uint32_t open = topk_row(o, x + r * ldx, m, cap, &t[r], y + r * gw_ld(m->rows), n > 1);
+        topk_job *j = job_of(o, x + r * ldx, m, needs_upper(&t[r]), y + r * gw_ld(m->rows));
+        j->cap = cap;
+        j->want = t[r];
+        j->out = t[r].to ? t[r].to : j->y;
+        uint32_t open = topk_row(o, j, n > 1);
         most = open > most ? open : most;
     }
     return most;
@@ -346,8 +368,8 @@ void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, con
         if (gw_rows_of(rows, p)) cap_panel(y, p, cap);
 }
 
-void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper) {
-    topk_job *j = job_of(o, x, m, y);
-    GW_KERNEL_INT(planes_high)(m->data, (int)j->panels, &j->acts, y, 0);
+void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, bool middle, float *y, float *upper) {
+    topk_job *j = job_of(o, x, m, middle, y);
+    approximate_panels(m, middle, 0, j->panels, &j->acts, y);
     upper_of(j, 0, m->rows, upper);
 }

@@ -30,7 +30,8 @@ bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);
  * elsewhere. */
 void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y);
 
-/* For tests: computes the first stage: y[r] approximates row r, upper[r] is an upper bound. */
-void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, float *y, float *upper);
+/* For tests: computes the first pass: y[r] approximates row r, upper[r] is an upper bound. middle: it reads the middle
+ * plane too. */
+void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, bool middle, float *y, float *upper);
 
 #endif

@@ -1,5 +1,5 @@
-/* Tests the two-stage output head: packing in two planes, the product bit for bit against the one-plane product, the
- * bound of every row, and the greatest logits of matrices made to mislead an approximation, with and without a soft
+/* Tests the two-stage output head: packing in planes, the product bit for bit against the one-plane product, the bounds
+ * of every row, and the greatest logits of matrices made to mislead an approximation, with and without a soft
  * cap. */
 #include "model/topk.h"
 #include "kernels/pack.h"
@@ -25,10 +25,10 @@ static float random_float(void) {
 
 enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 10, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
 
-/* A random matrix in the file's layout, packed in one plane, and packed in two planes. */
+/* A random matrix in the file's layout, packed in one plane, and packed in planes. */
 static struct {
-    uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], low[MOST_BYTES];
-    float norms[2 * (MOST_ROWS + 4)];
+    uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], middle[MOST_BYTES], low[MOST_BYTES];
+    float norms[GW_NORMS * (MOST_ROWS + 4)];
     float x[MOST_N * MOST_K];
     gw_matrix plain, planes;
     gw_pool *pool;
@@ -50,9 +50,11 @@ static void set_scale(uint8_t *block, uint16_t f16) {
 static void set_up(uint32_t rows, uint32_t k, int threads) {
     const gw_type *q8 = gw_type_of(GW_Q8_0);
     fixture.plain = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = fixture.one };
-    fixture.planes = (gw_matrix){
-        .type = q8, .rows = rows, .k = k, .data = fixture.high, .low = fixture.low, .norms = fixture.norms
-    };
+    fixture.planes = (gw_matrix){ .type = q8,
+                                  .rows = rows,
+                                  .k = k,
+                                  .planes = { fixture.high, fixture.middle, fixture.low },
+                                  .norms = fixture.norms };
     fixture.pool = gw_pool_new(threads);
     CHECK(fixture.pool);
     gw_arena measure = { 0 };
@@ -75,9 +77,8 @@ static void pack(void) {
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, fixture.file + r * bytes, n, k, fixture.one + r * bytes);
-        gw_pack_planes(fixture.file + r * bytes, n, k, fixture.high + r / 4 * (k / 32) * GW_HIGH_BYTES,
-                       fixture.low + r / 4 * (k / 32) * GW_LOW_BYTES, fixture.norms + r,
-                       fixture.norms + gw_ld(rows) + r);
+        gw_pack_planes(fixture.file + r * bytes, n, k, gw_matrix_planes(&fixture.planes, r / 4), fixture.norms + r,
+                       gw_ld(rows));
     }
 }
 
@@ -176,16 +177,18 @@ TEST(top_planes_hold_every_code_and_scale) {
         gw_matrix_row(&fixture.plain, r, one);
         gw_matrix_row(&fixture.planes, r, two);
         check_same(two, one, K, "row");
-        double high = 0, low = 0;
-        for (int i = 0; i < K; i++) {
-            int code = (int8_t)block_of(r, i / 32)[2 + i % 32] + 128;
-            double d = gw_f16_to_f32((uint16_t)(block_of(r, i / 32)[0] | block_of(r, i / 32)[1] << 8));
-            high += d * d * (code / 16 * 16 - 120) * (code / 16 * 16 - 120);
-            low += d * d * (code % 16 - 8) * (code % 16 - 8);
+        for (int i = 0; i < GW_NORMS; i++) {
+            int dropped = i < 2 ? 16 : 4;
+            double square = 0;
+            for (int c = 0; c < K; c++) {
+                int code = (int8_t)block_of(r, c / 32)[2 + c % 32] + 128, rest = code % dropped - dropped / 2;
+                double d = gw_f16_to_f32((uint16_t)(block_of(r, c / 32)[0] | block_of(r, c / 32)[1] << 8));
+                double part = d * (i % 2 ? rest : code - 128 - rest);
+                square += part * part;
+            }
+            float norm = fixture.norms[i * gw_ld(ROWS) + r];
+            CHECK(norm >= sqrt(square) && norm <= sqrt(square) * (1 + 3e-6));
         }
-        float norms[2] = { fixture.norms[r], fixture.norms[gw_ld(ROWS) + r] };
-        CHECK(norms[0] >= sqrt(high) && norms[0] <= sqrt(high) * (1 + 3e-6));
-        CHECK(norms[1] >= sqrt(low) && norms[1] <= sqrt(low) * (1 + 3e-6));
     }
     tear_down();
 }
@@ -266,22 +269,27 @@ TEST(top_kernels_agree_with_the_specification) {
         pack();
         for (int n = 1; n <= MOST_N; n++) {
             gw_acts slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_planes_whole(fixture.high, fixture.low, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_whole)(fixture.high, fixture.low, PANELS, &fast, top, 4 * PANELS);
-            check_same(top, whole, (size_t)n * 4 * PANELS, "both planes");
+            gw_ref_planes_whole(fixture.planes.planes, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_whole)(fixture.planes.planes, PANELS, &fast, top, 4 * PANELS);
+            check_same(top, whole, (size_t)n * 4 * PANELS, "all planes");
         }
         gw_acts slow = acts_of(0, 1, K), fast = acts_of(1, 1, K);
         for (uint32_t n = 0; n <= 7; n++) {
             memset(whole, 0, sizeof whole), memset(top, 0, sizeof top);
-            gw_ref_planes_some(fixture.high, fixture.low, list, (int)n, &slow, whole);
-            FAST(planes_some)(fixture.high, fixture.low, list, (int)n, &fast, top);
+            gw_ref_planes_some(fixture.planes.planes, list, (int)n, &slow, whole);
+            FAST(planes_some)(fixture.planes.planes, list, (int)n, &fast, top);
             check_same(top, whole, 4 * PANELS, "some panels");
         }
         for (int n = 1; n <= MOST_N; n++) {
             slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_planes_high(fixture.high, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_high)(fixture.high, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_high(fixture.planes.planes, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_high)(fixture.planes.planes, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "the high plane");
+#if GW_MIDDLE_PLANE
+            gw_ref_planes_upper(fixture.planes.planes, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_upper)(fixture.planes.planes, PANELS, &fast, top, 4 * PANELS);
+            check_same(top, whole, (size_t)n * 4 * PANELS, "the upper planes");
+#endif
         }
     }
 #ifdef GW_HAVE_RELAXED
@@ -298,10 +306,10 @@ TEST(top_kernels_agree_with_the_specification) {
 /* --- the bound --- */
 
 /* Checks for all rows that the approximate logit is off by at most its bound. */
-static void check_bound(const char *what) {
+static void check_bound(const char *what, bool middle) {
     uint32_t rows = fixture.plain.rows;
     product(&fixture.plain, 1, whole);
-    gw_matmul_bounds(&fixture.ops, fixture.x, &fixture.planes, top, top + gw_ld(rows));
+    gw_matmul_bounds(&fixture.ops, fixture.x, &fixture.planes, middle, top, top + gw_ld(rows));
     for (uint32_t r = 0; r < rows; r++) {
         double upper = top[gw_ld(rows) + r], error = fabs((double)whole[r] - top[r]);
         if (upper == INFINITY) continue;
@@ -311,14 +319,16 @@ static void check_bound(const char *what) {
     }
 }
 
-/* Makes quants whose low nibbles are all as far from the middle as possible, with the signs of x, so that the error
- * nearly reaches the bound. */
-static void worst_rows(void) {
+/* Makes quants whose bits that the first pass does not read are all as far from the middle as possible, with the signs
+ * of x, so that the error nearly reaches the bound. */
+static void worst_rows(bool middle) {
+    int unread = middle ? 3 : 15;
     for (uint32_t r = 0; r < fixture.plain.rows; r++)
         for (uint32_t i = 0; i < fixture.plain.k; i++) {
             uint8_t *block = block_of(r, i / 32);
             set_scale(block, (uint16_t)(0x2000 + r));
-            block[2 + i % 32] = (uint8_t)((random_bits() & 0xf0) | (fixture.x[i] > 0 ? 15 : 0));
+            block[2 + i % 32] = (uint8_t)((random_bits() & ~(uint32_t)unread) |
+                                          (uint32_t)(fixture.x[i] > 0 ? unread : 0));
         }
 }
 
@@ -331,7 +341,8 @@ THREADED_TEST(top_bound_holds_for_every_row) {
         for (int j = 0; j < 100; j++)
             set_scale(block_of(random_bits() % MOST_ROWS, 0), (uint16_t)(random_bits() & 0xfbff));
         pack();
-        check_bound("random");
+        check_bound("random", false);
+        check_bound("random", GW_MIDDLE_PLANE);
     }
     for (int round = 0; round < 10; round++) {
         random_x(1);
@@ -339,9 +350,9 @@ THREADED_TEST(top_bound_holds_for_every_row) {
             fixture.x[i] = (fixture.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float()
                                                           : i % 40  ? 0.02f
                                                                     : 3.0f);
-        worst_rows();
+        worst_rows(GW_MIDDLE_PLANE && round % 2);
         pack();
-        check_bound("worst");
+        check_bound("worst", GW_MIDDLE_PLANE && round % 2);
     }
     tear_down();
 }
@@ -702,7 +713,7 @@ THREADED_TEST(top_is_the_same_for_every_thread_count) {
 
 enum { VOCAB = 901, STEPS = 60 };
 
-/* Loads a model with two planes; by default only large matrices have them. */
+/* Loads a model with planes; by default only large matrices have them. */
 static rig start(int head, int threads) {
     tiny_config c = base;
     c.n_embd = 64, c.n_ctx = 200, c.n_vocab = VOCAB, c.head = head;
@@ -805,7 +816,7 @@ TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
         bytes[i] = gw_plan_bytes(m, 0, "weights");
     }
     CHECK_NEAR(bytes[0], bytes[1], 0);
-    CHECK_NEAR(bytes[2] - bytes[1], 2 * 904 * sizeof(float), 128);
+    CHECK_NEAR(bytes[2] - bytes[1], GW_NORMS * 904 * sizeof(float), 128);
 }
 
 THREADED_TEST(top_abort_leaves_nothing_behind) {
