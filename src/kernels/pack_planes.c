@@ -14,7 +14,7 @@ typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* What is added up over the codes of each row of a block, see add_squares(). */
+/* Sums over the codes of each row of a block, see add_squares(). */
 typedef struct {
     halves n, rest, c, l;
 } sums;
