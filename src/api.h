@@ -211,8 +211,9 @@ int gw_step(gw_model *m, uint32_t mask, int layers);
 /* Returns how many of the ids gw_sync would keep if sequence i were selected. */
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
 /* Sets the selected sequence to a copy of the first n evaluated ids of sequence `from`, with their keys and values, or
- * of fewer ids if the windows of `from` have moved on. Returns the number of ids. Copies the rows, because sharing them
- * would need a table of rows in every attention kernel, and a copy takes less time than evaluating one id. */
+ * of fewer ids if sliding windows of `from` have lost positions. Returns the number of ids. Copies the rows, because
+ * sharing them would need a table of rows in every attention kernel, and a copy takes less time than evaluating one id.
+ */
 int gw_copy(gw_model *m, uint32_t from, uint32_t n);
 const int32_t *gw_rows_wanted(gw_model *m); /* returns NULL if no rows are missing */
 void *gw_rows_room(gw_model *m, int i);
@@ -264,7 +265,7 @@ void gw_clear(gw_model *m);
  * gw_save(m, ids, n) begins to save a state of these ids, or of all evaluated ids if n is 0. It returns 0; then
  *   gw_save_bytes(m) is the state's size, and gw_save_next(m) writes the next bytes to gw_state_window(m) and returns
  *   their number, 0 at the end. Call no other function for this model before the end. gw_save returns 1 if not all of
- *   the ids are evaluated or the rings of windows have moved on: call gw_sync and gw_run first.
+ *   the ids are evaluated or sliding windows have lost their positions: call gw_sync and gw_run first.
  * gw_restore(m, bytes) begins to restore a state of that size: copy up to gw_state_left(m) bytes to gw_state_window(m),
  *   then call gw_restore_commit(m, n), repeatedly. gw_restore_commit returns 1 if it needs more bytes; 0 if the state
  *   is restored, and then the next gw_sync keeps the common prefix; GW_E_BAD_SAVED if the state is rejected. n = 0

@@ -1,5 +1,6 @@
 /**
- * app: connects the parts of the page and decides in which order they start. A client of js/index.js only.
+ * app: connects the parts of the page and decides in which order they start. Imports only js/index.js of the
+ * package.
  * @module
  */
 import { Composer } from './chat/composer.js';

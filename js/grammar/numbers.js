@@ -227,7 +227,7 @@ function roundsOnto(bound, step, places) {
  * @returns {Interval} */
 function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
-  // If the bounds are small, limiter() ends a number long before it reaches the largest double.
+  // Needed only if `lo` has nearly as many digits as the largest double: otherwise limiter() allows far fewer digits.
   const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
   if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
   if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];

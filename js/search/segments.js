@@ -12,9 +12,9 @@ import { ModelError } from '../errors.js';
  * @property {string} id Id of the item.
  * @property {any} [data] Data of the item.
  */
-/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: if present, the file
- * replaces all files that its writer had seen, and these are the stamps of the files that the entries came from; seen:
- * for a file that replaces or deletes, the stamps that its writer had seen.
+/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: only in a merged file, which
+ * replaces all files in `seen`: for each entry, the stamp of the file it came from; seen: in a merged file and in one that
+ * deletes items, the files that its writer had read. It affects no others.
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
 /** The storage of a search index. read: returns null if the file was removed or is not completely written.
@@ -35,7 +35,7 @@ const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 /** Returns whether a file belongs to a search index, by its name. @param {string} name */
 export const isSegment = (name) => NAME.test(name);
 
-/** Returns the stamp in a file's name, '' if it has none. @param {string} name */
+/** Returns the stamp (`number-writer`) in a file's name, '' if it has none. @param {string} name */
 export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
 /** Returns the number in a file's name. @param {string} name */

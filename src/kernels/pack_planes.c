@@ -14,12 +14,14 @@ typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* Sums over the codes of each row of a block, see add_squares(). */
+/* Sums over the parts of each row of a block (kernels.h): n is the high plane, l the low one, c = 4 n + m the two upper
+ * ones, rest = 4 m + l the two lower ones. */
 typedef struct {
     halves n, rest, c, l;
 } sums;
 
-/* Adds four codes of each lane: 16 n + rest and 4 c + l, where c = 4 n + m and rest = 4 m + l. */
+/* Adds x (x - b) of each part x of the four quants in a lane, from which add_squares() gets squares. A block adds at
+ * most 16 * 32 * 31 to a lane, which fits 16 bits. */
 static inline void add_codes(sums *s, halves up, halves down) {
     for (int shift = 0; shift < 16; shift += 4) {
         halves n = up >> shift & 15, rest = down >> shift & 15, c = 4 * n + (rest >> 2), l = rest & 3;

@@ -75,7 +75,9 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes those logits of tokens first .. first + rows - 1 that t[rows] needs, like gw_matmul_topk. */
+/* Computes logits of the batch's tokens first .. first + rows - 1: of token first + i those that t[i] asks for;
+ * -INFINITY may replace the others. Returns the largest number of panels that the bound did not exclude
+ * (gw_matmul_topk). */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
 /* Computes one token's logits for the given rows of the output matrix only, as gw_matmul_few does. */
 void gw_forward_few(gw_state *s, int token, const gw_rows *rows);

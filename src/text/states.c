@@ -491,8 +491,9 @@ size_t gw_dfa_bytes(const gw_dfa *d) {
 
 /* --- collection ----------------------------------------------------------------------------------- */
 
-/* The roots are written to a buffer outside of the array, the array is emptied, and the roots are read back. During a
- * collection, a stack's memo holds the flag VISITED and the stack's number. */
+/* Garbage collection by copying: everything that can be reached from the roots is written to a buffer, the array of
+ * stacks and states is emptied, and the buffer is read back. Meanwhile, `memo` of a written stack holds the flag
+ * VISITED and the stack's number in the buffer. */
 #define VISITED 0x80000000u
 
 typedef struct {

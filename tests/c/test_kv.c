@@ -142,7 +142,7 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(r.kv.saved_pos, 99);
     for (int i = 0; i < 3; i++) {
         write(&r, 150, LAYERS);
-        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the rings have moved on */
+        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the rings have lost earlier positions */
         check_visible(&r);
     }
     write(&r, 10, LAYERS);

@@ -1,6 +1,7 @@
 /** memory-store: a store of the package in memory, for tests. @module */
 
-/** Returns an empty store. @template [Extra={}] @param {Extra} [extra] other methods */
+/** Returns an empty store of files, with the methods of store-node.js. @template [Extra={}]
+ * @param {Extra} [extra] methods to add or replace */
 export function memoryStore(extra) {
   /** @type {Map<string, Uint8Array>} */
   const files = new Map();

@@ -1,7 +1,7 @@
 /* flipping: flips bits of stored files, one at a time, at random positions. A flipped bit of a cached model is detected
  * when it is read: offline the load fails and names the piece, online only that piece is fetched again. A flipped bit
- * of an index file is an error with a code that names the file. One of a saved chat or a journal is an error with a
- * code, or changes nothing: a chat has its messages and the same next answer, a model has the same bytes offline. */
+ * in a file of a search index causes an error that names the file. In a saved chat or a journal, it causes an error with
+ * a code, or nothing: a chat has its messages and the same next answer, a model has the same bytes offline. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -169,7 +169,8 @@ async function flipChats(t, count, seed) {
   });
 }
 
-/** Flips bits of a stored model's journal: the list and, without the network, the bytes stay the same.
+/** Flips bits of a cached file's journal. Afterwards, cache.list() and the bytes read offline must be unchanged, or
+ * reading fails with an error code.
  * @param {Ending} t @param {number} count @param {number} seed */
 async function flipJournals(t, count, seed) {
   const place = await storedCopy(t, readFileSync(await testModel('tiny')));
@@ -187,8 +188,8 @@ async function flipJournals(t, count, seed) {
   });
 }
 
-/** Flips bits of a cached file; a few of them are read by an engine. @param {Ending} t @param {number} count
- * @param {number} seed */
+/** Flips bits of a cached file, one per run. Most runs compare the bytes that are read; a few load them into an engine
+ * and compare logits. @param {Ending} t @param {number} count @param {number} seed */
 async function flipCopy(t, count, seed) {
   const bytes = readFileSync(await testModel('parity-q4_0'));
   const place = await storedCopy(t, bytes);

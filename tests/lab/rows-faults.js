@@ -173,7 +173,8 @@ class RowFaults {
     const path = copyIn(String(this.place.folder), bytes.subarray(0, 64));
     const random = randoms(seed);
     const row = table.bytes / table.shape[1];
-    /** An offset in a row that is asked for next, if one in the whole file is drawn. */
+    /** Replaces a fault's random numbers: one that is drawn from all offsets of the file (in bytes or bits) is in a table
+     * row that the next calls read, so that they meet the fault. */
     const aimed = (/** @type {number} */ n = 0) => {
       if (n < bytes.length) return random(n);
       const at = table.offset + lists[(this.#next + random(DURING)) % LISTS][random(ROWS)] * row + random(row);
