@@ -156,8 +156,7 @@ static inline int gw_planes_code(gw_planes w, int r, int c) {
 }
 
 /* planes_high computes y[t][0..4 * panels) = the high plane times row t of int8 activations, with 16 n - 120 as the
- * quant; planes_upper, if there is a middle plane, uses it too, with 16 n + 4 m - 126 as the
- * quant. planes_whole multiplies all planes
+ * quant; planes_upper uses the middle plane too, with 16 n + 4 m - 126 as the quant. planes_whole multiplies all planes
  * by int15 activations; its results have the same bits as those of matmul_q8_int15. */
 typedef void gw_planes_kernel(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy);
 /* Multiplies all planes of the n listed panels by one row of int15 activations. Panel i of the list sets
