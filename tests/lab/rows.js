@@ -32,8 +32,7 @@ const WATCH = `{
   Object.defineProperty(globalThis, 'gemma-wasm rows', {
     get: () => part,
     set: (given) => {
-      part = { ...given, rowsOf: async (...args) => {
-        const rows = await given.rowsOf(...args);
+      const timed = (rows) => {
         const give = rows.give.bind(rows);
         rows.give = async (job) => {
           const began = performance.now();
@@ -41,6 +40,10 @@ const WATCH = `{
           channel.postMessage(performance.now() - began);
         };
         return rows;
+      };
+      part = { ...given, plan: async (...args) => {
+        const made = await given.plan(...args);
+        return made && { ...made, rowsOf: async (...args) => timed(await made.rowsOf(...args)) };
       } };
     },
   });
