@@ -303,9 +303,8 @@ import { ModelError } from './errors.js';
 /** Arguments of `generate` in their posted form. tools: `choice` is the tool choice for the first answer, `next` for
  * answers after results of tools; sampler: names and values of the engine's sampling options; grammar: a compiled
  * constraint (lower() of js/grammar); jumpForward: append tokens that the constraint leaves no choice about; draft:
- * speculative decoding (engine/drafts.js); owner: id of the calling chat if it has a
- * saved state, because only it reuses tokens that it restored; thinking: null for the
- * template's default, a number for a budget in tokens.
+ * speculative decoding (engine/drafts.js); owner: id of the calling chat if it has a saved state, because only it reuses
+ * tokens that it restored; thinking: null for the template's default, a number for a budget in tokens.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
  *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, draft?: boolean, progress: boolean,
  *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null, thinking: boolean | number | null,

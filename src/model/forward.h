@@ -75,7 +75,7 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes logits of the batch's tokens first .. first + rows - 1: of token first + i those that t[i] asks for;
+/* Computes logits of the batch's tokens first .. first + rows - 1: of token first + i the logits that t[i] describes;
  * -INFINITY may replace the others. Returns the largest number of panels that the bound did not exclude
  * (gw_matmul_topk). */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
