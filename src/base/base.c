@@ -48,15 +48,15 @@ int gw_no_memory(gw_error *e, const char *what, uint64_t bytes) {
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {
     uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {
-        a->used = UINT64_MAX; /* an overflowed total must not look small */
+        a->used = UINT64_MAX; /* saturate, so that an overflowed plan does not look small */
         return NULL;
     }
     a->used += size;
     return a->base && a->used <= a->size ? a->base + at : NULL;
 }
 
-/* Returns the largest size that may be requested. In wasm, emmalloc and sbrk add sizes without an overflow check: a sum
- * beyond 4 GB wraps around, and the allocator returns an invalid block. */
+/* Returns the largest size that may be requested. In wasm, emmalloc and sbrk do not check for overflow: a sum beyond 4
+ * GB wraps around, and the allocator returns an invalid block. */
 static size_t most_bytes(void) {
     size_t taken = 65536;
 #ifdef __wasm__

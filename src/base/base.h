@@ -1,5 +1,4 @@
-/* base: error codes, limits, and the arena. Every other file may include this header; it includes no other file of the
- * project. */
+/* base: error codes, limits, and the arena. Includes no other file of the project. */
 #ifndef GW_BASE_H
 #define GW_BASE_H
 
@@ -10,7 +9,7 @@
 #define GW_CONVERT "Download or convert the file again."
 
 /* The table of errors: X(symbol, value, name, remedy). The name is stable: JavaScript shows it as `code`. The remedy
- * ends every message with that code; it is "" for codes whose message itself says what to do. */
+ * ends every message with that code; it is "" if the message itself says what to do. */
 #define GW_ERRORS(X)                                                                                             \
     X(GW_E_BAD_MAGIC, -1, "bad-magic", "Choose a GGUF file.")                                                    \
     X(GW_E_BAD_VERSION, -2, "bad-version", GW_CONVERT)                                                           \
@@ -48,13 +47,13 @@ enum {
 /* Returns the name of a negative code ("bad-magic" …), "ok" for 0 and above, otherwise "unknown". */
 const char *gw_error_name(int code);
 
-/* Limits on what a file may claim; all are far above any Gemma 3 file. */
+/* Upper limits for numbers in model files, far above those of Gemma 3. */
 enum {
-    GW_MAX_NAME = 64,        /* bytes in a tensor name, as in ggml */
-    GW_MAX_KEY = 65535,      /* bytes in a metadata key (GGUF specification) */
-    GW_MAX_STRING = 1 << 20, /* bytes in one metadata string */
-    GW_MAX_METADATA = 65536, /* metadata entries */
-    GW_MAX_TENSORS = 65536,  /* tensors in all parts of a split model */
+    GW_MAX_NAME = 64,        /* maximum bytes of a tensor name, as in ggml */
+    GW_MAX_KEY = 65535,      /* maximum bytes of a metadata key (GGUF specification) */
+    GW_MAX_STRING = 1 << 20, /* maximum bytes of a metadata string */
+    GW_MAX_METADATA = 65536,
+    GW_MAX_TENSORS = 65536, /* maximum number of tensors in all parts of a split model */
     GW_MAX_PARTS = 1024,
     GW_MAX_DIMS = 4,
     GW_MAX_LAYERS = 512,
@@ -63,45 +62,45 @@ enum {
     GW_MAX_CONTEXT = 1 << 20,
 };
 
-/* One error, owned by the object whose call failed. */
+/* An error. Owned by the object whose call failed. */
 typedef struct {
     int code;
-    char what[448]; /* the message: whole sentences */
+    char what[448]; /* message in full sentences */
 } gw_error;
 
-/* Sets e (if not NULL) to a code and a sentence, followed by the code's remedy. Returns the code. */
+/* Sets e (if not NULL) to a code and a message, appending the code's remedy. Returns the code. */
 int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Fails with GW_E_NO_MEMORY. `what` could not be allocated. bytes: its size, 0 if it is not known. */
+/* Like gw_fail with GW_E_NO_MEMORY. what: the object that could not be allocated; bytes: its size, 0 if unknown. */
 int gw_no_memory(gw_error *e, const char *what, uint64_t bytes);
 
-/* Arena: bump allocation from one block of gw_alloc; all allocations are freed together. If `base` is NULL, the arena
- * only adds up sizes, which is how memory plans are made. It counts in 64 bits, so that a plan larger than the address
- * space has its true size. */
+/* Arena: bump allocation from one block of gw_alloc; all allocations are freed together. If `base` is NULL, it only
+ * adds up sizes, for memory plans, in 64 bits, so that a plan larger than the address space has its true size. */
 typedef struct {
-    uint8_t *base; /* NULL: the arena only measures */
+    uint8_t *base;
     uint64_t used, size;
 } gw_arena;
 
-enum { GW_ALIGN = 64 }; /* alignment of every allocation: a cache line */
+enum { GW_ALIGN = 64 }; /* bytes to which allocations are aligned: a cache line */
 
-void *gw_arena_take(gw_arena *a, uint64_t bytes); /* returns NULL if the arena only measures, or is full */
+void *gw_arena_take(gw_arena *a, uint64_t bytes); /* returns NULL if the arena is full or only adds up sizes */
 
 /* Allocates a heap block, 64-byte aligned; returns NULL if out of memory. */
 void *gw_alloc(size_t bytes);
 void gw_free(void *p);
 
-/* A growing byte buffer (tokenizer text, metadata): doubles, never shrinks. */
+/* Growable byte buffer. Its capacity doubles and never shrinks. */
 typedef struct {
     uint8_t *data;
     size_t used, size;
 } gw_buffer;
 
-void *gw_buffer_add(gw_buffer *b, size_t bytes); /* returns the address of the new bytes, NULL if out of memory */
+/* Appends `bytes` uninitialised bytes. Returns their address, NULL if out of memory. */
+void *gw_buffer_add(gw_buffer *b, size_t bytes);
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-/* Converts the size of a memory plan to an argument for gw_alloc. A size beyond the address space becomes SIZE_MAX, for
- * which gw_alloc always fails. */
+/* Converts a memory plan's size to an argument of gw_alloc: SIZE_MAX, for which it fails, if the size is beyond the
+ * address space. */
 static inline size_t gw_size(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
 /* Returns a * b, or UINT64_MAX on overflow: no allocation of that size succeeds. */
 static inline uint64_t gw_times(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }

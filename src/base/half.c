@@ -1,4 +1,3 @@
-/* half: see half.h. */
 #include "base/half.h"
 
 #include <string.h>
@@ -19,11 +18,11 @@ float gw_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
     if (exponent == 31) return float_of(sign | 0x7f800000 | mantissa << 13);
     if (exponent) return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
-    float tiny = (float)mantissa * 0x1p-24f; /* zero or denormal; the product is exact in f32 */
+    float tiny = (float)mantissa * 0x1p-24f; /* zero or denormal: the product is exact */
     return sign ? -tiny : tiny;
 }
 
-/* Returns v / 2^shift, ties to even. */
+/* Returns v / 2^shift, rounded to nearest, ties to even. */
 static uint32_t round_shift(uint32_t v, uint32_t shift) {
     uint32_t half = 1u << (shift - 1), rest = v & ((1u << shift) - 1), q = v >> shift;
     return q + (rest > half || (rest == half && (q & 1)));
@@ -32,10 +31,10 @@ static uint32_t round_shift(uint32_t v, uint32_t shift) {
 uint16_t gw_f32_to_f16(float f) {
     uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 65536 and above */
-    if (a >= 0x38800000) /* normal; a carry out of the mantissa increments the exponent, possibly to infinity */
+    if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* magnitudes of 65536 and above become infinity */
+    if (a >= 0x38800000) /* normal: a carry out of the mantissa increments the exponent, possibly to infinity */
         return (uint16_t)(sign | round_shift(a - (112u << 23), 13));
-    if (a < 0x33000000) return (uint16_t)sign; /* below half of the smallest denormal */
+    if (a < 0x33000000) return (uint16_t)sign; /* less than half of the smallest denormal becomes zero */
     return (uint16_t)(sign | round_shift((a & 0x7fffff) | 0x800000, 126 - (a >> 23)));
 }
 

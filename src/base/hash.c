@@ -1,10 +1,9 @@
-/* hash: see hash.h. */
 #include "base/hash.h"
 
 #include <string.h>
 
 enum { LANES = 4, ROTATION = 31 };
-static const uint64_t odd = 0x9e3779b185ebca87u, other = 0xc2b2ae3d27d4eb4fu; /* xxHash's first primes */
+static const uint64_t odd = 0x9e3779b185ebca87u, other = 0xc2b2ae3d27d4eb4fu; /* xxHash's first 64-bit primes */
 
 static inline uint64_t rotate(uint64_t x, int n) { return x << n | x >> (64 - n); }
 static inline uint64_t take(uint64_t lane, uint64_t word) { return rotate(lane ^ word, ROTATION) * odd; }

@@ -1,7 +1,5 @@
-/* pure: see pure.h; the states of a helper are in threads_impl.h.
- *
- * A helper thread leaves the task while it computes an item, so that the caller need not wait for this thread, and
- * re-enters the task to store the result. When no item is left, the caller waits some tens of microseconds for each
+/* pure: see pure.h; the states of a helper thread are in threads_impl.h. A helper leaves the task while it computes an
+ * item, then stores the result and re-enters. When no item is left, the caller waits some tens of microseconds for each
  * helper that is still computing, then marks the helper as late and computes its item itself. */
 #include "base/pure.h"
 #include "base/threads_impl.h"
@@ -16,7 +14,7 @@ static void do_item(const task *t, int i, float *out) {
     t->f->put(t->place, i, out);
 }
 
-/* Computes one item: leaves the task, computes, and comes back, perhaps when the next task is already open. */
+/* Computes one item outside the task. The helper may re-enter when the next task is already open. */
 static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
     float out[GW_PURE_FLOATS];
     task t = *(const task *)ctx; /* a copy, because the caller's struct no longer exists if this thread is late */
@@ -47,8 +45,8 @@ static void await_here(gw_pool *p, gw_helper *h) {
         if (!gw_await_helpers(p, &h->at, at)) return;
 }
 
-/* Waits until a helper has finished its item; the wait is bounded if another place (pure.h) is free. Returns the item
- * if the caller has to compute it, otherwise -1. */
+/* Waits until a helper has finished its item, for a bounded time if another place (pure.h) is free. Returns the item's
+ * number if the caller must compute the item, otherwise -1. */
 static int item_of_late(gw_pool *p, gw_helper *h, const void *place) {
     uint32_t at = atomic_load(&h->at);
     if (at == HERE || at == LATE) return -1; /* LATE: the helper still works on an item of an earlier task */

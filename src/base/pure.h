@@ -1,28 +1,28 @@
-/* pure: gw_parallel for items that may run twice. A thread that has just been preempted by another program must not
- * delay a task for a whole time slice: the calling thread repeats its item, and the task continues. The late thread may
- * still read its inputs, so each task keeps its inputs in a separate memory area, a place. */
+/* pure: a variant of gw_parallel whose items may be computed twice, so that a thread that another program has preempted
+ * does not delay a task for a whole time slice: the calling thread repeats its item. The late thread may still read its
+ * inputs, so each task keeps its inputs in a separate memory area, a place. */
 #ifndef GW_PURE_H
 #define GW_PURE_H
 
 #include "base/threads.h"
 
 /* work: computes item i from the task's place and from constant data, and writes the result to out; may run twice, and
- * may still run after gw_parallel_pure has returned. put: stores the result from out at its destination; runs once for
- * each i, before gw_parallel_pure returns. */
+ * after gw_parallel_pure has returned. put: stores the result at its destination; runs once for each i, before
+ * gw_parallel_pure returns. */
 typedef struct {
     void (*work)(const void *place, int i, float *out);
     void (*put)(void *place, int i, const float *out);
 } gw_pure;
-enum { GW_PURE_FLOATS = 4096 }; /* maximum number of floats that `work` may write to out */
+enum { GW_PURE_FLOATS = 4096 }; /* maximum number of floats that gw_pure.work may write to `out` */
 
-/* Returns one of the GW_PLACES consecutive places of `bytes` bytes each that begin at `places`: one that no late thread
+/* Returns one of GW_PLACES memory areas, which begin at `places` and have `bytes` bytes each: one that no late thread
  * reads. */
 enum { GW_PLACES = 4 };
 void *gw_pure_place(const gw_pool *p, void *places, size_t bytes);
 
 void gw_parallel_pure(gw_pool *p, const gw_pure *f, void *place, int n);
 
-/* Waits until no thread is late. Must be called before places or other data that `work` reads are freed or written. */
+/* Waits until late threads have finished. Call it before freeing or changing data that gw_pure.work reads. */
 void gw_pure_settle(gw_pool *p);
 
 #endif

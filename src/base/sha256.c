@@ -1,5 +1,5 @@
-/* sha256: see sha256.h. The words of the message schedule are in a ring of 16, since word t depends only on words
- * t - 2, t - 7, t - 15 and t - 16 (section 6.2.2). */
+/* sha256: see sha256.h. The message schedule is a ring of 16 words, since a word depends only on the 2nd, 7th, 15th and
+ * 16th words before it (FIPS 180-4, 6.2.2). */
 #include "base/sha256.h"
 
 #include <string.h>
@@ -8,14 +8,13 @@ enum { BLOCK = 64 };
 
 struct gw_sha256 {
     uint32_t h[8];
-    uint64_t length; /* number of bytes hashed so far; the last length % BLOCK of them are in `block` */
+    uint64_t length; /* number of bytes hashed so far; `block` has the last length % BLOCK of them */
     uint8_t block[BLOCK];
     char hex[65]; /* buffer for the result of gw_sha256_hex; not part of the state */
 };
 _Static_assert(offsetof(gw_sha256, hex) == GW_SHA256_STATE, "the state is what its users store");
 
-/* Constants of FIPS 180-4, section 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64
- * primes. */
+/* FIPS 180-4, 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -27,7 +26,7 @@ static const uint32_t K[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-/* Initial hash value of FIPS 180-4, section 5.3.3: the same bits of the square roots of the first 8 primes. */
+/* FIPS 180-4, 5.3.3: the first 32 bits of the fractional parts of the square roots of the first 8 primes. */
 static const uint32_t initial[8] = {
     0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,
 };
@@ -40,15 +39,15 @@ static inline uint32_t load_big(const uint8_t *p) {
     return __builtin_bswap32(x);
 }
 
-/* Computes word t of the message schedule. w: the last 16 words, a ring. */
+/* Computes word t of the message schedule. w: ring of the last 16 words. */
 static inline uint32_t next_word(uint32_t *w, int t) {
     uint32_t a = w[(t + 1) & 15], b = w[(t + 14) & 15];
     uint32_t s0 = rotate(a, 7) ^ rotate(a, 18) ^ a >> 3, s1 = rotate(b, 17) ^ rotate(b, 19) ^ b >> 10;
     return w[t & 15] += s0 + s1 + w[(t + 9) & 15];
 }
 
-/* Computes one round. The caller permutes the eight arguments from round to round, so that no values move between
- * variables. */
+/* Computes one round. The caller permutes the eight variables from round to round, so that no values move between
+ * them. */
 #define ROUND(a, b, c, d, e, f, g, h, word, k)                                                             \
     do {                                                                                                   \
         uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + k + word; \
@@ -105,7 +104,7 @@ void gw_sha256_update(gw_sha256 *s, const uint8_t *bytes, size_t n) {
     if (n) memcpy(s->block, bytes, n);
 }
 
-/* Pads the message (5.1.1): a one bit, zeros up to 8 bytes before a block's end, the length in bits. */
+/* Pads the message (FIPS 180-4, 5.1.1): a one bit, zeros up to 8 bytes before a block's end, the length in bits. */
 static void finish(gw_sha256 *s) {
     uint64_t bits = s->length * 8;
     uint8_t tail[BLOCK + 8] = { 0x80 };

@@ -7,9 +7,10 @@
 
 typedef struct gw_sha256 gw_sha256;
 
-enum { GW_SHA256_STATE = 104 }; /* number of bytes at the start of a gw_sha256 that are its whole state */
+enum { GW_SHA256_STATE = 104 }; /* bytes of the whole state, at the start of a gw_sha256 */
 
-gw_sha256 *gw_sha256_new(void); /* returns NULL if out of memory; the other functions accept NULL; freed with gw_free */
+/* Returns NULL if out of memory; the functions below accept NULL. Free it with gw_free. */
+gw_sha256 *gw_sha256_new(void);
 void gw_sha256_update(gw_sha256 *s, const uint8_t *bytes, size_t n);
 /* Returns the digest of the bytes so far as 64 hexadecimal digits, without changing the state. */
 const char *gw_sha256_hex(gw_sha256 *s);

@@ -5,7 +5,7 @@
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* --- sleep_while: returns when *at is not value; with `ticks`, after at most one tick; may return early --- */
+/* --- sleep_while: returns when *at != value; with `ticks`, after at most one tick; may return early --- */
 
 #if defined(GW_HOST_THREADS)
 
@@ -50,9 +50,8 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) { (void)p, (void)at; }
 
 #endif
 
-/* Acquire is enough while spinning. Before it sleeps, the waiting thread sets a flag and reads the value once more,
- * both sequentially consistent. So either the waiting thread sees the change, or the thread that makes the change sees
- * the flag. */
+/* While spinning, an acquire load is enough. Before it sleeps, the waiting thread sets a flag and reads the value
+ * again, both sequentially consistent: either it sees the change, or the thread that makes the change sees the flag. */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps) {
     for (int i = 0; i < GW_SPINS; i++)
         if (atomic_load_explicit(at, memory_order_acquire) != value) return;
@@ -67,8 +66,8 @@ static uint32_t beats_of(gw_pool *p) {
     return sum;
 }
 
-/* Counts ticks instead of reading a clock, so that the time for which a laptop sleeps or a tab is frozen does not
- * count. */
+/* Counts ticks instead of reading a clock, so that the timeout excludes time in which a laptop sleeps or a tab is
+ * frozen. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
     uint32_t beats = beats_of(p), now, ticks = 0;
     for (int i = 0; i < GW_SPINS; i++)
@@ -189,7 +188,7 @@ static bool start_threads(gw_pool *p) {
     pthread_cond_init(&p->changed, NULL);
     for (int i = 1; i < p->n_threads; i++) {
         if (pthread_create(&p->thread[i], NULL, enter, p) == 0) continue;
-        p->n_threads = i; /* so that gw_pool_free() stops the threads that exist */
+        p->n_threads = i; /* so that gw_pool_free() stops only the threads that were started */
         return false;
     }
     return true;

@@ -1,6 +1,5 @@
 /* threads: a thread pool with one operation: gw_parallel runs f(ctx, i) for i in [0, n) on all threads of a pool, each
- * i once, in any order, and returns when all calls are done. No result may depend on which thread ran which i. pure.h
- * has a variant for items that may run twice. */
+ * i once, in any order, and returns when all calls are done. No result may depend on which thread ran which i. */
 #ifndef GW_THREADS_H
 #define GW_THREADS_H
 
@@ -9,26 +8,25 @@
 typedef struct gw_pool gw_pool;
 typedef void (*gw_work)(void *ctx, int i);
 
-gw_pool *gw_pool_new(int n_threads); /* returns NULL if out of memory or if n is not in 1..GW_MAX_THREADS */
+gw_pool *gw_pool_new(int n_threads); /* returns NULL if out of memory or if n_threads is not in 1..GW_MAX_THREADS */
 void gw_pool_free(gw_pool *p);       /* stops the threads; native builds also join them */
-/* Returns the number of threads in use. */
+/* Returns how many threads take part in tasks, including the caller. */
 int gw_pool_threads(const gw_pool *p);
-/* Sets the number of threads in use, 1 to the number of threads; all of them at first. The other helpers sleep and take
- * no part in tasks. Must not be called during a task. */
+/* Sets how many threads take part in tasks, from 1 to all; initially all. The other helpers sleep. Must not be called
+ * during a task. */
 void gw_pool_use(gw_pool *p, int n);
 void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n);
 
 /* For hosts that start the helper threads themselves (wasm): see api.h. */
 void *gw_pool_stack(gw_pool *p, int i); /* returns the top of helper i's stack */
-void gw_pool_enter(gw_pool *p, int i);  /* helper i's body; returns after gw_pool_stop */
+void gw_pool_enter(gw_pool *p, int i);  /* body of helper thread i; returns after gw_pool_stop */
 void gw_pool_stop(gw_pool *p);
-/* Tells the pool that helper i trapped in gw_pool_enter, that is, inside an item. The caller of gw_parallel stops
- * waiting for this helper, and the pool is unusable from then on. Code that uses results of gw_parallel must check
- * gw_pool_failed. */
+/* Reports that helper i trapped inside gw_pool_enter while it computed an item. gw_parallel stops waiting for this
+ * helper, and the pool is unusable from then on. Code that uses results of gw_parallel must check gw_pool_failed. */
 void gw_pool_fail(gw_pool *p, int i);
 bool gw_pool_failed(const gw_pool *p);
-/* Tells the pool that a helper no longer runs, inside an item or not. The caller of gw_parallel stops waiting for
- * helpers, and the pool has failed. */
+/* Reports that a helper thread has ended, whether or not it was computing an item. gw_parallel stops waiting for
+ * helpers, and gw_pool_failed returns true. */
 void gw_pool_lose(gw_pool *p);
 
 #endif
