@@ -1,5 +1,5 @@
-/* activations: quantises activations with 128-bit vectors, for both SIMD builds, in the order that the build's products
- * read. kernels.h defines scale, values and sums of a block. */
+/* activations: quantises activations with 128-bit vectors, for both SIMD builds, in the order in which the build's
+ * matrix kernels read them. kernels.h defines scale, values and sums of a block. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
@@ -14,7 +14,6 @@ INLINE float block_largest(const float *x) {
     return wasm_f32x4_extract_lane(m, 0);
 }
 
-/* Scales, clamps and rounds four values to int32. */
 INLINE v128_t rounded(const float *x, v128_t inverse, float top) {
     v128_t v = wasm_f32x4_mul(wasm_v128_load(x), inverse);
     v = wasm_f32x4_pmax(wasm_f32x4_splat(-top), wasm_f32x4_pmin(wasm_f32x4_splat(top), v));
@@ -26,7 +25,7 @@ INLINE int32_t sum_of(v128_t v) {
            wasm_i32x4_extract_lane(v, 3);
 }
 
-/* Quantises a block to four vectors of int16, and stores its scale and sums. */
+/* Quantises a block of 32 activations to four vectors of int16, and stores its scale and sums. */
 INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t *sum, int32_t *half) {
     float largest = block_largest(x);
     v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0), total = wasm_i32x4_splat(0);
@@ -53,7 +52,7 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
 
 #ifndef GW_HAVE_RELAXED
 
-/* Stores int16 in the order 0 2 1 3. */
+/* Stores 32 int16, each four in the order 0 2 1 3 (GW_INT16_ORDER). */
 INLINE void store(int16_t *q, const v128_t *v) {
     for (int i = 0; i < 4; i++) wasm_v128_store(q + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
 }
@@ -63,7 +62,7 @@ DEFINE(gw_simd_quantise_int15, GW_INT15_TOP, 16, store)
 
 #else
 
-/* Stores 32 numbers, which all fit, as bytes. */
+/* Stores 32 int16 in -128..127 as bytes. */
 INLINE void store(int8_t *q, const v128_t *v) {
     for (int i = 0; i < 2; i++) wasm_v128_store(q + 16 * i, wasm_i8x16_narrow_i16x8(v[2 * i], v[2 * i + 1]));
 }

@@ -1,10 +1,10 @@
-/* attention: the attention kernels with 128-bit vectors, for both SIMD builds. Each row of the cache is read once for
- * all queries of a tile; tiles are as large as sixteen registers allow. */
+/* attention: the attention kernels with 128-bit vectors, for both SIMD builds. Each cache row is read once for all
+ * queries of a tile; tiles are as large as sixteen registers allow. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
-/* Eight consecutive items of a row, as floats. */
+/* Eight consecutive items of a cache row, as floats. */
 typedef struct {
     v128_t low, high;
 } eight;
@@ -27,7 +27,7 @@ INLINE float add_lanes(v128_t v) {
            (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
 }
 
-/* n rows of a cache, `stride` bytes apart, of d items. */
+/* n cache rows of d items, `stride` bytes apart. */
 typedef struct {
     const uint8_t *at;
     size_t stride;
@@ -36,7 +36,7 @@ typedef struct {
 
 INLINE const uint8_t *row_of(rows r, int j) { return r.at + j * r.stride; }
 
-/* --- scores: at most eight at once, for `heads` queries and k.n keys --- */
+/* --- scores: a tile has `heads` queries and k.n keys, at most eight scores --- */
 
 INLINE void float_scores(load_eight *load, const void *const *q, int heads, rows k, float *scores) {
     v128_t sum[GW_HEADS][4];
@@ -90,7 +90,7 @@ INLINE void scores_of(scores_tile *tile, load_eight *load, const void *const *q,
     for (; j < k.n; j++) tile(load, q, heads, (rows){ row_of(k, j), k.stride, 1, k.d }, scores + j);
 }
 
-/* --- mix: eight columns of all heads at once --- */
+/* --- mix (weighted sums of value rows): eight columns of all heads at once --- */
 
 INLINE void float_mix(load_eight *load, const float *p, int heads, rows v, float *const *out) {
     for (int i = 0; i < v.d; i += 8) {
@@ -112,14 +112,14 @@ INLINE void float_mix(load_eight *load, const float *p, int heads, rows v, float
     }
 }
 
-/* The softmax weights of each head, quantised to integers and padded with zeros, and the value of one unit. */
+/* Softmax weights of each head, quantised to integers and padded with zeros. step: the value of one unit. */
 typedef struct {
     int16_t p[GW_HEADS][GW_KEYS];
     float step[GW_HEADS];
 } weights;
 
-/* Rounds weights to integers and returns their step. w[GW_KEYS] is padded with zeros, which change neither the sum nor
- * the maximum. */
+/* Rounds w[GW_KEYS] to integer multiples of a step, and returns the step. Unused weights are zeros, which change
+ * neither the sum nor the maximum. */
 OUTLINE float round_weights(const float *w, int16_t *out) {
     v128_t largest = wasm_f32x4_splat(0), sum = largest, r[2];
     for (int j = 0; j < GW_KEYS; j += 4) {
@@ -148,7 +148,7 @@ OUTLINE void i16_weights(weights *out, const float *p, int heads, const uint8_t 
     }
 }
 
-/* Adds two rows, times their weights j and j + 1, to the sums. */
+/* Adds two value rows, times weights j and j + 1 of each head, to the heads' sums. */
 INLINE void i16_add_pair(v128_t sum[][2], const weights *w, int heads, const uint8_t *row, const uint8_t *next, int j) {
     v128_t a = wasm_v128_load(row), b = wasm_v128_load(next);
     v128_t low = wasm_i16x8_shuffle(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
@@ -171,7 +171,7 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
         int j = 0;
         KEEP_LOOP
         for (; j + 2 <= v.n; j += 2, row += 2 * v.stride) i16_add_pair(sum, &w, heads, row, row + v.stride, j);
-        /* the last row of an odd number is its own partner, with the weight 0 */
+        /* an unpaired last row is paired with itself, with weight 0 */
         if (j < v.n) i16_add_pair(sum, &w, heads, row, row, j);
         for (int h = 0; h < heads; h++)
             for (int half = 0; half < 2; half++) {

@@ -8,18 +8,18 @@
 
 #include "kernels/quants_relaxed.h"
 
-/* The maximum number of rows of bytes at once: their sums for PAIR panels, the quants and an activation fit the
- * registers. A row of int15 activations counts as two rows of bytes, one for each plane. */
+/* Maximum number of byte rows multiplied at once, so that their sums for PAIR panels, the quants and an activation fit
+ * the registers. A row of int15 activations is two byte rows, one for each plane. */
 enum { MOST = 4 };
 
 typedef struct {
     int rows, planes;
     int panels; /* number of panels that are read at the same time */
-    bool high;  /* quants are 16 n - 120 instead of n - 8 */
-    bool pairs; /* DOT is slow: a block's products, at most 16 * 127 * 15 in a lane, are added in 16 bits */
+    bool high;  /* nibble n stands for 16 n - 120 (high plane), not for n - 8 (Q4_0) */
+    bool pairs; /* the dot product is slow: add a block's products, at most 16 * 127 * 15 in a lane, in 16 bits */
 } few;
 
-/* The sums of products of some rows of bytes with PAIR panels. */
+/* Sums of products: [row of activation bytes][panel]. */
 typedef v128_t sums[MOST][PAIR];
 
 /* Adds the products with half a block of PAIR panels that are `apart` bytes from each other. Each splatted activation
@@ -40,12 +40,12 @@ INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, 
     }
 }
 
-/* Adds the products with block `at` of the activations to the totals. The low nibbles are multiplied before the high
- * ones: both together would need more registers than there are. */
+/* Adds the products of a weight block with block `at` of the activations to the totals. The low nibbles are multiplied
+ * before the high ones: both together would need more registers than there are. */
 INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, const acts *a, size_t at,
                       const gw_nibble_masks *m) {
     const int8_t *q = a->q + at * k->planes * GW_BLOCK;
-    int last = k->planes - 1; /* the plane of low bits */
+    int last = k->planes - 1; /* index of the plane of low bits */
     sums dot;
     UNROLL
     for (int i = 0; i < k->rows; i++)
@@ -70,7 +70,7 @@ INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, 
         }
 }
 
-/* Multiplies the panels of a walk by k->rows rows from row t on. */
+/* Multiplies the panels of walk s, which are read at the same time, by k->rows rows of activations from row t on. */
 INLINE void multiply(const few *k, const walk *s, const acts *a, int t, size_t ldy) {
     enum { MOST_PAIRS = 4 };
     const gw_nibble_masks m = masks();
@@ -105,13 +105,13 @@ ROWS(three_high, .rows = 3, .planes = 1, .panels = 4, .high = true)
 ROWS(four_high, .rows = 4, .planes = 1, .panels = 4, .high = true)
 ROWS(two_int15, .rows = 2, .planes = 2, .panels = 4)
 
-/* `high` is not a constant here, because code for both cases would be twice as large. */
+/* `high` is no compile-time constant here, because code for both cases would be twice as large. */
 OUTLINE void four_pairs(const walk *s, const acts *a, int t, size_t ldy, bool high) {
     multiply(&(few){ .rows = MOST, .planes = 1, .panels = PAIR, .high = high, .pairs = true }, s, a, t, ldy);
 }
 
-/* Multiplies whole groups of panels; the panels of a group are read at the same time. Returns the number of panels
- * multiplied, 0 if these kernels do not fit the number of rows or the engine. */
+/* Multiplies whole groups of panels, which are read at the same time. Returns the number of panels multiplied, 0 if
+ * these kernels do not support the number of rows or the engine. */
 INLINE int each_side(const job *j, bool high) {
     static kernel *const kernels[2][MOST - 1] = { { two_rows, three_rows, four_rows },
                                                   { two_high, three_high, four_high } };

@@ -1,15 +1,16 @@
 /* floats: products with F32, F16 and BF16 weights, without relaxed SIMD. For one row of activations (decode), several
- * panels that are far apart are read at the same time, because several streams use the memory bandwidth better than
- * one. Several rows (prefill) are multiplied in tiles of two panels. */
+ * panels are read at the same time, because several streams, far apart, use the memory bandwidth better than one.
+ * Several rows (prefill) are multiplied in tiles of two panels. */
 #include "kernels/simd.h"
 
 #ifdef GW_HAVE_SIMD
 
-enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 }; /* rows and panels of a tile; panels read at the same time */
+/* Activation rows and weight panels of a tile; panels read at the same time. */
+enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
-/* A type of weights; compile-time constants. */
+/* Compile-time constants of a weight type (F32, F16 or BF16). */
 typedef struct {
     size_t item;                     /* bytes of a weight */
     v128_t (*load)(const uint8_t *); /* returns four weights as floats */
@@ -18,7 +19,7 @@ typedef struct {
 
 /* --- one row of activations --- */
 
-/* Adds a column of n panels, which are `stride` bytes apart, times *x to the sums. */
+/* Adds a column of n panels, `stride` bytes apart, times activation *x to the sums. */
 INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t stride, int n, const float *x) {
     v128_t xi = wasm_v128_load32_splat(x);
     if (f->small) xi = wasm_f32x4_mul(xi, TWO_112);
@@ -26,8 +27,7 @@ INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t s
     for (int s = 0; s < n; s++) sum[s] = add_product(sum[s], f->load(w + s * stride), xi);
 }
 
-/* Multiplies n panels, which are `stride` bytes apart, by the row of activations; the results are `step` floats
- * apart. */
+/* Multiplies n panels, `stride` bytes apart, by the only row of activations. The results are `step` floats apart. */
 INLINE void floats_interleaved(const weights *f, const uint8_t *w, size_t stride, int n, const gw_acts *a, float *y,
                                size_t step) {
     v128_t sum[INTERLEAVED];
@@ -62,8 +62,8 @@ INLINE bool has_room(const float *x, size_t k) {
 
 /* --- several rows --- */
 
-/* Two panels, `panel` bytes apart, whose results are `next` floats apart; both are 0 if only one panel is left, which
- * then is computed twice. With a single panel, additions would wait for each other, since each takes some cycles. */
+/* Two panels, `panel` bytes apart, whose results are `next` floats apart. Alternating between two panels hides the
+ * latency of additions, so a single last panel is computed twice, with both distances 0. */
 typedef struct {
     const uint8_t *w;
     size_t panel;
@@ -112,8 +112,8 @@ void gw_simd_matmul_f32(const uint8_t *w, int panels, const gw_acts *a, float *y
     else float_rows(&f32, w, panels, a, y, ldy);
 }
 
-/* Multiplying weights times 2^-112 by activations times 2^112 gives the same bits, and the factor 2^112 is applied once
- * for all panels. */
+/* With one row of activations, small_f16x4 loads weights times 2^-112, which is cheaper, and activations are multiplied
+ * by 2^112, once for all panels, with the same results. */
 void gw_simd_matmul_f16(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy) {
     if (a->n == 1 && has_room(a->x, a->k)) float_row(&small_f16, w, panels, a, y);
     else float_rows(&f16, w, panels, a, y, ldy);

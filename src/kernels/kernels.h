@@ -34,10 +34,12 @@
 #include "file/formats.h"
 
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
-enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 }; /* block sizes of attention, see below */
+/* Attention: positions in a span; maximum cache rows and queries in a kernel call. */
+enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };
 
-/* GW_HAVE_SIMD: the build has kernels with 128-bit vectors, native builds through SIMDe. GW_HAVE_RELAXED: products use
- * relaxed SIMD, in functions gw_relaxed_… instead of gw_simd_…; native builds (GW_RELAXED_SIMDE) only for tests. */
+/* GW_HAVE_SIMD: the build has kernels with 128-bit vectors, which SIMDe emulates in native builds. GW_HAVE_RELAXED:
+ * products use relaxed SIMD and are named gw_relaxed_… instead of gw_simd_…; native builds (GW_RELAXED_SIMDE) only for
+ * tests. */
 #if defined(__wasm_simd128__) || defined(GW_SIMDE)
 #define GW_HAVE_SIMD 1
 #endif
@@ -57,13 +59,13 @@ typedef int16_t gw_int8;
  * (1, 3). int8 activations keep their order. */
 #define GW_INT16_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
-enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* quantised value of a block's largest magnitude */
+enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* quantised largest magnitude of a block of activations */
 
-#define GW_TINY 1e-30f /* a block whose largest magnitude is below this counts as zero */
+#define GW_TINY 1e-30f /* blocks of activations up to this magnitude become zeros */
 
-/* A batch of n rows of k activations. Unused pointers are NULL. The blocks with the same number are adjacent for all
- * rows: block b of row t is at index b * stride + t, so the rows of a tile are at fixed distances. The stride is odd,
- * because otherwise the blocks of one row would compete for a few cache sets. */
+/* A batch of n rows of k activations. Unused pointers are NULL. Equal-numbered blocks of all rows are adjacent: block b
+ * of row t has index b * stride + t, so the rows of a tile are at fixed distances. The stride is odd, because otherwise
+ * the blocks of one row would compete for a few sets of the CPU cache. */
 typedef struct {
     int n;
     size_t k, stride;
@@ -71,20 +73,21 @@ typedef struct {
     size_t ldx;              /* [n][ldx] */
     gw_int8 *q8;             /* [k / 32][stride][32], -127..127 */
     float *s8;               /* [k / 32][stride] */
-    int32_t *sum8, *half8;   /* [k / 32][stride], sums of q8 over a block and over its first 16 */
-    int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 int8 hi, 32 int8 lo */
+    int32_t *sum8, *half8;   /* [k / 32][stride], sums of q8 over each block and over its first half */
+    int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 high int8, 32 low int8 */
     float *s16;              /* [k / 32][stride] */
     int32_t *sum16, *half16; /* [k / 32][stride] */
-    /* only for n = 1. 1: read the panels one after the other; 0: read several panels at once, as the kernel prefers */
+    /* For n = 1 (decode). 1: read the panels of weights one after the other; 0: the kernel may read several at once. */
     int sequential;
 } gw_acts;
 
 static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
 
-/* y[t][0..4 * panels) = panels * row t, for all t < a->n; rows of y are ldy apart. */
+/* Multiplies `panels` panels of weights w by a->n rows of activations: sets y[t][0 .. 4 * panels) for each row t, rows
+ * of y being ldy floats apart. */
 typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy);
 
-/* Quantises k columns of row t of a->x, from column `from` on; both are multiples of 32. */
+/* Quantises columns from .. from + k - 1 of row t of a->x; k and `from` are multiples of 32. */
 typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
 /* Attention kernels multiply up to GW_HEADS queries by the same n <= GW_KEYS rows of a cache at once, so that each row
@@ -111,15 +114,15 @@ typedef void gw_scores_kernel(const void *const *q, int heads, const uint8_t *ke
 typedef void gw_mix_kernel(const float *p, int heads, const uint8_t *values, size_t stride, int n, int d,
                            float *const *out);
 enum { GW_I16_SUM = 65500 };
-/* Converts n rows to floats, out[n][d]. */
+/* Converts n cache rows of d items to floats, out[n][d]. */
 typedef void gw_widen_kernel(const uint8_t *rows, size_t stride, int n, int d, float *out);
 /* Sets p[j] = exp(p[j] - max). Returns their sum: four partial sums (index mod 4), added as (0 + 1) + (2 + 3). */
 typedef float gw_weigh_kernel(float *p, int n, float max);
-/* Sets x[j] = gw_capped(x[j], cap). */
+/* Sets x[j] = cap * tanh(x[j] / cap) for j < n. */
 typedef void gw_cap_kernel(float *x, int n, float cap);
 
-/* Rounds k floats, in a type of a GGUF file and at any address, to blocks of Q8_0 as in a GGUF file, at the same
- * address or a lower one; k is a multiple of 32. */
+/* Rounds k floats of a row in a GGUF file (F32, F16 or BF16, unaligned) to Q8_0 blocks in the file's layout. `blocks`
+ * may be `row` or a lower address. k is a multiple of 32. */
 typedef void gw_round_kernel(const uint8_t *row, size_t k, uint8_t *blocks);
 
 /* The matrix of the two-stage output head (model/topk.c): Q8_0 in three planes of 4, 2 and 2 bits,
@@ -138,16 +141,16 @@ typedef struct {
 #else
 #define GW_MIDDLE_PLANE 0
 #endif
-/* Bytes of a block of a panel. */
+/* Bytes per plane of a block: 32 columns of a panel's four rows. */
 enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_MIDDLE_BYTES = GW_MIDDLE_PLANE ? 32 : 0, GW_LOW_BYTES = 64 - GW_MIDDLE_BYTES };
 
-/* Returns the planes from a block on. */
+/* Returns the three planes advanced by `block` blocks. */
 static inline gw_planes gw_planes_from(gw_planes w, size_t block) {
     return (gw_planes){ w.high + block * GW_HIGH_BYTES, w.middle + block * GW_MIDDLE_BYTES,
                         w.low + block * GW_LOW_BYTES };
 }
 
-/* Returns quant + 128 of row r, column c of the first block. */
+/* Returns the quant in row r (0..3), column c (0..31) of the first block, plus 128. */
 static inline int gw_planes_code(gw_planes w, int r, int c) {
     int g = c % 16 / 4, at = 4 * r + c % 4, shift = c / 16 * 4, n = w.high[8 + 16 * g + at] >> shift & 15;
     int byte = g / 2 * 16 + at, two = shift + g % 2 * 2;
@@ -155,15 +158,14 @@ static inline int gw_planes_code(gw_planes w, int r, int c) {
     return 16 * n + 4 * (w.middle[byte] >> two & 3) + (w.low[byte] >> two & 3);
 }
 
-/* planes_high computes y[t][0..4 * panels) = the high plane times row t of int8 activations, with 16 n - 120 as the
- * quant; planes_upper uses the middle plane too, with 16 n + 4 m - 126 as the quant. planes_whole multiplies all planes
- * by int15 activations; its results have the same bits as those of matmul_q8_int15. */
+/* planes_high multiplies the high plane, whose nibbles n stand for quants 16 n - 120, by int8 activations; planes_upper
+ * the high and middle planes, for quants 16 n + 4 m - 126. planes_whole multiplies all planes by int15 activations,
+ * with the same bits as matmul_q8_int15. Results are y[t][0 .. 4 * panels) for row t. */
 typedef void gw_planes_kernel(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy);
-/* Multiplies all planes of the n listed panels by one row of int15 activations. Panel i of the list sets
- * y[4 * panel[i] ..). */
+/* Multiplies all planes of the n listed panels by one row of int15 activations. Panel p sets y[4 p .. 4 p + 3]. */
 typedef void gw_some_kernel(gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y);
 
-/* Return column c of a block of q8 or q16 in the build's layout. */
+/* Return the quantised activation in column c of a block of gw_acts.q8 or gw_acts.q16. */
 static inline int32_t gw_int8_at(const gw_int8 *block, size_t c) {
     return block[sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c)];
 }
@@ -192,8 +194,8 @@ static inline int32_t gw_int15_at(const int16_t *block, size_t c) {
     X(gw_round_kernel, round_f16)    \
     X(gw_round_kernel, round_bf16)
 
-/* Kernels for quantised activations. There are also planes_upper (in ref.c and with a middle plane), and
- * GW_FORMAT_KERNELS for each format (Q8_0: int15 only, except in ref.c). */
+/* The kernels for quantised activations, apart from planes_upper (only in ref.c and in builds with a middle plane) and
+ * GW_FORMAT_KERNELS of each weight format (Q8_0: int15 only, except in ref.c). */
 #define GW_INT_KERNELS(X)                \
     X(gw_planes_kernel, planes_high)     \
     X(gw_planes_kernel, planes_whole)    \
@@ -224,11 +226,11 @@ GW_ALL_FORMATS(GW_FORMAT_KERNELS)
 #undef GW_KERNEL_X
 #endif
 
-/* Switches for instructions that some JavaScript engines execute wrongly. Set by tests, and by a failed proof
+/* Switches for instructions that some JavaScript engines execute wrongly. Set by tests and by failed checks
  * (proof.h). */
-extern volatile bool gw_simd_no_swizzle;     /* simd128: avoid i8x16.swizzle, which is slower */
-extern volatile bool gw_relaxed_only_7_bits; /* relaxed: avoid products of 8-bit values */
-extern volatile int gw_relaxed_pairs;        /* relaxed: add pairs of products in 16 bits: 1, 0, or probe the engine */
+extern volatile bool gw_simd_no_swizzle;     /* simd128 build: use slower code instead of i8x16.swizzle */
+extern volatile bool gw_relaxed_only_7_bits; /* relaxed build: multiply only bytes below 128 */
+extern volatile int gw_relaxed_pairs;        /* relaxed build: add pairs of products in 16 bits: 1, 0 or GW_PAIRS_ASK */
 enum { GW_PAIRS_ASK = -1 };
 
 /* The JavaScript engine that native builds imitate (relaxed.c): x86 without AVX-VNNI (unsigned bytes, pairs of products
@@ -238,8 +240,8 @@ extern int gw_relaxed_engine, gw_relaxed_fault;
 enum { GW_ENGINE_PAIRS, GW_ENGINE_UNSIGNED, GW_ENGINE_SIGNED };
 enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8_BITS };
 
-/* GW_KERNEL(name): the build's version of a float kernel; GW_KERNEL_INT(name): of a kernel in GW_INT_KERNELS or
- * GW_FORMAT_KERNELS. */
+/* GW_KERNEL(name): this build's function for a float kernel; GW_KERNEL_INT(name): for a kernel of quantised
+ * activations. */
 #if defined(GW_HAVE_RELAXED)
 #define GW_KERNEL_INT(name) gw_relaxed_##name
 #define GW_KERNEL(name) gw_simd_##name

@@ -1,6 +1,6 @@
 /* pack: see pack.h. Packing transposes: a block of a panel has the scales of the four rows side by side, then the
- * quants, of each row a word in turn. formats.c packs quantised formats in general; whole panels of Q4_0 and Q8_0 have
- * a fast path here. */
+ * quants, one 32-bit word of each row in turn. formats.c packs quantised formats in general; whole panels of Q4_0 and
+ * Q8_0 have a fast path here. */
 #include "kernels/pack.h"
 #include "kernels/kernels.h"
 #include "file/formats.h"
@@ -100,7 +100,7 @@ bool gw_panel_finite(const gw_type *type, const uint8_t *panel, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     size_t blocks = k / type->items, bytes = GW_PANEL * type->bytes;
     if (!f) return gw_rows_finite(type, panel, GW_PANEL, k);
-    /* In a format with a table of values, the second 16-bit word holds bits of sub-scales, not a float. */
+    /* In formats with a table of values (IQ4), the second 16-bit word holds bits of sub-scales, not a float. */
     return finite_words(panel, blocks, bytes, f->values ? 1 : f->halves, F16_EXPONENT);
 }
 

@@ -1,5 +1,4 @@
-/* pack_planes: packs Q8_0 in planes, see pack.h and kernels.h. Rows are packed to a panel of Q8_0, which is then
- * split. */
+/* pack_planes: packs Q8_0 in planes (pack.h). Rows are packed to a panel of Q8_0, which is then split. */
 #include "kernels/pack.h"
 
 #include <float.h>
@@ -14,14 +13,13 @@ typedef int16_t halves __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* Sums over the parts of each row of a block (kernels.h): n is the high plane, l the low one, c = 4 n + m the two upper
- * ones, rest = 4 m + l the two lower ones. */
+/* Sums of x (x - b), b a constant, over each row of a block, for parts x of its quants (kernels.h): n in the high
+ * plane, l in the low plane, c = 4 n + m in the upper two, rest = 4 m + l in the lower two. */
 typedef struct {
     halves n, rest, c, l;
 } sums;
 
-/* Adds x (x - b) of each part x of the four quants in a lane, from which add_squares() gets squares. A block adds at
- * most 16 * 32 * 31 to a lane, which fits 16 bits. */
+/* Adds x (x - b) of the parts x of the four quants in each 16-bit lane, which has room for a block: 16 * 32 * 31. */
 static inline void add_codes(sums *s, halves up, halves down) {
     for (int shift = 0; shift < 16; shift += 4) {
         halves n = up >> shift & 15, rest = down >> shift & 15, c = 4 * n + (rest >> 2), l = rest & 3;
@@ -44,7 +42,7 @@ static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle,
     }
 }
 
-/* Splits a block of four rows of Q8_0, and adds its codes to the sums. */
+/* Splits a block of four rows of Q8_0 into planes, and adds its parts to the sums. */
 static inline void split_block(const uint8_t *in, gw_planes to, sums *s) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
     halves down[GROUPS / 2];
@@ -61,7 +59,7 @@ static inline void split_block(const uint8_t *in, gw_planes to, sums *s) {
     split_nibbles(down, to.middle, to.low);
 }
 
-/* Returns the magnitudes of the four rows' scales: exact; infinities and NaN are kept. */
+/* Returns the magnitudes of the four rows' f16 scales as floats, exactly, including infinities and NaN. */
 static inline floats scales_of(const uint8_t *block) {
     f16s h;
     memcpy(&h, block, sizeof h);
@@ -76,8 +74,8 @@ static inline ints by_row(halves sum) {
     return (pairs << 16 >> 16) + (pairs >> 16);
 }
 
-/* Adds the squares of a block: of the codes less their middle, 16 n - 120 = 8 (2 n - 15), rest - 8,
- * 4 c - 126 = 2 (2 c - 63) and l - 2. */
+/* Adds a block to the rows' sums of squares, one sum for each part less its middle: 16 n - 120 = 8 (2 n - 15),
+ * rest - 8, 4 c - 126 = 2 (2 c - 63) and l - 2. */
 static inline void add_squares(const uint8_t *block, const sums *s, double (*square)[GW_PANEL]) {
     floats scale = scales_of(block);
     const ints parts[GW_NORMS] = { 64 * (4 * by_row(s->n) + 225 * GW_BLOCK), by_row(s->rest) + 64 * GW_BLOCK,

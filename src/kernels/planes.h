@@ -1,12 +1,11 @@
-/* planes: shared by both SIMD builds: loops over the panels of an output head in planes. Included by planes_*.c
- * only. */
+/* planes: loops over the panels of an output matrix in planes of bits (kernels.h), for planes_*.c only. */
 #ifndef GW_PLANES_H
 #define GW_PLANES_H
 
 #include "kernels/simd.h"
 
-/* The panels that are read at the same time, from the high plane alone and from several planes (with a middle plane,
- * four panels would be too many streams), and the rows of activations of a tile. */
+/* Panels read at the same time from the high plane alone, and from several planes (with a middle plane, four panels
+ * would be too many memory streams); rows of activations in a tile. */
 enum { INTERLEAVED = 4, SEVERAL_INTERLEAVED = GW_MIDDLE_PLANE ? 2 : 4, TILE = 4 };
 
 /* Panels that are read at the same time, and the destinations of their results. */
@@ -17,13 +16,13 @@ typedef struct {
 
 typedef void walker(const walk *w, const gw_acts *a);
 
-/* walk_whole multiplies all planes of several panels by one row of activations, tile all planes of one panel by TILE
+/* walk_whole multiplies all planes of several panels by one row of activations, `tile` all planes of one panel by TILE
  * rows. */
 OUTLINE void walk_whole(const walk *to, const gw_acts *a);
 OUTLINE void tile(gw_planes w, const gw_acts *a, float *y, size_t ldy);
 
-/* Calls f for n panels, `side` at a time and far apart: the panels in the list, or panels 0 to n - 1 if `panel` is
- * NULL. The last panels may be computed twice. */
+/* Calls f for n panels, `side` panels at a time, far apart in memory. panel: their numbers; NULL: 0 to n - 1. The last
+ * panels may be computed twice. */
 OUTLINE void each_walk(walker *f, int side, gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
     int steps = (n + side - 1) / side;
@@ -39,7 +38,7 @@ OUTLINE void each_walk(walker *f, int side, gw_planes w, const uint32_t *panel, 
     }
 }
 
-/* Multiplies the high plane, or the upper planes, by all rows, one by one. */
+/* Multiplies the planes that f reads by all rows of activations, row by row. */
 INLINE void each_upper(walker *f, int side, gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     for (int t = 0; t < a->n; t++) {
         gw_acts row = *a;
@@ -48,7 +47,7 @@ INLINE void each_upper(walker *f, int side, gw_planes w, int panels, const gw_ac
     }
 }
 
-/* Multiplies all rows by all panels: TILE rows at a time, the remaining rows one by one. */
+/* Multiplies all planes by all rows of activations: TILE rows at a time, the remaining rows one by one. */
 INLINE void whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     size_t blocks = a->k / GW_BLOCK;
     for (int t = 0, rows; t < a->n; t += rows) {

@@ -1,6 +1,6 @@
-/* planes_relaxed: products of an output head in planes by the relaxed dot product of bytes. Its result is only defined
- * if the bytes of the second operand have 7 bits; 4 or 6 bits fit, so every engine gives the same exact sums. If an
- * engine multiplies unsigned bytes, the bits of each quant are joined to a byte first. */
+/* planes_relaxed: multiplies an output matrix in planes of bits with the relaxed dot product of bytes. Parts of 4 or 6
+ * bits fit its 7-bit operand, so every engine gives the same exact sums. If an engine multiplies unsigned bytes, all
+ * bits of a quant are joined to a byte first. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -15,13 +15,15 @@ INLINE v128_t second_of(v128_t nibbles, const gw_nibble_masks *m) {
 
 #define BYTES(v, mask) wasm_v128_and(v, wasm_i8x16_splat((int8_t)(mask)))
 
-/* Returns the nibbles 4 m + l of columns 4 g … (low nibbles) and 16 + 4 g … (high nibbles) of a block. */
+/* Returns nibbles 4 m + l of the four rows of a block: columns 4 g … 4 g + 3 in the low four bits of the bytes, columns
+ * 16 + 4 g … in the high four. */
 INLINE v128_t lower_nibbles(gw_planes w, int g) {
     v128_t m = wasm_v128_load(w.middle + g / 2 * 16), l = wasm_v128_load(w.low + g / 2 * 16);
     return wasm_v128_or(BYTES(g % 2 ? m : wasm_i16x8_shl(m, 2), 0xcc), BYTES(g % 2 ? wasm_u16x8_shr(l, 2) : l, 0x33));
 }
 
-/* Sets c[0] and c[1] to 4 n + m of columns 4 g … and 16 + 4 g … of a block. high: 60 in each byte; low: 3. */
+/* Sets c[0] and c[1] to the upper six bits 4 n + m of columns 4 g … 4 g + 3 and 16 + 4 g … of a block. Masks: high is
+ * 60 in each byte, low is 3. */
 INLINE void upper_codes(gw_planes w, int g, v128_t high, v128_t low, v128_t c[2]) {
     v128_t n = wasm_v128_load(w.high + 8 + 16 * g), m = wasm_v128_load(w.middle + g / 2 * 16);
     v128_t first = g % 2 ? wasm_u16x8_shr(m, 2) : m, second = wasm_u16x8_shr(m, g % 2 ? 6 : 4);
@@ -31,14 +33,14 @@ INLINE void upper_codes(gw_planes w, int g, v128_t high, v128_t low, v128_t c[2]
 
 /* --- the upper planes --- */
 
-/* Multiplies the high plane of a block by int8 activations: the sum of (16 n - 120) q. */
+/* Returns the sum over a block of (16 n - 120) q: nibbles n of the high plane, int8 activations q. */
 INLINE v128_t high_dot(gw_planes w, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m, bool pairs) {
     v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
     return wasm_i32x4_add(wasm_i32x4_shl(nibble_dot(w.high + 8, q, wasm_i32x4_splat(0), m, pairs), 4), minus);
 }
 
-/* Multiplies the high and the middle plane of a block by int8 activations: the sum of (4 c - 126) q, c = 4 n + m. If
- * pairs are added in 16 bits, 4 products in a lane fit: 4 * 127 * 63. */
+/* Returns the sum over a block of (4 c - 126) q: c = 4 n + m from the high and middle planes, int8 activations q.
+ * pairs: adds pairs of products in 16 bits, which have room for 4 products: 4 * 127 * 63. */
 INLINE v128_t upper_dot(gw_planes w, const int8_t *q, const int32_t *sum, v128_t high, v128_t low, bool pairs) {
     v128_t x[2] = { wasm_v128_load(q), wasm_v128_load(q + 16) }, total = wasm_i32x4_splat(0), c[2], dot[2];
 #define GROUP(g)                                                                                         \
@@ -97,7 +99,8 @@ void gw_relaxed_planes_upper(gw_planes w, int panels, const gw_acts *a, float *y
 
 /* --- all planes --- */
 
-/* Sums over a block: the nibbles n and l = lower_nibbles() times the upper and lower plane of the activations. */
+/* Sums over a block: nibbles n (high plane) and l (lower_nibbles()) times the upper and lower plane of the
+ * activations. */
 typedef struct {
     v128_t n_up, n_low, l_up, l_low;
 } sums;
@@ -106,15 +109,15 @@ INLINE sums add_nibbles(sums s, v128_t up, v128_t low, v128_t n, v128_t l) {
     return (sums){ DOT(up, n, s.n_up), DOT(low, n, s.n_low), DOT(up, l, s.l_up), DOT(low, l, s.l_low) };
 }
 
-/* Returns 128 (16 n_up + l_up) + 16 n_low + l_low - 128 times the sum of the activations. */
+/* Returns the product of a block with int15 activations: subtracts 128 times their sum, because quants are stored plus
+ * 128. */
 INLINE v128_t joined(sums s, const int32_t *sum) {
     v128_t up = wasm_i32x4_add(wasm_i32x4_shl(s.n_up, 4), s.l_up);
     v128_t low = wasm_i32x4_add(wasm_i32x4_shl(s.n_low, 4), s.l_low);
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), low);
 }
 
-/* Multiplies one block of a panel by one row of activations; the upper plane of the activations is at q, followed by
- * the lower plane. */
+/* Multiplies one block of a panel by one row of activations, whose upper plane is at q, followed by the lower plane. */
 INLINE v128_t block_dot(gw_planes w, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m) {
     sums s = { wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0), wasm_i32x4_splat(0) };
     UNROLL
@@ -126,7 +129,7 @@ INLINE v128_t block_dot(gw_planes w, const int8_t *q, const int32_t *sum, const 
     return joined(s, sum);
 }
 
-/* Like block_dot(), for engines that multiply unsigned bytes: needs half as many products, with quants plus 128. */
+/* Like block_dot(), with half as many products, of whole bytes, for engines that multiply unsigned bytes. */
 INLINE v128_t whole_dot(gw_planes w, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
     v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;
@@ -144,7 +147,7 @@ INLINE v128_t whole_dot(gw_planes w, const int8_t *q, const int32_t *sum, const 
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
-/* Returns total + the product with block b of panel s of the walk. eight: the engine multiplies unsigned bytes. */
+/* Returns total + the product with block b of panel s in w. eight: the engine multiplies unsigned bytes. */
 INLINE v128_t add_whole(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_nibble_masks *m,
                         bool eight) {
     gw_planes block = gw_planes_from(w->w[s], b);

@@ -1,6 +1,6 @@
-/* planes_simd128: products of an output head in two planes with int16 activations (order 0 2 1 3), without relaxed
- * SIMD. For one row of activations, several panels are read at the same time, because several streams use the memory
- * bandwidth better than one; for several rows, the nibbles of a block are joined once. */
+/* planes_simd128: multiplies an output matrix in two planes of nibbles by int16 activations (each four in the order
+ * 0 2 1 3), without relaxed SIMD. One row of activations is multiplied by several panels at the same time (floats.c).
+ * For several rows, the nibbles of a block are joined to bytes once. */
 #include "kernels/kernels.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
@@ -9,7 +9,7 @@
 
 /* --- the high plane --- */
 
-/* Returns 16 times the sum of nibbles times activations. */
+/* Returns, for each of four rows, 16 times the sum of a block's nibbles times activations. */
 INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
     nibble_sums s = nibble_sums_of(nibbles, q);
     return wasm_i32x4_add(wasm_i32x4_shl(s.at0, 4), wasm_i32x4_add(s.at4, wasm_i32x4_shr(s.at8, 4)));
@@ -39,8 +39,8 @@ void gw_simd_planes_high(gw_planes w, int panels, const gw_acts *a, float *y, si
 
 /* --- both planes --- */
 
-/* Joins the nibbles of four rows to bytes, which are the quants plus 128: *first receives columns 4 g … 4 g + 3,
- * *second columns 16 + 4 g … 16 + 4 g + 3. */
+/* Joins vector g of a block in both planes to bytes (quants plus 128): *first receives columns 4 g … 4 g + 3 of the
+ * four rows, *second columns 16 + 4 g … 16 + 4 g + 3. */
 INLINE void join(v128_t high, v128_t low, v128_t *first, v128_t *second) {
     v128_t bottom = wasm_i8x16_splat(15), top = wasm_i8x16_splat(-16);
     *first = wasm_v128_or(wasm_v128_and(wasm_i16x8_shl(high, 4), top), wasm_v128_and(low, bottom));

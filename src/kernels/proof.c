@@ -1,5 +1,5 @@
-/* proof: see proof.h. While a model loads, computes small products with the reference and with the kernels, and
- * compares them. By then, the JavaScript engine has compiled the kernels. */
+/* proof: see proof.h. While a model loads, compares small products of the build's kernels with those of ref.c. By then,
+ * the JavaScript engine has compiled the kernels. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"
@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Up to four rows are multiplied by PANELS panels: eight that are read at the same time, and a single one; more rows by
- * FEW panels: a pair and a single one. ROWS covers every tile and every number of rows after the last whole tile. The
- * reference is slow, so it computes only OTHER_ROWS rows and one panel; the other rows and panels are these times
- * powers of two, chosen so that no two in the same product are equal. MOST_K: the columns of a super-block. */
+/* Sizes of test products. Up to four rows of activations are multiplied by PANELS panels (eight that are read at the
+ * same time, and a single one), more rows by FEW panels (a pair and a single one). The reference is slow, so it
+ * computes only OTHER_ROWS rows and one panel; the other rows and panels are these times powers of two, chosen so that
+ * no two in the same product are equal. MOST_K: the columns of a super-block. */
 enum {
     ROWS = 11,
     OTHER_ROWS = 2,
@@ -37,8 +37,8 @@ typedef struct {
     size_t k; /* number of columns of the quantised rows; 0: no rows yet */
     float x[ROWS * MOST_K];
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES];
-    uint8_t lower[PANELS * 2 * (GW_MIDDLE_BYTES + GW_LOW_BYTES)]; /* the middle and the low plane */
-    side plain, own, one; /* quantised by the reference; by the build; one: only the first row, by the build */
+    uint8_t lower[PANELS * 2 * (GW_MIDDLE_BYTES + GW_LOW_BYTES)]; /* middle and low planes of weights */
+    side plain, own, one; /* activations quantised by ref.c, by the build, and only the first row by the build */
     float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
 
@@ -49,7 +49,7 @@ static uint32_t random_bits(trial *t) {
 
 static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 32768.0f - 1.0f; }
 
-/* The factor of each row of activations, and of each panel. */
+/* Factors of the rows of activations (times) and of the panels (panel_times). */
 static const float times[ROWS] = { 1, 1, -1, -2, 2, 0.5f, -4, 4, 0.25f, -0.5f, 8 };
 static const struct {
     int rows, panels;
@@ -57,7 +57,7 @@ static const struct {
 enum { BATCHES = sizeof batches / sizeof *batches };
 static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 32 };
 
-/* Fills the first half of each row with random numbers, and the second half with 1 and -1, the largest magnitudes. */
+/* Fills the first half of each row with random numbers, the second half with the largest magnitudes, 1 and -1. */
 static void choose_rows(trial *t, size_t k) {
     for (size_t i = 0; i < OTHER_ROWS * k; i++) {
         float x = random_float(t);
@@ -86,7 +86,7 @@ static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kerne
     }
 }
 
-/* Chooses and quantises activations of k columns, unless the trial already has rows of this length. */
+/* Chooses and quantises activations of k columns, unless the trial has rows of this length. */
 static void take_rows(trial *t, size_t k) {
     if (t->k == k) return;
     t->k = k;
@@ -108,7 +108,7 @@ static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b
 
 static const struct product {
     int type;
-    gw_matmul_kernel *plain[2], *own[2]; /* for int8 and for int15 activations; if [1] is NULL, [0] is for both */
+    gw_matmul_kernel *plain[2], *own[2]; /* [0]: for int8 activations; [1]: for int15; NULL: [0] is for both */
 } products[] = {
     /* clang-format off */
     FLOAT(F32, f32) FLOAT(F16, f16) FLOAT(BF16, bf16)
@@ -126,13 +126,12 @@ static void choose_floats(trial *t, const gw_type *type, uint8_t *out, size_t n)
     }
 }
 
-/* Fills a group: realistic f16 numbers, then random bytes. */
+/* Fills a group of weights with `f16s` realistic f16 numbers, then random bytes. */
 static void choose_group(trial *t, uint8_t *out, size_t bytes, size_t f16s) {
     for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)random_bits(t);
     choose_floats(t, gw_type_of(GW_F16), out, f16s);
 }
 
-/* Multiplies n numbers by a power of two. */
 static void scale_floats(const gw_type *type, uint8_t *at, size_t n, float by) {
     for (float x; n > 0; n--, at += type->bytes) {
         type->dequantise(at, &x, 1);
@@ -141,7 +140,7 @@ static void scale_floats(const gw_type *type, uint8_t *at, size_t n, float by) {
     }
 }
 
-/* Makes the other panels copies of the first panel, with the n numbers at the start of each group scaled. */
+/* Copies the first panel to the others, with the n numbers at the start of each group times the panel's factor. */
 static void copy_panels(uint8_t *w, size_t bytes, size_t group, const gw_type *type, size_t n) {
     for (int p = 1; p < PANELS; p++) {
         uint8_t *copy = w + p * bytes;
@@ -189,7 +188,7 @@ static bool kernel_holds(trial *t, gw_matmul_kernel *own) {
     return true;
 }
 
-/* needed: whether to check the kernel for int8 activations, and the kernel for int15 activations. */
+/* Checks the needed kernels of a weight type: [0] for int8 activations, [1] for int15 activations. */
 static bool product_holds(trial *t, const struct product *p, const bool *needed) {
     const gw_type *type = gw_type_of((uint32_t)p->type);
     size_t k = gw_max(2 * GW_BLOCK, type->items);
@@ -253,7 +252,7 @@ static bool planes_hold(trial *t) {
 static const struct cache {
     uint32_t bit;
     const char *name;
-    gw_scores_kernel *scores[2]; /* the reference's, the build's */
+    gw_scores_kernel *scores[2]; /* [0]: the reference's kernel, [1]: the build's */
     gw_mix_kernel *mix[2];
 } caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };

@@ -7,24 +7,23 @@
 #include "base/base.h"
 
 /* Checks every relaxed instruction, in the forms in which kernels use it, against plain C. Call it at the start, when
- * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give correct results here. If an
- * instruction that kernels can avoid is wrong, it is not used from then on, and gw_proof_note says so. Builds without
- * relaxed instructions return 0. */
+ * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give correct results here. An
+ * instruction that is wrong, but that kernels can avoid, is switched off (gw_proof_note). */
 int gw_prove_instructions(gw_error *e);
 
-/* The kernels that a model needs, as bits 1 << n. */
+/* The kernels that a model needs. Sets of GGML types have bit 1 << type. */
 typedef struct {
-    uint32_t int8;    /* GGML types of matrices that are multiplied by int8 activations (kernels.h) */
-    uint32_t int15;   /* GGML types of matrices that are multiplied by int15 activations */
-    uint32_t rounded; /* GGML types of floats that are rounded to Q8_0 */
+    uint32_t int8;    /* GGML types of matrices multiplied by int8 activations (kernels.h) */
+    uint32_t int15;   /* GGML types of matrices multiplied by int15 activations */
+    uint32_t rounded; /* GGML types of floats rounded to Q8_0 */
     uint32_t caches;  /* GW_PROVE_…, the types of the KV cache */
-    bool planes;      /* a two-stage output head */
+    bool planes;      /* the output head has two stages (model/topk.c) */
 } gw_kernel_list;
 enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
 
-/* Compares a small product of each of these kernels, for one row of activations and for several, with the reference's,
- * bit for bit. If a result is wrong, the next instruction that kernels can avoid is switched off, and everything is
- * checked again. Returns 0, or GW_E_ENGINE with a message that names the kernel. */
+/* Compares small products of each listed kernel, for one row of activations and for several, bit for bit with those of
+ * ref.c. If a result is wrong, switches off the next instruction that kernels can avoid, and checks everything again.
+ * Returns 0, or GW_E_ENGINE with a message that names the kernel. */
 int gw_prove_kernels(const gw_kernel_list *list, gw_error *e);
 
 /* Returns which instructions are switched off and why; "" if none are. */

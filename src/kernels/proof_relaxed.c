@@ -1,7 +1,7 @@
-/* proof_relaxed: gw_prove_instructions. A JavaScript engine may compile an instruction wrongly for some registers only,
- * so each instruction is tried in several shapes: with operands that are dead afterwards (the result may get their
- * register) or stay live; with operands that are loaded, splatted, shuffled and masked as in the kernels; and with
- * chained accumulators. Operands that stay live are stored after the instruction and checked, too. */
+/* proof_relaxed: checks relaxed SIMD instructions (proof.h). A JavaScript engine may compile an instruction wrongly for
+ * some registers only, so each instruction is tried in several shapes: with operands that are dead afterwards (the
+ * result may get their register) or stay live (these are checked, too); with operands that are loaded, splatted,
+ * shuffled and masked as in the kernels; and with chained accumulators. */
 #include "kernels/proof.h"
 #include "kernels/kernels.h"
 
@@ -11,9 +11,9 @@
 
 #include <string.h>
 
-/* operands: the inputs of a shape. outcome: its result, and its operands after the instruction. */
+/* Operands of a tried instruction; then its result, with the operands after it. */
 typedef struct {
-    int8_t x[16];  /* any values */
+    int8_t x[16];
     uint8_t c[16]; /* 0 … 127 */
     int32_t sum[4];
 } operands;
@@ -30,14 +30,14 @@ typedef void shape(const operands *in, outcome *out);
 #define RESULT(v) wasm_v128_store(out->result, v)
 #define KEEP(field, v) wasm_v128_store(&out->after.field, v)
 
-/* The name of a shape says which operands stay live: x, c or s; an o stands for an operand that is dead afterwards. */
+/* Names of shapes list the operands that stay live: x, c or s; an o stands for an operand that is dead afterwards. */
 #define PAIR_SHAPE(name, ...) \
     OUTLINE void pairs_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 PAIR_SHAPE(oo, RESULT(PAIRS(X, C));)
 PAIR_SHAPE(xo, v128_t x = X; RESULT(PAIRS(x, C)); KEEP(x, x);)
 PAIR_SHAPE(oc, v128_t c = C; RESULT(PAIRS(X, c)); KEEP(c, c);)
 PAIR_SHAPE(xc, v128_t x = X, c = C; RESULT(PAIRS(x, c)); KEEP(x, x); KEEP(c, c);)
-PAIR_SHAPE(later, v128_t c = C, x = X; RESULT(PAIRS(x, c));) /* the second operand is older */
+PAIR_SHAPE(later, v128_t c = C, x = X; RESULT(PAIRS(x, c));) /* the second operand is loaded before the first */
 
 #define DOT_SHAPE(name, ...) \
     OUTLINE void dot_##name(const operands *in, outcome *out) { __VA_ARGS__ }
@@ -51,8 +51,8 @@ DOT_SHAPE(ocs, v128_t c = C, s = SUM; RESULT(DOT(X, c, s)); KEEP(c, c); KEEP(sum
 DOT_SHAPE(xcs, v128_t x = X, c = C, s = SUM; RESULT(DOT(x, c, s)); KEEP(x, x); KEEP(c, c); KEEP(sum, s);)
 DOT_SHAPE(later, v128_t s = SUM, c = C, x = X; RESULT(DOT(x, c, s));)
 
-/* For shapes whose operands are made from single lanes, as in the kernels: joins one lane of each result, at its own
- * position, so that the expected result is the same as for whole vectors. */
+/* Joins one lane of each of four results, at its own position, for shapes whose operands are made from single lanes:
+ * the expected result is the same as for whole vectors. */
 INLINE v128_t from_lanes(v128_t a, v128_t b, v128_t c, v128_t d) {
     v128_t low = wasm_i32x4_shuffle(a, b, 0, 5, 0, 5), high = wasm_i32x4_shuffle(c, d, 2, 7, 2, 7);
     return wasm_i32x4_shuffle(low, high, 0, 1, 6, 7);

@@ -1,19 +1,18 @@
-/* q4_relaxed: products of Q4_0 with one row of int8 activations, or a few rows, by the relaxed dot product of bytes.
- * Its result is only defined if the bytes of the second operand have 7 bits; nibbles fit, so every engine gives the
- * same exact sums. tiles_relaxed.c has the tiles for more rows. */
+/* q4_relaxed: multiplies Q4_0 weights by one row of int8 activations, or a few rows, with the relaxed dot product of
+ * bytes. Nibbles fit its 7-bit operand, so every engine gives the same exact sums. tiles_relaxed.c multiplies more
+ * rows. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
 
 #include "kernels/quants_relaxed.h"
 
-enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels read at the same time; rows for which a panel is read once */
+enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels read at the same time; rows multiplied by one read of a panel */
 
-/* Returns -8 * sum of the activations. Accumulators start at this value, which has the effect of subtracting 8 from
- * each nibble. */
+/* Returns -8 * sum of the activations, the initial value of sums, which has the effect of subtracting 8 from each
+ * nibble. */
 INLINE v128_t start_of(const int32_t *sum) { return wasm_i32x4_neg(wasm_i32x4_shl(wasm_v128_load32_splat(sum), 3)); }
 
-/* Multiplies one block by 32 activations. */
 INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m, bool pairs) {
     v128_t start = pairs ? wasm_i32x4_splat(0) : start_of(sum), dot = nibble_dot(block + 8, q, start, m, pairs);
     return pairs ? wasm_i32x4_add(dot, start_of(sum)) : dot;
@@ -33,7 +32,6 @@ INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int 
     return add_scaled(total, dot, scales_from(block, m), SPLAT(x->scale + i));
 }
 
-/* Multiplies INTERLEAVED panels by one row of activations. */
 INLINE void interleaved(const walk *s, const gw_acts *a, gw_nibble_masks m, bool pairs) {
     const uint8_t *w = s->w;
     size_t blocks = a->k / GW_BLOCK;
@@ -50,7 +48,7 @@ INLINE void interleaved(const walk *s, const gw_acts *a, gw_nibble_masks m, bool
     for (int i = 0; i < INTERLEAVED; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
-/* Multiplies one panel, which is read once, by `rows` rows of activations from row t on. */
+/* Multiplies a panel, which is read once, by `rows` rows of activations from row t on. */
 INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_masks m, bool pairs) {
     const uint8_t *w = j->w;
     size_t blocks = a->k / GW_BLOCK, stride = a->stride;
@@ -68,8 +66,8 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_
     for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
 
-/* Multiplies one row, or a few rows, by several panels at once. If there are more rows, full groups of rows are
- * multiplied in tiles, and the remaining rows panel by panel, so that a panel stays in the CPU cache. */
+/* Multiplies one row, or a few rows, by several panels at once. Of more rows, full groups are multiplied in tiles, the
+ * others panel by panel, so that a panel stays in the CPU cache. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED, tiled = gw_in_tiles(a->n, false, pairs);
     int done = a->n > 1 ? gw_relaxed_few(j) : each * INTERLEAVED;

@@ -1,9 +1,7 @@
 /* quants: one descriptor per weight format (`format`), generated from GW_ALL_FORMATS: how to unpack its quants to
- * bytes, how to read its scales, and what its products need. Included by the SIMD kernels only. Every function is
- * inlined into a kernel for which the descriptor is a constant, so the compiler removes code for properties that a
- * format lacks.
- *
- * The quants of one block unpack to eight vectors: byte 4 r + i of vector g is row r, column 4 g + i. */
+ * bytes, how to read its scales, and what its products need. For the SIMD kernels only, into which every function is
+ * inlined with a constant descriptor, so the compiler removes code for properties that a format lacks. The quants of
+ * one block unpack to eight vectors: byte 4 r + i of vector g is row r, column 4 g + i. */
 #ifndef GW_QUANTS_H
 #define GW_QUANTS_H
 
@@ -31,7 +29,7 @@ INLINE v128_t unknown_bytes(uint32_t byte) { return wasm_i8x16_splat((int8_t)byt
 
 /* --- unpacking quants --- */
 
-/* Masks for unpacking quants: the low bits of each byte (for quants of 8 bits: the sign bit), and other bit fields. */
+/* Masks for unpacking quants: the low bits of each byte (8-bit quants: the sign bit), and other bit fields. */
 typedef struct {
     v128_t low, part[4];
 } bit_masks;
@@ -95,7 +93,7 @@ INLINE void unpack8(const uint8_t *p, v128_t *c, const bit_masks *m) {
 
 /* --- reading scales --- */
 
-/* Masks and factors for sub-scales and f16 numbers. */
+/* Masks and factors for reading sub-scales and f16 numbers. */
 typedef struct {
     v128_t low, sign_and_rest, two112, four;
 } scale_masks;
@@ -109,7 +107,7 @@ INLINE v128_t halves(const uint8_t *p, const scale_masks *m) {
 }
 
 /* The header of a group: scales and mins of four rows, one for each block. In formats with two sub-scales per block,
- * all blocks share the factors in scale[0] and min[0], and `sub_scales` points to the integers. */
+ * all blocks share the factors scale[0] and min[0] of the integers at `sub_scales`. */
 typedef struct {
     v128_t scale[GROUP], min[GROUP];
     uint8_t room[2 * GROUP * GW_PANEL];
@@ -117,10 +115,10 @@ typedef struct {
 } header;
 
 /* Constants for converting the sub-scales of super-blocks to floats. Byte i of a word is converted without shifting it
- * down, so it is 256^i times too large and is multiplied by d / 256^i. All steps are exact: an f16 times 6 bits. The
- * constants are loaded through a pointer that is opaque to the compiler, which would otherwise rebuild them at every
- * use; and if it knew that the converted numbers are not negative, it would choose the unsigned conversion, which takes
- * eight instructions. */
+ * down, so it is 256^i times too large and is multiplied by d / 256^i (d: the super-block's scale). All steps are
+ * exact: an f16 times 6 bits. The constants are loaded through a pointer that is opaque to the compiler, which would
+ * otherwise rebuild them at every use, and, knowing that converted numbers are not negative, choose the unsigned
+ * conversion, which takes eight instructions. */
 typedef struct {
     uint32_t low, two, six, byte[3], apart, sign_and_rest;
     float two112, minus_two112, per_byte, thirty_two;
@@ -134,7 +132,8 @@ INLINE const header_words *hidden_words(void) {
     return hidden;
 }
 
-/* The factors for bytes 0 to 3: d, d / 256, d / 256^2, and d again, because byte 3 is shifted down. */
+/* Factors for bytes 0 to 3 of a word of sub-scales: d, d / 256, d / 256^2, and d again, because byte 3 is shifted down.
+ * d: the super-block's scale. */
 typedef struct {
     v128_t by[4];
 } byte_scales;
@@ -145,7 +144,7 @@ INLINE byte_scales byte_scales_of(const uint8_t *half, const float *two112, cons
     return (byte_scales){ { d, second, wasm_f32x4_mul(second, SPLAT(&m->per_byte)), d } };
 }
 
-/* Returns d times byte i of each word; the byte is below 128. */
+/* Returns the scale d times byte i of each word of v, as floats. Bytes are below 128. */
 INLINE v128_t times_byte(const byte_scales *d, v128_t v, int i, const header_words *m) {
     v128_t n = i == 3 ? wasm_i32x4_shr(v, 24) : AND(v, SPLAT(&m->byte[i]));
     return wasm_f32x4_mul(wasm_f32x4_convert_i32x4(n), d->by[i]);
@@ -166,8 +165,8 @@ OUTLINE void header_of_k(const uint8_t *group, header *restrict out) { /* Q4_K, 
     }
 }
 
-/* IQ4_XS: sub-scales have an offset of 32. Their top two bits are stored in a 16-bit number and are spread to bytes
- * here. */
+/* Reads the header of an IQ4_XS group. Sub-scales have an offset of 32; their top two bits are stored together in a
+ * 16-bit number. */
 OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
     const header_words *m = hidden_words();
     byte_scales d = byte_scales_of(group, &m->two112, m);
@@ -186,8 +185,8 @@ OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
 typedef struct {
     uint32_t bits, offset, subs;    /* bits of a quant; the quant whose value is 0; sub-scales in a block, 1 or 2 */
     bool mins, table;               /* table: quants are indices of table_values */
-    uint32_t blocks, bytes, header; /* of a group: number of blocks, bytes, bytes before the quants */
-    header_reader *read; /* for super-blocks with one scale per block; NULL: read_header reads the header itself */
+    uint32_t blocks, bytes, header; /* of a group: number of blocks, size in bytes, bytes before the quants */
+    header_reader *read;            /* for super-blocks with one scale per block; NULL: read_header() does it */
 } format;
 
 #define GW_X(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
@@ -214,8 +213,8 @@ INLINE bit_masks masks_of(const format *f) {
     return m;
 }
 
-/* This is not a function pointer in `format`, because compilers resolve such a pointer too late to inline the
- * function. */
+/* Unpacks a block's quants to bytes. Not a function pointer in `format`, because compilers resolve such a pointer too
+ * late to inline the function. */
 INLINE void unpack(const format *f, const uint8_t *quants, v128_t *c, const bit_masks *m) {
     if (f->bits == 2) unpack2(quants, c, m);
     else if (f->bits == 3) unpack3(quants, c, m);
@@ -225,12 +224,11 @@ INLINE void unpack(const format *f, const uint8_t *quants, v128_t *c, const bit_
     else unpack8(quants, c, m);
 }
 
-/* Returns the quants of block j of a group. */
 INLINE const uint8_t *quants_of(const format *f, const uint8_t *group, uint32_t j) {
     return group + f->header + j * 16 * f->bits;
 }
 
-/* Q3_K: 16 sub-scales of 6 bits as signed bytes, in the order of the words. */
+/* Converts a Q3_K group's sub-scales, 16 of 6 bits per row, to signed bytes. */
 INLINE const uint8_t *sub_scales_q3_k(const uint8_t *words, uint8_t *room, const scale_masks *m) {
     v128_t top = LOAD(words, 2), two = unknown_bytes(48), middle = unknown_bytes(32);
     UNROLL
@@ -282,7 +280,7 @@ INLINE v128_t weighed(v128_t a, v128_t b, v128_t pair) {
 
 #define TABLE_OFFSET 127
 
-/* The values of IQ4 plus TABLE_OFFSET. */
+/* The values of IQ4 quants 0 to 15, plus TABLE_OFFSET. */
 static const uint8_t table_values[16] = { 0, 23, 44, 62, 78, 92, 105, 117, 128, 140, 152, 165, 180, 196, 216, 240 };
 
 #ifndef GW_HAVE_RELAXED
@@ -299,8 +297,8 @@ INLINE table_masks table_masks_of(void) {
     return (table_masks){ wasm_v128_load(hidden), unknown_bytes(15), unknown(0x00ff00ff) };
 }
 
-/* Multiplies one block of n panels, `stride` bytes apart, by int16 activations (order 0 2 1 3). The outer loop must not
- * be unrolled, so that activations, table and masks stay in registers. */
+/* Multiplies one block of IQ4 quants of each of n panels, `stride` bytes apart, by int16 activations (each four in the
+ * order 0 2 1 3). The outer loop is not unrolled, so that activations, table and masks stay in registers. */
 INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, int32_t sum, v128_t *dot,
                        const table_masks *m) {
     for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(-TABLE_OFFSET * sum);
@@ -336,7 +334,7 @@ INLINE void sums_of(uint32_t subs, const int32_t *sum, const int32_t *half, v128
 
 enum { TILE = 4, PAIR = 2 }; /* rows of activations and panels in a tile (tiles.h) */
 
-/* A batch's activations in one precision, see gw_acts. */
+/* The int8 or int15 activations of a batch: fields of gw_acts (kernels.h). */
 typedef struct {
     const gw_int8 *q; /* [blocks][stride][planes][32] */
     const float *scale;
@@ -344,12 +342,12 @@ typedef struct {
     size_t blocks, stride;
     int n, sequential, planes;
 #ifdef GW_HAVE_RELAXED
-    const int16_t *joined; /* for gw_relaxed_rows_16: blocks from number `from` on as int16; otherwise NULL and 0 */
+    const int16_t *joined; /* for gw_relaxed_rows_16: blocks from index `from` on as int16; otherwise NULL and 0 */
     size_t from;
 #endif
 } acts;
 
-/* The int8 or int15 activations of a batch. */
+/* Returns the int8 (bits 8) or int15 (bits 16) activations of the gw_acts a. */
 #define ACTS(a, bits)                           \
     (acts){ .q = (const gw_int8 *)(a)->q##bits, \
             .scale = (a)->s##bits,              \
@@ -361,7 +359,7 @@ typedef struct {
             .sequential = (a)->sequential,      \
             .planes = bits / 8 }
 
-/* One product: y[t][0 .. 4 * panels) = the panels times row t. Panels are `panel` bytes apart. */
+/* A matrix product: y[t][0 .. 4 * panels) = weight panels, `panel` bytes apart, times row t of the activations. */
 typedef struct {
     const uint8_t *w;
     size_t panel;
@@ -375,12 +373,12 @@ INLINE job job_of(const format *f, const uint8_t *w, int panels, const acts *a, 
     return (job){ w, a->blocks / f->blocks * f->bytes, panels, a, y, ldy };
 }
 
-/* Returns a job for `panels` panels, from number p on, of a job. */
+/* Returns the part of a job for `panels` panels from index p on. */
 INLINE job panels_from(const job *j, int p, int panels) {
     return (job){ j->w + p * j->panel, j->panel, panels, j->a, j->y + p * GW_PANEL, j->ldy };
 }
 
-/* Panels that are read at the same time, `stride` bytes apart; their results are `step` floats apart. */
+/* n panels that are read at the same time, `stride` bytes apart. Their results are `step` floats apart. */
 typedef struct {
     const uint8_t *w;
     size_t stride;
@@ -389,7 +387,8 @@ typedef struct {
     size_t step;
 } walk;
 
-/* Returns walk i of `each` walks over n panels each. The panels of a walk are far apart: i, i + each, i + 2 each … */
+/* Returns walk i of `each` walks over n panels. The panels of a walk are read at the same time and far apart: i,
+ * i + each, i + 2 each … */
 INLINE walk walk_of(const job *j, int i, int each, int n) {
     return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
 }

@@ -1,7 +1,7 @@
-/* quants_relaxed: products of quantised weights with one row of activations, or with a few rows one by one, by the
- * relaxed dot product of bytes. Activations are int8, or int15 in two planes of int8. tiles_relaxed.c has the tiles for
- * more rows, q4_relaxed.c the products of Q4_0 with int8. For one row, the IQ4 formats and Q8_0 use products of int16
- * if the engine does not multiply 8-bit values, and Q8_0 also if DOT is slow. */
+/* quants_relaxed: multiplies quantised weights by one row of activations, or by a few rows one by one, with the relaxed
+ * dot product of bytes. Activations are int8, or int15 in two planes of int8. tiles_relaxed.c multiplies more rows,
+ * q4_relaxed.c Q4_0 by int8. For one row, the IQ4 formats and Q8_0 use products of int16 if the engine does not
+ * multiply 8-bit values, and Q8_0 also if the dot product is slow. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -14,20 +14,20 @@ enum { INTERLEAVED = 4 };
 typedef struct {
     const format *f;
     int planes;     /* planes of the activations: 1 for int8, 2 for int15 */
-    bool whole;     /* the engine multiplies 8-bit values */
-    bool with_sign; /* the engine multiplies them as signed values */
-    /* number of columns whose pairs of products are added in 16 bits (run_of); 0: all sums have 32 bits */
+    bool whole;     /* the engine's dot product takes weights of 8 bits */
+    bool with_sign; /* the engine's dot product takes 8-bit weights as signed */
+    /* number of vectors of quants whose products are added in 16 bits (run_of); 0: all sums have 32 bits */
     uint32_t run;
 } product;
 
 /* --- one row of activations --- */
 
-/* Repeats activations 4 i … 4 i + 3 of sixteen four times. */
+/* Returns activations 4 i … 4 i + 3 of the sixteen in x, repeated four times. */
 INLINE v128_t four_of(v128_t x, int i) {
     return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
 }
 
-/* Returns dot + x times a vector of quants. */
+/* Returns dot + activations x times quants c. */
 INLINE v128_t add_column(const product *m, v128_t x, v128_t c, v128_t dot, const table_masks *table) {
     if (m->f->table) return DOT(x, SWIZZLE(table->values, c), dot);
     return DOT(x, c, dot);
@@ -40,7 +40,7 @@ INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t su
     return sum;
 }
 
-/* Multiplies a block like dots, adding products by pairs (m->run). Activations are splatted as they are loaded, because
+/* Like dots(), but adds the products of m->run vectors in 16 bits. Activations are splatted as they are loaded, because
  * shuffles would compete with the products for execution units. */
 INLINE void pair_dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot) {
     uint32_t subs = m->f->subs, each = COLUMNS / subs;
@@ -63,8 +63,8 @@ INLINE void pair_dots(const product *m, const v128_t *c, const int8_t *q, const 
         dot[i] = wasm_i32x4_sub(dot[i], wasm_i32x4_splat((int)m->f->offset * sum[i]));
 }
 
-/* Multiplies the quants of a block by activations, with a separate dot product for each of the block's one or two
- * scales. sum: for each scale, the sum of the activations that it covers. */
+/* Multiplies a block's quants by activations, with a dot product for each of its one or two scales. sum: for each
+ * scale, the sum of the activations that it covers. */
 INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
                  const constants *k) {
     v128_t part[2][2]; /* [plane][half of the block] */
@@ -91,23 +91,21 @@ INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32
     }
 }
 
-/* Returns a times the first number of each pair, plus b times the second; a and b must fit 16 bits. */
+/* Like weighed(), for a and b that fit 16 bits: a times the first number of each pair plus b times the second. */
 INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
     v128_t both = wasm_i16x8_shuffle(a, wasm_i32x4_shl(b, 16), 0, 9, 2, 11, 4, 13, 6, 15);
     return wasm_i32x4_dot_i16x8(both, pair);
 }
 
-/* Packs two 16-bit numbers into one of 32 bits. */
 INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
 
-/* Other data of a block of activations: for each scale of the weights, the sum of the activations that it covers; and
- * the activations' scale. */
+/* Scale of a block of activations, and for each scale of the weights, the sum of the activations that it covers. */
 typedef struct {
     int32_t sum[2];
     float scale;
 } block_acts;
 
-/* Returns total + a block's products, scaled. */
+/* Returns total + a block's dot products, times the scales, plus mins. */
 INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const constants *k) {
     const format *f = m->f;
@@ -127,10 +125,11 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
     return total;
 }
 
-/* Returns whether the values of a format have 8 bits and DOT is not used for them: they are multiplied as int16. */
+/* Returns whether a format is multiplied as int16: its values have 8 bits, and the dot product of bytes is not used. */
 INLINE bool as_int16(const product *m) { return (m->f->table || m->f->bits == 8) && !m->whole; }
 
-/* Multiplies one block of Q8_0 of n panels, `stride` bytes apart, by int16 activations (order 0 2 1 3). */
+/* Multiplies one block of Q8_0 of n panels, `stride` bytes apart, by int16 activations (each four in the order
+ * 0 2 1 3). */
 INLINE void byte_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, v128_t *dot) {
     for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(0);
     KEEP_LOOP
@@ -145,7 +144,8 @@ INLINE void byte_dots(const uint8_t *quants, size_t stride, int n, const int16_t
     }
 }
 
-/* Multiplies the panels of a walk by the first row of a. each: a->stride, passed so that it can be the constant 1. */
+/* Multiplies panels that are read at the same time by the first row of a. each: a->stride, passed so that it can be the
+ * constant 1. */
 INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t each) {
     const format *f = m->f;
     const walk own = *to, *s = &own;
@@ -193,7 +193,7 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
 
 /* --- products --- */
 
-/* Multiplies the rows from t on panel by panel, so that a panel stays in the CPU cache. */
+/* Multiplies the rows of activations from t on panel by panel, so that a panel stays in the CPU cache. */
 INLINE void each_panel(const product *m, const job *j, int t) {
     KEEP_LOOP
     for (int p = 0; p < j->panels; p++) {
@@ -217,8 +217,9 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
     int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
     int t = gw_in_tiles(a->n, int15, m->run > 0);
-    /* For several rows, products of int16 are faster if DOT is slow: they take four instructions for sixteen products;
-     * DOT with two planes, or with two tables, then takes ten instructions instead of five. */
+    /* For several rows, products of int16 are faster if the dot product of bytes is slow: they take four instructions
+     * for sixteen products; with two planes, or two tables, the dot product then takes ten instructions instead of
+     * five. */
     if ((int15 || f->table) && adds_pairs()) {
         const job all = *j;
         done = t = a->n - a->n % TILE;
@@ -239,7 +240,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || f->bits >= 4);
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN) /* for int8 and int15, because DOT is a single instruction on such an engine */
+    if (f->table && how != SEVEN) /* also for int15: an engine that takes 8 bits has a one-instruction dot product */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = run_of(f, planes == 2) }, j, several);
@@ -256,8 +257,8 @@ INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const j
 GW_FORMATS(DEFINE_BOTH)
 DEFINE(q4, _int15, 16)
 
-/* Multiplies Q8_0 without products of 8-bit values. Tiles multiply int16 only if DOT is slow. Not inlined, so that the
- * loops of the other way keep their registers. */
+/* Multiplies Q8_0 as int16, for engines whose dot product is slow or does not take 8-bit values; in tiles only if it is
+ * slow. Not inlined, so that the caller's loops keep their registers. */
 OUTLINE void q8_as_int16(const job *j) {
     const product m = { .f = &format_q8, .planes = 2 };
     if (adds_pairs()) rows(&m, j, gw_relaxed_rows_q8);

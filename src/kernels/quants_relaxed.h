@@ -1,9 +1,7 @@
-/* quants_relaxed: code shared by products of quantised weights with the relaxed dot product: for one row of activations
- * (quants_relaxed.c, q4_relaxed.c) and for several rows (few_relaxed.c, tiles_relaxed.c).
- *
- * The result of the relaxed dot product is only defined if the bytes of the second operand have 7 bits. Quants of up to
- * 6 bits fit. Bytes of Q8_0 and values of IQ4 do not, so kernels probe what the engine does with 8 bits (takes). Sums
- * are exact, so all ways to multiply give the same results. */
+/* quants_relaxed: code for multiplying quantised weights with the relaxed dot product, for one row of activations
+ * (quants_relaxed.c, q4_relaxed.c) and for several rows (few_relaxed.c, tiles_relaxed.c). Its result is only defined if
+ * the bytes of the second operand are below 128. Quants of up to 6 bits fit. Bytes of Q8_0 and values of IQ4 do not, so
+ * kernels probe how the engine treats 8 bits (takes). Sums are exact, so all ways to multiply give the same results. */
 #ifndef GW_QUANTS_RELAXED_H
 #define GW_QUANTS_RELAXED_H
 
@@ -24,8 +22,8 @@ INLINE constants constants_of(const format *f, bool with_sign) {
     return k;
 }
 
-/* Returns the quant whose value is 0. If the engine multiplies signed bytes, this is 0 for Q8_0 and for table values.
- * Otherwise bytes of Q8_0, whose sign bit is flipped, have an offset of 128, and table values have TABLE_OFFSET. */
+/* Returns the quant whose value is 0: 0 for Q8_0 and table values if the engine multiplies signed bytes; otherwise 128
+ * for Q8_0, whose sign bit is flipped, and TABLE_OFFSET for table values. */
 INLINE int offset_of(const format *f, bool with_sign) {
     if (f->bits != 8 && !f->table) return (int)f->offset;
     return with_sign ? 0 : f->table ? TABLE_OFFSET : 128;
@@ -39,8 +37,8 @@ INLINE void unpack_quants(const format *f, bool with_sign, const uint8_t *quants
 }
 
 /* Returns how many vectors of quants can be multiplied and added up in 16 bits: a power of two, at most the vectors of
- * one scale. Each vector adds a pair of products, at most 2 * 127 * 63 (int8 activations, quants of 6 bits); in a plane
- * of int15 activations, the numbers are at most 64. */
+ * one scale. Each vector adds a pair of products: at most 2 * 127 * 63 for int8 activations and quants of 6 bits; int15
+ * activations are at most 64. */
 INLINE uint32_t run_of(const format *f, bool int15) {
     int pair = 2 * (int15 ? 64 : 127) * ((1 << f->bits) - 1);
     uint32_t run = COLUMNS / f->subs;
@@ -50,7 +48,7 @@ INLINE uint32_t run_of(const format *f, bool int15) {
 
 INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4_shl(high, 7), low); }
 
-/* Converts a block of activations in one or two planes to int16, in the order 0 2 1 3. */
+/* Converts a block of activations in one or two planes to int16, each four in the order 0 2 1 3. */
 INLINE void join(int planes, const int8_t *q, int16_t *out) {
     UNROLL
     for (int h = 0; h < 2; h++, q += 16, out += 16) {
@@ -67,13 +65,14 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-/* Returns how many of the n rows are processed in tiles. pairs: DOT is slow, so few rows are faster without tiles. */
+/* Returns how many of the n rows are processed in tiles. pairs: the dot product is slow, so few rows are faster without
+ * tiles. */
 INLINE int gw_in_tiles(int n, bool int15, bool pairs) {
     return pairs && n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE);
 }
 
-/* Multiplies panels of Q4_0 by all rows of a job, several panels at the same time, if there are 2 to FEW rows and DOT
- * is fast. Returns the number of panels multiplied, from 0 to all panels of the job. */
+/* Multiplies panels of Q4_0 by all rows of a job, several panels at the same time, if there are 2 to FEW rows and the
+ * dot product is fast. Returns the number of panels multiplied, from 0 to all panels of the job. */
 int gw_relaxed_few(const job *j);
 
 /* Multiplies the job's panels, at most PAIR, by its first n rows, which must be whole tiles. with_sign: multiplies the
@@ -81,8 +80,8 @@ int gw_relaxed_few(const job *j);
 typedef void gw_rows_kernel(const job *j, int n, bool with_sign);
 
 /* Multiplies all panels of a job by n rows, a multiple of TILE, with products of int16. Converts activations to int16,
- * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], in the order 0 2 1 3), and calls
- * `several` to multiply them by two panels at a time. */
+ * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], each four in the order 0 2 1 3), and
+ * calls `several` to multiply them by two panels at a time. */
 void gw_relaxed_rows_16(gw_rows_kernel *several, const job *j, int n);
 enum { JOINED = 16, JOINED_ROWS = 64 };
 

@@ -1,8 +1,7 @@
-/* quants_simd128: products of quantised weights with int16 activations (order 0 2 1 3), without relaxed SIMD. The
- * quants of a block are unpacked to bytes, widened to int16 and multiplied pairwise; quants.h has the code that differs
- * between formats. For one row of activations, several panels that are far apart are read at the same time, because
- * several streams use the memory bandwidth better than one. For several rows, chunks of two panels are widened once
- * (tiles.h). */
+/* quants_simd128: multiplies quantised weights by int16 activations (each four in the order 0 2 1 3), without relaxed
+ * SIMD. The quants of a block are unpacked to bytes, widened to int16 and multiplied pairwise; quants.h has the code
+ * that differs between formats. One row of activations is multiplied by several panels at the same time (floats.c). For
+ * several rows, chunks of two panels are widened once (tiles.h). */
 #include "kernels/kernels.h"
 
 #if defined(GW_HAVE_SIMD) && !defined(GW_HAVE_RELAXED)
@@ -20,13 +19,13 @@ INLINE v128_t nibble_dot(const uint8_t *quants, const int16_t *q) {
     return wasm_i32x4_add(s.at0, wasm_i32x4_add(wasm_i32x4_shr(s.at4, 4), wasm_i32x4_shr(s.at8, 8)));
 }
 
-/* Returns dot less the products of the format's offset. sum: of the activations. */
+/* Returns dot minus the format's offset times the sum of the activations. */
 INLINE v128_t less_offset(const format *f, v128_t dot, v128_t sum) {
     return wasm_i32x4_sub(dot, wasm_i32x4_mul(sum, wasm_i32x4_splat((int)f->offset)));
 }
 
-/* Multiplies the quants of a block of a format without a table by activations, with a separate dot product for each of
- * the block's one or two scales. sum: for each scale, the sum of the activations that it covers. */
+/* Multiplies a block's quants by activations, with a dot product for each of its one or two scales. sum: for each
+ * scale, the sum of the activations that it covers. */
 INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const v128_t *sum, v128_t *dot) {
     if (f->bits == 4) {
         dot[0] = nibble_dot(quants, q);
@@ -46,12 +45,12 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
     for (uint32_t i = 0; i < f->subs && f->offset; i++) dot[i] = less_offset(f, dot[i], sum[i]);
 }
 
-/* Other data of a block of activations: sums (sums_of) and scale. */
+/* Sums (sums_of) and scale of a block of activations. */
 typedef struct {
     v128_t sum[2], scale;
 } block_acts;
 
-/* Returns total + a block's products, scaled. */
+/* Returns total + a block's dot products, times the scales, plus mins. */
 INLINE v128_t add_block(const format *f, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const scale_masks *m) {
     uint32_t at = scale_of(f, j);
@@ -72,8 +71,9 @@ INLINE block_acts acts_at(const format *f, const acts *a, size_t at) {
     return b;
 }
 
-/* Multiplies one block of nibbles of n panels, `stride` bytes apart, by int8 activations. A byte is multiplied whole,
- * and its low nibble m by the rest: 16 (m x + n y) = (m + 16 n) y + m (16 x - y). So each panel needs only one sum. */
+/* Multiplies one block of nibbles of n panels, `stride` bytes apart, by int8 activations. A byte m + 16 n, of nibbles
+ * for activations x and y, is multiplied whole by y, and its low nibble by 16 x - y: 16 (m x + n y) = (m + 16 n) y + m
+ * (16 x - y). So each panel needs only one sum. */
 INLINE void nibble_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, v128_t *dot) {
     v128_t low = wasm_i16x8_splat(15), byte = wasm_i16x8_splat(255);
     int16_t rest[GW_BLOCK / 2];
@@ -101,7 +101,7 @@ INLINE void nibble_dots(const uint8_t *quants, size_t stride, int n, const int16
  * without this, a quarter of the speed is lost. */
 INLINE void touch(const uint8_t *p) { (void)*(const volatile uint8_t *)p; }
 
-/* Multiplies the panels of a walk by the only row of activations. together: panels share the loads of activations. */
+/* Multiplies panels that are read at the same time by the only row of activations. together: panels share its loads. */
 INLINE void interleaved(const format *f, bool together, const walk *to, const acts *a) {
     const walk own = *to, *s = &own;
     const uint8_t *w = s->w;
@@ -144,7 +144,7 @@ INLINE void interleaved(const format *f, bool together, const walk *to, const ac
     for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
-/* Multiplies two rows by a panel of nibbles. The nibbles are masked once for both rows, which is cheaper than widening
+/* Multiplies two rows of activations by a panel of nibbles, which are masked once for both: cheaper than widening
  * them. */
 INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float *y, size_t ldy) {
     v128_t total[2] = { wasm_f32x4_splat(0), wasm_f32x4_splat(0) };
@@ -168,7 +168,7 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
 
 /* --- several rows of activations: chunks of int16 --- */
 
-/* Looks up the values of quants, without i8x16.swizzle on engines that compile this instruction wrongly. */
+/* Looks up the values of IQ4 quants, without i8x16.swizzle on engines that compile this instruction wrongly. */
 OUTLINE v128_t values_of(v128_t quants) {
     uint8_t c[16];
     if (!gw_simd_no_swizzle) return wasm_i8x16_swizzle(wasm_v128_load(table_values), quants);
@@ -203,7 +203,7 @@ TILES(tiles, all_tiles, .rows = TILE)
 
 /* --- products --- */
 
-/* Multiplies all rows by the panels from `first` on. */
+/* Multiplies all rows of activations by the panels from `first` on. */
 INLINE void rows(const format *f, const job *j, int first) {
     for (int p = first; p < j->panels; p += PAIR) {
         job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p));

@@ -53,11 +53,11 @@ static float act_scale(const gw_acts *a, bool int15, int t, size_t column) {
     return (int15 ? a->s16 : a->s8)[block_of(a, t, column)];
 }
 
-/* For functions that proof.c calls while a model loads. As separate functions they are so short that the JavaScript
- * engine does not stop to optimise them. */
+/* Keeps functions that proof.c calls while a model loads out of line: the JavaScript engine does not stop to optimise
+ * short functions. */
 #define APART static __attribute__((noinline))
 
-/* A row of a packed group. If a block has only one scale, its sub-scales are 1. */
+/* An unpacked row of a group. In formats with one scale per block, sub-scales are 1. */
 typedef struct {
     int value[GW_MAX_ITEMS];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
@@ -130,7 +130,8 @@ GW_ALL_FORMATS(DEFINE_FORMAT)
 
 /* --- Q8_0 in planes --- */
 
-/* Multiplies row r of a panel by row t of the activations: int15 for all 8 bits, int8 for the upper 4 or 6 bits. */
+/* Multiplies row r of a panel by row t of the activations: all 8 bits by int15 activations, the upper 4 or 6 bits by
+ * int8. */
 static float planes_row(gw_planes w, int bits, const gw_acts *a, int t, int r) {
     int dropped = 1 << (8 - bits), zero = 128 - (bits == 8 ? 0 : dropped / 2);
     float total = 0;
@@ -242,7 +243,7 @@ void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, siz
         }
 }
 
-/* Rounds the weights w[n] to integers. Returns their step. */
+/* Rounds softmax weights w[n] to integer multiples of a step. Returns the step. */
 static float round_weights(const float *w, int n, int32_t *out) {
     float largest = 0, part[4] = { 0 };
     for (int j = 0; j < n; j++) {

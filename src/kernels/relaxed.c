@@ -1,4 +1,4 @@
-/* relaxed: the switches of the relaxed kernels (kernels.h), and in native builds functions that imitate the relaxed
+/* relaxed: the switches of the relaxed kernels (kernels.h); in native builds, functions that imitate relaxed
  * instructions. */
 #include "kernels/kernels.h"
 
@@ -27,14 +27,13 @@ static pair_sums pair_sums_of(v128_t x, v128_t c) {
                         wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), high) };
 }
 
-/* Imitates PAIRS (relaxed.h), and with GW_FAULT_PAIRS the fault of V8 (proof.h): the second operand replaces the
- * first. */
+/* Imitates i16x8.relaxed_dot_i8x16_i7x16_s, and with GW_FAULT_PAIRS a fault of V8 (proof.h): c replaces x. */
 v128_t gw_simde_pairs(v128_t x, v128_t c) {
     pair_sums sum = pair_sums_of(gw_relaxed_fault == GW_FAULT_PAIRS ? c : x, c);
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);
 }
 
-/* For tests, imitates a fault that takes(), the probe, cannot detect: bytes above 127 become 0, unless all bytes are
+/* For tests, imitates a fault that the probe takes() cannot detect: bytes above 127 become 0, unless all bytes are
  * above 127. */
 static v128_t without_8_bits(v128_t c) {
     v128_t above = wasm_i8x16_shr(c, 7), all = wasm_i32x4_splat(-1);
@@ -54,7 +53,7 @@ v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total) {
     return wasm_i32x4_add(total, wasm_i32x4_add(even, odd));
 }
 
-/* Imitates SWIZZLE. Engines differ only for indices above 15, which kernels never use. */
+/* Imitates i8x16.relaxed_swizzle. Engines differ only for indices above 15, which kernels never use. */
 v128_t gw_simde_swizzle(v128_t table, v128_t c) {
     return wasm_i8x16_swizzle(table, gw_relaxed_fault == GW_FAULT_SWIZZLE ? wasm_v128_xor(c, wasm_i8x16_splat(1)) : c);
 }

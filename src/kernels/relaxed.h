@@ -4,12 +4,10 @@
 
 #include "kernels/simd.h"
 
-/* DOT(x, c, sum): sum + products of bytes, four per lane. PAIRS(x, c): the first half of DOT: neighbouring products,
- * added in 16 bits. SWIZZLE(table, c): the bytes of the table at the indices c. Results are defined for bytes of c
- * below 128, for SWIZZLE below 16.
- *
- * Native builds call functions instead (relaxed.c), so that tests and sanitizers run the same kernels. These functions
- * are not inlined, because the kernels would take minutes to compile. */
+/* DOT(x, c, sum) adds four products of bytes to each 32-bit lane. PAIRS(x, c) is its first half: sums of two
+ * neighbouring products in 16 bits. SWIZZLE(table, c) looks up bytes at the indices c. Results are defined for bytes of
+ * c below 128, for SWIZZLE below 16. Native builds call functions (relaxed.c), so that tests and sanitizers run the
+ * same kernels; these are not inlined, because the kernels would take minutes to compile. */
 #ifdef GW_SIMDE
 v128_t gw_simde_pairs(v128_t x, v128_t c);
 v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total);
@@ -29,18 +27,19 @@ v128_t gw_simde_swizzle(v128_t table, v128_t c);
 
 typedef struct {
     v128_t low, half, two112;
-} gw_nibble_masks; /* low: 15 in each byte; half: the bits of an f16, shifted by 13; two112: 2^112 */
+} gw_nibble_masks; /* low: 15 in each byte; half: mask for an f16's bits shifted left by 13; two112: 2^112 */
 
 INLINE gw_nibble_masks masks(void) {
     return (gw_nibble_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) };
 }
 
-/* The engine's treatment of bytes above 127 in DOT's second operand: not usable (SEVEN bits only), as unsigned (x86:
- * vpdpbusd) or as signed (ARM: sdot; x86: vpdpbssd). */
+/* How the engine treats bytes above 127 in the second operand of the relaxed dot product: not usable (SEVEN bits only),
+ * as unsigned (x86: vpdpbusd) or as signed (ARM: sdot; x86: vpdpbssd). */
 typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 
-/* Probes the engine, for kernels whose bytes of the first operand are at most `most`. Each function that relies on the
- * result calls this inlined probe itself, so that the same compiler tier compiles the probe and the kernel. */
+/* Probes how the engine's dot product treats bytes above 127, with bytes of at most `most` in the first operand.
+ * Inlined into each function that relies on the result, so that the same compiler tier compiles the probe and the
+ * kernel. */
 INLINE bits_taken takes(int8_t most) {
     static volatile uint8_t top = 255;
     if (gw_relaxed_only_7_bits) return SEVEN;
@@ -49,9 +48,9 @@ INLINE bits_taken takes(int8_t most) {
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 
-/* Probes whether DOT is three instructions on this engine (x86 without VNNI, or an engine that does not use VNNI): one
- * adds pairs of products in 16 bits with saturation, one adds pairs of these, one adds the sum. On such an engine,
- * kernels add up as many pairs of products in 16 bits as fit, and widen the sums once. Sums are exact in both cases. */
+/* Probes whether the relaxed dot product is three instructions on this engine (without VNNI on x86): one adds pairs of
+ * products in 16 bits with saturation, one adds pairs of these, one adds the sum. Then kernels add up as many pairs of
+ * products in 16 bits as fit, and widen the sums once. Sums are exact in both cases. */
 INLINE bool adds_pairs(void) {
     static volatile uint8_t top = 255;
     v128_t sum = DOT(wasm_i8x16_splat(127), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));

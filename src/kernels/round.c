@@ -13,8 +13,7 @@ enum { VECTORS = GW_BLOCK / 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
-/* Converts four f16. Exact for every f16, including infinities and NaN, because the file's numbers are not checked
- * yet. */
+/* Converts four f16 to f32, also infinities and NaN, because the file's numbers are not checked yet. */
 INLINE v128_t load_f16(const uint8_t *p) {
     v128_t u = wasm_u32x4_load16x4(p);
     v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);
@@ -24,7 +23,7 @@ INLINE v128_t load_f16(const uint8_t *p) {
     return wasm_v128_or(value, wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x8000)), 16));
 }
 
-/* Returns the largest magnitude; ignores NaN. */
+/* Returns the largest magnitude of a block; ignores NaN. */
 INLINE float peak_of(const v128_t *v) {
     v128_t most = wasm_i32x4_splat(0);
     for (int i = 0; i < VECTORS; i++) most = wasm_f32x4_pmax(most, wasm_f32x4_abs(v[i]));

@@ -1,4 +1,3 @@
-/* scan: see scan.h */
 #include "kernels/scan.h"
 #include "kernels/simd.h"
 

@@ -7,8 +7,8 @@
 
 enum { GW_SCAN_STEP = 16, GW_SCAN_MOST = 4096, GW_SCAN_TOP = 4095 };
 
-/* Computes sums[n] = rows[n][d] * query[d]. d is a multiple of GW_SCAN_STEP, at most GW_SCAN_MOST. Rows hold -127 ..
- * 127, the query holds -GW_SCAN_TOP .. GW_SCAN_TOP, so no sum reaches 2^31. */
+/* Computes the dot products sums[n] of rows[n][d] with query[d]. d is a multiple of GW_SCAN_STEP, at most GW_SCAN_MOST.
+ * Rows hold -127 .. 127, the query holds -GW_SCAN_TOP .. GW_SCAN_TOP, so no sum reaches 2^31. */
 void gw_scan(const int8_t *rows, uint32_t n, uint32_t d, const int16_t *query, int32_t *sums);
 
 #endif

@@ -19,7 +19,7 @@
 #define OUTLINE static __attribute__((noinline))
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
-#define KEEP_LOOP _Pragma("nounroll") /* if unrolled, registers would spill */
+#define KEEP_LOOP _Pragma("nounroll") /* for loops that would spill registers if unrolled */
 #else
 #define UNROLL
 #define KEEP_LOOP
@@ -46,7 +46,6 @@ INLINE v128_t bf16x4(const uint8_t *p) { return wasm_i32x4_shl(wasm_u32x4_load16
 
 INLINE v128_t add_product(v128_t sum, v128_t a, v128_t b) { return wasm_f32x4_add(sum, wasm_f32x4_mul(a, b)); }
 
-/* Returns total + (float)sum * (weight scales * activation scale). */
 INLINE v128_t add_scaled(v128_t total, v128_t sum, v128_t weight_scales, v128_t scale) {
     return add_product(total, wasm_f32x4_convert_i32x4(sum), wasm_f32x4_mul(weight_scales, scale));
 }
@@ -62,9 +61,8 @@ INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
 #define DOT wasm_i32x4_dot_i16x8
 
-/* Sums of nibbles times int16 activations (order 0 2 1 3). A nibble is multiplied without shifting it down in its
- * 16-bit lane. The sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper than
- * shifting every nibble. */
+/* Sums of nibbles times int16 activations (each four in the order 0 2 1 3). Nibbles are multiplied at their position in
+ * a 16-bit lane: sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper. */
 typedef struct {
     v128_t at0, at4, at8;
 } nibble_sums;

@@ -1,22 +1,22 @@
 /* tiles: code that both SIMD builds share for products with several rows of activations. PAIR panels are unpacked chunk
  * by chunk, and each chunk is multiplied by tiles of up to TILE rows. With two panels, a splatted activation is used
- * for two vectors of weights: 27 instructions for 64 products of int16, while one panel needs 17 for 32. Included by
- * the quantised kernels only; each build defines open_group, tile_part and its TILES. */
+ * for two vectors of weights: 27 instructions for 64 products of int16, while one panel needs 17 for 32. Each build
+ * defines open_group, tile_part and tables of tilers. */
 #ifndef GW_TILES_H
 #define GW_TILES_H
 
 #include "kernels/quants.h"
 
-/* CHUNK: maximum number of blocks in a chunk, a multiple of every group's; VECTORS: vectors of an unpacked block, of
- * bytes or of int16. */
+/* CHUNK: maximum number of blocks in a chunk, a multiple of the number in any group; VECTORS: vectors of an unpacked
+ * block, of bytes or of int16. */
 #ifdef GW_HAVE_RELAXED
 enum { CHUNK = 40, VECTORS = COLUMNS };
 #else
 enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
 #endif
 
-/* Returns the number of blocks that are unpacked at once for n rows. Multiplying few rows takes no longer than reading
- * the weights, so chunks are short: the prefetchers then read far enough ahead during the products of a chunk. */
+/* Returns how many blocks are unpacked at once for n rows of activations. Multiplying few rows takes no longer than
+ * reading the weights: chunks are short, so that the prefetchers read far enough ahead during their products. */
 INLINE size_t chunk_of(const acts *a, int n) {
 #ifdef GW_HAVE_RELAXED
     return n <= FEW && !a->joined ? GROUP : CHUNK;
@@ -45,7 +45,7 @@ typedef struct {
     open_block block[CHUNK];
 } chunk;
 
-/* The sums of a tile; each vector is for the four weight rows of a panel. */
+/* Sums of a tile: [row of activations][panel]. A vector has the sums of the panel's four weight rows. */
 typedef v128_t sums[TILE][PAIR];
 
 #define EACH_SUM(rows, i, p)         \
@@ -58,11 +58,11 @@ typedef struct {
     uint32_t subs; /* sub-scales in a block, 1 or 2 */
     bool mins;
     int rows;        /* rows of activations */
-    int planes, way; /* relaxed build: planes of the activations; one of BY_… */
+    int planes, way; /* relaxed build: planes of the activations; way to multiply, one of BY_… */
 } kind;
 
-/* Two panels and their chunk that begins at block b. next: the distance in floats from the first panel's results to the
- * second's; 0 if there is only one panel left, which then is both. */
+/* Two panels, and their chunk that begins at block b. next: distance in floats from the first panel's results to the
+ * second's; 0 if only one panel is left, which then counts as both. */
 typedef struct {
     const acts *a;
     size_t b;
@@ -72,14 +72,14 @@ typedef struct {
 #ifdef GW_HAVE_RELAXED
     int offset; /* the quant whose value is 0 */
     bool table;
-    uint32_t run;           /* see run_of */
-    bool with_sign;         /* quants stay signed bytes, because the engine can multiply these */
-    const wide_block *wide; /* [blocks]; BY_INT16 only */
+    uint32_t run;           /* vectors of quants added in 16 bits (run_of) */
+    bool with_sign;         /* Q8_0 quants stay signed bytes, because the engine can multiply these */
+    const wide_block *wide; /* [blocks] quants for BY_INT16 */
 #endif
 } strip;
 
-/* A tile's rows in block j of a chunk: the first row t, the index `at` of its block of activations, and the sums of
- * each row's activations for each part of the block. */
+/* A tile's rows of activations in block j of a chunk: first row t, index `at` of that row's block, and for each row the
+ * sums of its activations in each part of the block. */
 typedef struct {
     int t;
     uint32_t j;
@@ -113,7 +113,8 @@ INLINE void widen_quants(v128_t c, int offset, v128_t (*out)[PAIR], int p) {
     out[1][p] = wasm_i16x8_sub(odd_of(c), from);
 }
 
-/* Multiplies part h of a block by int16 activations from q on, in the order 0 2 1 3, whose rows are GW_BLOCK apart. */
+/* Multiplies part h of a block by int16 activations q (each four in the order 0 2 1 3), whose rows are GW_BLOCK
+ * apart. */
 INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, const int16_t *q, sums dot) {
     uint32_t each = 2 * COLUMNS / k->subs;
     const v128_t *c = block[h * each], *end = c + each * PAIR;
@@ -124,7 +125,7 @@ INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, cons
         EACH_SUM (k->rows, i, p) dot[i][p] = add_dot(dot[i][p], c[p], SPLAT(q + i * GW_BLOCK));
 }
 
-/* Adds the products of a block with a tile of rows to the totals. */
+/* Adds the products of a block with a tile's rows of activations to the totals. */
 INLINE void tile_block(const kind *k, const strip *s, const open_block *w, tile_rows *r, sums total) {
     const acts *a = s->a;
     sums dot[2];
@@ -146,7 +147,6 @@ INLINE void tile_block(const kind *k, const strip *s, const open_block *w, tile_
     }
 }
 
-/* Multiplies a chunk by one tile of rows, from row t on. */
 INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
     float *y = s->y + t * s->ldy;
     tile_rows rows = { .t = t, .at = s->b * s->a->stride + t };
@@ -157,7 +157,7 @@ INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
     EACH_SUM (k->rows, i, p) wasm_v128_store(y + i * s->ldy + p * s->next, total[i][p]);
 }
 
-/* Multiplies a chunk by n rows. */
+/* Multiplies a chunk by n rows of activations. */
 typedef void tiler(const strip *s, const chunk *c, int n);
 
 INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, int n) {
@@ -174,14 +174,14 @@ INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, in
 #endif
 }
 
-/* Defines a tiler of one kind. */
+/* Defines a tiler: a function that multiplies a chunk by n rows, in tiles of one kind. */
 #define TILER(name, run, ...)                                  \
     OUTLINE void name(const strip *s, const chunk *c, int n) { \
         const kind k = { __VA_ARGS__ };                        \
         run(&k, s, c, n);                                      \
     }
 
-/* Defines the tilers of a way to multiply: name[sub-scales - 1][mins]. */
+/* Defines name[sub-scales - 1][mins], the tilers for all formats. */
 #define TILES(name, run, ...)                                       \
     TILER(name##_1, run, .subs = 1, __VA_ARGS__)                    \
     TILER(name##_1_mins, run, .subs = 1, .mins = true, __VA_ARGS__) \
@@ -189,7 +189,7 @@ INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, in
     TILER(name##_2_mins, run, .subs = 2, .mins = true, __VA_ARGS__) \
     static tiler *const name[2][2] = { { name##_1, name##_1_mins }, { name##_2, name##_2_mins } };
 
-/* Multiplies a job's one or two panels by n rows, from block s->b up to block `end`. */
+/* Multiplies a job's one or two panels by n rows of activations: blocks s->b to end - 1. */
 INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int n, tiler *tiles) {
     chunk c;
     size_t panel = j->panels > 1 ? j->panel : 0;

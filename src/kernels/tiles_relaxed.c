@@ -1,5 +1,5 @@
-/* tiles_relaxed: products of quantised weights with several rows of activations (prompts), by the relaxed dot product
- * of bytes. Activations are int8, or int15 in two planes of int8; chunks hold quants as bytes (tiles.h). If the dot
+/* tiles_relaxed: multiplies quantised weights by several rows of activations (prompts) with the relaxed dot product of
+ * bytes. Activations are int8, or int15 in two planes of int8; chunks hold quants as bytes (tiles.h). If the dot
  * product is slow and two are needed for each byte, chunks and activations are converted to int16
  * (gw_relaxed_rows_16). */
 #include "kernels/kernels.h"
@@ -9,7 +9,7 @@
 #include "kernels/quants_relaxed.h"
 #include "kernels/tiles.h"
 
-/* table_values / 2, rounded down and up */
+/* Halves of the IQ4 values in table_values, rounded down and up: bytes below 128. */
 static const uint8_t low_values[16] = { 0, 11, 22, 31, 39, 46, 52, 58, 64, 70, 76, 82, 90, 98, 108, 120 };
 static const uint8_t high_values[16] = { 0, 12, 22, 31, 39, 46, 53, 59, 64, 70, 76, 83, 90, 98, 108, 120 };
 
@@ -30,7 +30,7 @@ INLINE void open_group(const format *f, const strip *s, const uint8_t *group, op
 
 enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 }; /* kind.way */
 
-/* Adds pairs of products in 16 bits: the sums of `run` vectors of quants fit. */
+/* Adds the products of `run` vectors of quants in 16 bits, which they fit, before widening. */
 INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
     sums sum;
     while (c != end) {
@@ -44,8 +44,8 @@ INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_
 }
 
 /* Multiplies a block of 4-bit quants with one scale, with all sums in 16 bits. Each of the two 16-bit lanes of a sum
- * starts at -offset / 2 times the sum of the activations (offset is at most 8). The magnitude of a lane is always at
- * most 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
+ * starts at -offset / 2 times the sum of the activations (offset is at most 8). Its magnitude is always at most
+ * 127 * 16 * (15 - 4) + 127 * 16 * 4 < 2^15. */
 INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const int8_t *q, const int32_t *sum_of,
                             sums dot) {
     sums sum;
@@ -60,7 +60,7 @@ INLINE void tile_pairs_of_4(const kind *k, int offset, const v128_t *c, const in
     EACH_SUM (k->rows, i, p) dot[i][p] = wasm_i32x4_extadd_pairwise_i16x8(sum[i][p]);
 }
 
-/* Returns dot + x times a vector of quants, or times their values, which are the sums of two table values. */
+/* Returns dot + activations x times quants c, or times the IQ4 values of c, each a sum of two table values. */
 INLINE v128_t dot_column(const kind *k, v128_t x, v128_t c, v128_t dot, const v128_t *table) {
     if (k->way != BY_TABLE) return DOT(x, c, dot);
     return DOT(x, SWIZZLE(table[1], c), DOT(x, SWIZZLE(table[0], c), dot));
@@ -69,7 +69,7 @@ INLINE v128_t dot_column(const kind *k, v128_t x, v128_t c, v128_t dot, const v1
 /* Multiplies with sums in 32 bits. The loop must not be unrolled, because LLVM would then make each product wait for
  * the previous one of the same sum. */
 INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
-    /* distances to the next row of activations and to the low plane */
+    /* distances in bytes to the next row of activations and to the low plane */
     const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1);
     v128_t table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
     KEEP_LOOP
@@ -80,7 +80,7 @@ INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const i
         }
 }
 
-/* Returns -offset times the sum of the activations. Sums start at this value, which has the effect of subtracting the
+/* Returns -offset times the sum of the activations, the initial value of sums, which has the effect of subtracting the
  * offset from every quant. Without mins, a scalar product is cheaper, because nothing else needs the splatted sum; LLVM
  * does this by itself except for BY_DOTS. */
 INLINE v128_t start_of(const kind *k, int offset, v128_t sum) {
