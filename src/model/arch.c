@@ -15,7 +15,6 @@
 static const gw_policy causal = { .generates = true, .texts = 16 };
 static const gw_policy bidirectional = { .bidirectional = true, .by_layer = true, .texts = GW_TEXTS };
 
-/* Properties that several architectures share. */
 #define GEMMA .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .scales_embedding = true
 #define LLAMA .policy = &causal, .norm = GW_NORM_RMS, .act = GW_ACT_SILU
 

@@ -11,7 +11,7 @@
 typedef struct {
     const float *weight, *bias;
 } gw_norm;
-/* y = matrix x + bias; bias NULL: no bias is added. */
+/* A linear layer: y = matrix x + bias; bias NULL: no bias is added. */
 typedef struct {
     gw_matrix matrix;
     const float *bias;
@@ -20,17 +20,17 @@ typedef struct {
 typedef struct {
     gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm; /* [n_embd] */
     gw_norm q_norm, k_norm;                                     /* [head_dim] */
-    gw_linear q, k, v; /* [n_head * head_dim | n_head_kv * head_dim | same][n_embd] */
-    /* q, k and v as one tensor, if the file stores them so; then q, k and v are views of this tensor */
+    gw_linear q, k, v; /* rows: n_head * head_dim, for k and v n_head_kv * head_dim; columns: n_embd */
+    /* q, k and v as one tensor, if the file has it; q, k and v are then views of it */
     gw_linear qkv;
     gw_linear o;        /* [n_embd][n_head * head_dim] */
     gw_linear gate, up; /* [n_ff][n_embd] */
-    /* gate and up as one tensor, if the file stores them so; then gate and up are views of this tensor */
+    /* gate and up as one tensor, if the file has it; gate and up are then views of it */
     gw_linear gate_up;
     gw_linear down;              /* [n_embd][n_ff] */
     gw_linear ple_gate, ple_out; /* [n_ple][n_embd], [n_embd][n_ple] */
     gw_norm ple_norm;            /* [n_embd] */
-    const float *scale;          /* [1] scale of the layer's whole output */
+    const float *scale;          /* [1] factor of the layer's output */
 } gw_layer;
 
 typedef struct {
@@ -39,12 +39,12 @@ typedef struct {
     gw_linear output;           /* [n_vocab][n_embd]; the embedding matrix if the file has no output matrix */
     gw_norm output_norm;        /* [n_embd] */
     const float *rope_factors;  /* [rotated / 2] divisors of the RoPE frequencies of global layers */
-    const float *rope_short;    /* like rope_factors, for contexts of at most n_ctx_short tokens */
-    const float *rope_long;     /* like rope_factors, for longer contexts */
+    const float *rope_short;    /* RoPE factors for contexts of at most n_ctx_short tokens */
+    const float *rope_long;     /* RoPE factors for contexts of more than n_ctx_short tokens */
     gw_matrix ple_table;        /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
     gw_linear ple_proj;         /* [n_layer * n_ple][n_embd] */
     gw_norm ple_norm;           /* [n_ple] */
-    gw_linear dense_2, dense_3; /* [n_dense][n_embd], [n_embd][n_dense]: applied to a pooled text */
+    gw_linear dense_2, dense_3; /* [n_dense][n_embd], [n_embd][n_dense]: applied to the pooled vector of a text */
     gw_layer *layers;
 } gw_weights;
 
@@ -102,7 +102,7 @@ enum {
 #undef GW_X
         GW_WEIGHTS
 };
-/* The weights of per-layer embeddings: a model has all of these, or none. */
+/* The weights of per-layer embeddings: a model has all or none. */
 #define GW_PER_LAYER_EMBEDDINGS                                                                 \
     (1ull << GW_WEIGHT_PLE_GATE | 1ull << GW_WEIGHT_PLE_OUT | 1ull << GW_WEIGHT_PLE_POST_NORM | \
      1ull << GW_WEIGHT_PLE_TABLE | 1ull << GW_WEIGHT_PLE_PROJ | 1ull << GW_WEIGHT_PLE_NORM)
@@ -110,42 +110,42 @@ _Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
 enum { GW_ACT_GELU, GW_ACT_SILU };
-/* RoPE (Su et al. 2021) of columns i and i + head_dim / 2, or of 2 i and 2 i + 1; or a learned table with a row for
- * each position. */
+/* RoPE (Su et al. 2021) of columns i and i + rotated / 2, or of 2 i and 2 i + 1; or a learned table with a row for each
+ * position. */
 enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
 
-enum { GW_TEXTS = 64 }; /* maximum number of texts evaluated together */
+enum { GW_TEXTS = 64 }; /* maximum number of texts embedded together */
 
-/* Everything that depends on the direction of attention. Each architecture names one of the two policies of arch.c. */
+/* Properties that depend on the direction of attention: arch.c has a causal and a bidirectional policy. */
 typedef struct {
     bool bidirectional; /* tokens attend to later tokens too */
-    /* the model has logits and a sampler, and can continue a context; otherwise it only embeds texts */
+    /* the model has logits and a sampler; otherwise it only embeds texts */
     bool generates;
     bool by_layer;  /* Each layer finishes all rows of all texts before the next layer begins, so that one cache
                            * serves all layers. Otherwise each batch passes through all layers. */
-    uint32_t texts; /* maximum number of texts evaluated together */
+    uint32_t texts; /* maximum number of texts embedded together, up to GW_TEXTS */
 } gw_policy;
 
 typedef struct {
-    const char *name; /* general.architecture, and the prefix of its keys */
+    const char *name; /* value of general.architecture, and prefix of metadata keys */
     const gw_policy *policy;
-    uint64_t required, optional;       /* sets of GW_WEIGHT_…; other weights of the tables above are rejected */
-    int norm, act, positions;          /* of the enums above */
-    double rope_base, rope_base_local; /* defaults; local: for layers with a sliding window */
+    uint64_t required, optional;       /* bit sets of GW_WEIGHT_…; other known weights are rejected */
+    int norm, act, positions;          /* GW_NORM_…, GW_ACT_…, GW_POSITIONS_… */
+    double rope_base, rope_base_local; /* default RoPE bases; local: of layers with a sliding window */
     /* Sliding windows: layer l is global if l % pattern == pattern - 1, otherwise it attends to the last `window`
      * positions. Both numbers are defaults for files that lack them. window 0: without a window in the file, no layer
-     * has one. pattern 0: no layer ever has one. */
+     * has one. pattern 0: no layer has one, unless same_window is set. */
     uint32_t pattern, window;
-    float attn_cap, logit_cap; /* soft caps c: values x become c tanh(x / c); 0: none */
+    float attn_cap, logit_cap; /* soft caps c of scores and logits: x becomes c tanh(x / c); 0: none */
     bool scales_embedding;     /* embeddings are multiplied by the square root of n_embd */
     bool unit_scale;           /* attention scores are the products q k, not scaled */
     bool norms_values;         /* an RMS norm without a weight is applied to each head's values */
     bool multiplies;           /* the file has factors for embeddings, residuals, attention scores and logits */
     uint32_t unrotated;        /* layer l has no RoPE if l % unrotated == unrotated - 1; 0: all layers have RoPE */
     bool rotates_part; /* RoPE may rotate only the first columns of a head, and may have factors for long contexts */
-    bool same_window;  /* every layer has the file's window; pattern is 0 */
-    bool space_prefix; /* the default for score-based tokenizers */
-    /* number of layers by which the 27B is recognised, which scales queries by n_embd / n_head instead of head_dim */
+    bool same_window;  /* every layer has the file's sliding window; pattern is 0 */
+    bool space_prefix; /* default of add_space_prefix for score-based tokenizers */
+    /* layer count that identifies the 27B model, which scales queries by n_embd / n_head instead of head_dim */
     uint32_t layers_27b;
     const char *pre; /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
@@ -154,22 +154,20 @@ typedef struct {
 const gw_arch *gw_arch_of(const char *name);
 extern const char gw_arch_list[]; /* the names of all architectures, for error texts */
 
-/* RoPE of one of the two kinds of layers: those with a window (in models without windows: those without RoPE), or all
- * others. base 0: no RoPE. */
+/* RoPE of one kind of layers. GW_ROPE_LOCAL: layers with a window (in models without windows: layers without RoPE);
+ * GW_ROPE_GLOBAL: all others. base 0: no RoPE. */
 typedef struct {
     uint32_t head_dim, rotated; /* rotated: number of the head's first columns that RoPE rotates */
-    double base, scale, gain;   /* scale: of positions; gain: of cosines and sines */
+    double base, scale, gain;   /* scale: factor of positions; gain: factor of cosines and sines */
 } gw_rope;
 enum { GW_ROPE_LOCAL, GW_ROPE_GLOBAL, GW_ROPES };
 
-/* How an embedding model combines the vectors of tokens, numbered as in GGUF. NONE: the model is not an embedding
- * model. */
+/* How an embedding model combines the vectors of tokens, as in GGUF. NONE: no embedding model. */
 enum { GW_POOLING_NONE = 0, GW_POOLING_MEAN = 1, GW_POOLING_LAST = 3 };
 
-/* The properties of a layer. */
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
-    uint32_t window;   /* number of last positions that attention reaches, including the token's own; 0: all */
+    uint32_t window;   /* number of last positions that attention reaches, including the token's; 0: all */
     uint32_t kv_owner; /* index of the layer whose key/value cache attention reads: this layer or an earlier one */
     int rope;          /* GW_ROPE_… */
 } gw_layer_shape;
@@ -180,12 +178,13 @@ typedef struct {
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
     uint32_t n_ctx_short;     /* longest context with the short RoPE factors */
     int pooling;              /* GW_POOLING_… */
-    uint32_t n_dense;         /* rows of dense_2; 0: not in the file */
+    uint32_t n_dense;         /* rows of the matrix dense_2; 0: the file has no dense layers */
     uint32_t n_ple;           /* width of the per-layer embeddings; 0: there are none */
-    uint32_t n_owners;        /* layers below this one own their keys and values, later ones do not */
+    uint32_t n_owners;        /* layers below this one compute keys and values, later ones share them */
     uint32_t window, pattern; /* window: the largest of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
-    float residual_scale, output_scale; /* factors for what a layer adds to x, and for the output matrix's input */
+    /* Factors of what attention and feed-forward add to x, and of the output matrix's input. */
+    float residual_scale, output_scale;
     gw_rope rope[GW_ROPES];
     gw_layer_shape layer[GW_MAX_LAYERS];
 } gw_config;

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: maximum per group */
+enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: maximum number of queries in a group */
 
 /* The kernels of a cache type. widen converts rows to floats for many queries; NULL if the other kernels are as fast
  * without it. */
@@ -32,7 +32,7 @@ typedef struct {
 
 typedef struct {
     const void *q;        /* the query, in the layout of the layer's kernels */
-    uint32_t first, last; /* visible positions, last included */
+    uint32_t first, last; /* positions that the query attends to, last included */
     partial sum;          /* the query's sums over the current span */
 } query;
 
@@ -66,7 +66,7 @@ static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos)
 }
 
 /* Touches rows before they are used: hardware prefetchers stop at page boundaries, so the first access to each page
- * would stall. Only worth it for few queries; many queries use each row often. */
+ * would stall. Only for few queries, because many queries use each row often. */
 static void fetch(const group *g, const uint8_t *plane, uint32_t first, uint32_t end) {
     if (g->n > GW_HEADS || first >= end) return;
     const volatile uint8_t *row = row_at(g, plane, first); /* volatile, because the values are not used */
@@ -106,7 +106,7 @@ static void mix(const group *g, const block *b, const alike *a, const float *p) 
                     b->rows + (a->from - b->first) * b->stride, b->stride, (int)(a->to - a->from), g->d, acc);
 }
 
-/* Processes positions from .. to - 1 of the keys, or of the values. */
+/* Computes scores from the keys, or weighted sums from the values, at positions from .. to - 1. */
 static void through(const group *g, bool keys, uint32_t from, uint32_t to, float *p) {
     const uint8_t *plane = keys ? g->kv->k : g->kv->v;
     float wide[GW_KEYS * GW_MAX_HEAD_DIM];
@@ -124,7 +124,7 @@ static void through(const group *g, bool keys, uint32_t from, uint32_t to, float
     }
 }
 
-/* Turns a query's scores into weights, relative to the largest one. */
+/* Turns a query's scores into softmax weights exp(score - max). */
 static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     size_t from = gw_max(begin, q->first), to = gw_min(end, (size_t)q->last + 1);
     q->sum.max = -INFINITY;
@@ -137,7 +137,7 @@ static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     q->sum.total = GW_KERNEL(weigh)(p, n, q->sum.max);
 }
 
-/* Returns the part of a span that at least one query of the group sees. */
+/* The part of a span to which at least one query of a group attends. */
 typedef struct {
     uint32_t from, to;
 } stretch;
@@ -193,9 +193,9 @@ typedef struct {
     size_t ldq;
     int n;
     float *out;
-    int tokens, heads;   /* maximum tokens of a group, and maximum heads of a kv head in it */
-    int parts, items;    /* groups per kv head, and groups of all kv heads, for the same tokens */
-    uint32_t first_span; /* this and the next two fields: only for a single token */
+    int tokens, heads;   /* maximum number of tokens, and of query heads, in a group */
+    int parts, items;    /* groups for the same tokens: per KV head, and of all KV heads */
+    uint32_t first_span; /* this field and the next two are set only for a single token */
     float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */
 } job;
@@ -218,7 +218,8 @@ static const void *query_row(const job *j, const float *q, uint8_t *room, int i)
     return row;
 }
 
-/* Prepares an item's group, without queries yet. Returns the group's number of heads; *head receives its first head. */
+/* Prepares a work item's group, without queries yet. Returns its number of query heads; *head receives the first
+ * one. */
 static int open_group(const job *j, int item, group *g, int *head) {
     int kv_head = item % j->items / j->parts, part = item % j->parts, of_kv = j->h.n_head / j->h.n_head_kv;
     g->kv = j->kv;
@@ -235,7 +236,7 @@ static void add_query(const job *j, group *g, uint32_t pos, const void *q, float
     g->q[g->n++] = (query){ q, first_visible(&j->h, pos), last_visible(&j->h, pos), { .acc = acc } };
 }
 
-/* For many tokens, one work item is a few tokens, with all their spans in order. */
+/* Work item for several tokens: a few of them, with all their spans in order. */
 static void tokens_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -262,7 +263,7 @@ static float *partial_at(const job *j, uint32_t span, int head) {
     return j->partials + ((size_t)(span - j->first_span) * j->h.n_head + head) * (j->h.head_dim + 2);
 }
 
-/* For a single token, one work item is one of its spans; the spans are merged later. */
+/* Work item for a single token: one of its spans, which are merged later. */
 static void span_item(void *ctx, int item) {
     const job *j = ctx;
     group g;

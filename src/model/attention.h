@@ -1,6 +1,4 @@
-/* attention: softmax(q k) v over a layer's cache, for a batch of tokens, spread over the pool's threads. Differences
- * between architectures are data: how many heads share a kv head, which positions a token attends to, and whether
- * scores are capped. */
+/* attention: softmax(q k) v over a layer's cache, for a batch of tokens, spread over the pool's threads. */
 #ifndef GW_ATTENTION_H
 #define GW_ATTENTION_H
 

@@ -1,4 +1,3 @@
-/* config: see config.h */
 #include "model/config.h"
 
 #include <math.h>
@@ -189,7 +188,7 @@ static int read_caps(const job *j) {
     return 0;
 }
 
-/* Reads the four factors of arch->multiplies. */
+/* Reads factors for embeddings, residuals, attention scores and logits. */
 static int read_factors(const job *j) {
     gw_config *c = j->c;
     double embedding, residual, attention, logits;
@@ -243,7 +242,7 @@ static int read_pooling(const job *j) {
     return bad;
 }
 
-/* Reads the sizes of the two dense layers; a file must give both or neither. */
+/* Reads the pooling type and, in embedding models, the sizes of the two dense layers, if present. */
 static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
@@ -257,7 +256,7 @@ static int read_dense(const job *j) {
 
 /* --- layers --- */
 
-/* Reads c->pattern. listed: which layers have a window, if the file has that array; otherwise NULL. */
+/* Reads which layers have a window: c->pattern, or an array with an entry for each layer, to which *listed is set. */
 static int read_pattern(const job *j, const double **listed) {
     gw_config *c = j->c;
     char room[KEY];
@@ -274,8 +273,8 @@ static int read_pattern(const job *j, const double **listed) {
     return 0;
 }
 
-/* Layers that do not compute keys and values use those of the last layer of the same kind (windowed or global) that
- * does (transformers' kv_sharing_modes). */
+/* Sets kv_owner. Layers without keys and values use those of the last layer of the same kind (windowed or global) that
+ * has them (transformers' kv_sharing_modes). */
 static int read_owners(const job *j) {
     gw_config *c = j->c;
     uint32_t shared;

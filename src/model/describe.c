@@ -1,4 +1,3 @@
-/* describe: see describe.h */
 #include "model/describe.h"
 
 #include <math.h>

@@ -4,12 +4,11 @@
 
 #include "model/model.h"
 
-/* These functions empty `out` and write NUL-terminated JSON to it. They return NULL for an index out of range or if out
- * of memory. */
+/* Empty `out` and write NUL-terminated JSON to it. Return NULL for an index out of range or if out of memory. */
 const char *gw_describe_entry(const gw_store *s, uint32_t i, gw_buffer *out);
 const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, bool stays, gw_buffer *out);
 
-/* These functions return NAN or NULL for an unknown key or a missing value; api.h lists the keys. */
+/* Return a value by name; NAN or NULL for an unknown key or a missing value. api.h lists the keys. */
 double gw_describe_number(const gw_file *f, const char *key);
 const char *gw_describe_text(const gw_file *f, const char *key);
 

@@ -1,4 +1,3 @@
-/* elements: see elements.h */
 #include "model/elements.h"
 
 #include <math.h>
@@ -99,7 +98,7 @@ typedef struct {
     float scale;
 } rope_job;
 
-/* Called with constant steps, so that the compiler can vectorise the adjacent case. */
+/* Rotates columns a[i * step] and b[i * step]. Called with constant steps, so that step 1 is vectorised. */
 static inline void rotate(float *a, float *b, const float *c, const float *s, uint32_t half, uint32_t step,
                           float scale) {
     for (uint32_t i = 0; i < half; i++) {

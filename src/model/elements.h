@@ -12,10 +12,10 @@ typedef struct {
     int kind;
     float eps;
     bool unweighted;
-} gw_norm_rule; /* GW_NORM_*; unweighted: w is not read */
+} gw_norm_rule; /* kind: GW_NORM_…; unweighted: w is not read */
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
 
-/* Computes angles[n][rotated]: gain times cosines, then sines, of the angles: scaled positions pos … pos + n - 1 times
+/* Computes angles[n][gw_ld(rotated)]: gain times cosines, then sines, of scaled positions pos … pos + n - 1 times
  * base^(-2i/rotated) / factors[i] (Su et al. 2021); factors may be NULL. */
 void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, const float *factors);
 /* Rotates the first rope->rotated columns of each head, then multiplies all by scale; if `angles` is NULL, only scales.

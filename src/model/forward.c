@@ -1,4 +1,3 @@
-/* forward: see forward.h */
 #include "model/forward.h"
 #include "model/elements.h"
 
@@ -19,7 +18,7 @@ static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
     gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
 }
 
-/* w NULL: the norm has no weight. */
+/* Normalises each head of x. w NULL: without a weight. */
 static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view x) {
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps, !w };
     gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
@@ -30,7 +29,7 @@ static void scale(gw_view x, float by) {
         for (uint32_t j = 0; j < x.columns; j++) gw_row(x, t)[j] *= by;
 }
 
-/* x += norm(h) * residual_scale; changes h. */
+/* x += norm(h * residual_scale); changes h. */
 static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
     scale(h, s->config->residual_scale);
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
@@ -51,7 +50,7 @@ static const float *rope_factors(const gw_state *s) {
     return w->rope_factors ? w->rope_factors : s->long_context ? w->rope_long : w->rope_short;
 }
 
-/* Returns x without the batch's rows before `first`. */
+/* Rotates x, which begins with row `first` of the batch, and multiplies it by scale. */
 static void rope(gw_state *s, gw_view x, const gw_layer_shape *shape, int first, float scale) {
     gw_view angles = s->batch.angles[shape->rope];
     gw_rotate(s->ops.pool, x, &s->config->rope[shape->rope], angles.at ? gw_row(angles, first) : NULL,
@@ -66,7 +65,8 @@ void gw_forward_begin(gw_state *s, int n_segments) {
     b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = b->ple.n = n;
 }
 
-/* p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) / sqrt(2), for all layers at once. */
+/* Computes the per-layer embeddings p of all layers: p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) /
+ * sqrt(2). */
 static void embed_per_layer(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
@@ -117,8 +117,8 @@ static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer, const gw_k
     return &kv->layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
 }
 
-/* Computes k and v of all tokens, unless another layer owns this layer's keys and values, and q of the tokens from
- * `first` on. In a layer without a weight for values, the values are the keys before their norm. */
+/* Computes k and v of all tokens, if this layer owns its keys and values, and q of the tokens from `first` on. In a
+ * layer without a weight for values, the values are the keys before their norm. */
 static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
     gw_batch *b = &s->batch;
     const gw_linear *all[3];
@@ -202,7 +202,7 @@ void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
     add(s, &w->post_attn_norm, h, x);
 }
 
-/* x += norm(linear(activation(linear(x)) * p[layer])) */
+/* Adds per-layer embeddings p: x += norm(linear(activation(linear(x)) * p[layer])). */
 static void add_per_layer(gw_state *s, uint32_t layer, int first) {
     const gw_layer *w = &s->weights->layers[layer];
     gw_batch *b = &s->batch;

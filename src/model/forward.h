@@ -1,5 +1,5 @@
 /* forward: the forward pass of all architectures, written so that it can be compared with their papers
- * (docs/family.md):
+ * (docs/family.md). p are the per-layer embeddings:
  *   x = embedding(ids) [+ positions]
  *   each layer:   h = norm(x);  q, k, v = linear(h);  rope(norm(q)), rope(norm(k));  keep k, v
  *                 x += norm(linear(attention(q)))
@@ -41,29 +41,28 @@ typedef struct {
     gw_view k, v;                  /* [n_head_kv * head_dim] */
     gw_view gate, up;              /* [n_ff] */
     gw_view ple;                   /* [n_layer * n_ple] per-layer embeddings of each token; one more row as scratch */
-    gw_view angles[GW_ROPES]; /* [head_dim] RoPE's cosines and sines of each row; its field `at` is NULL without RoPE */
+    gw_view angles[GW_ROPES];      /* [head_dim] RoPE's cosines and sines of each row; `at` is NULL without RoPE */
 } gw_batch;
 
-/* The model owns config and weights; all other pointers are to the session's memory block. */
+/* Config and weights belong to the model, all other pointers to the session's memory block. */
 typedef struct {
     const gw_config *config;
     const gw_weights *weights;
     gw_ops ops;
     gw_batch batch;
     gw_view logits;    /* [n_vocab]  has room for as many rows as are computed at once */
-    bool long_context; /* the context has room for more tokens than the short RoPE factors are meant for */
+    bool long_context; /* the context has room for more than n_ctx_short tokens */
 } gw_state;
 
-/* Sets the rows of the batch to those of its first n_segments segments. */
+/* Makes the first n_segments segments the rows of the batch. */
 void gw_forward_begin(gw_state *s, int n_segments);
 /* Returns a row cache that lacks rows of the batch's ids[0..n), NULL if no rows are missing. */
 gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
 /* Computes x = embeddings of the batch's ids[0..n), and the RoPE angles of their positions. No row may be missing from
  * a row cache. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
-/* Compute a layer in three steps, for the batch's tokens from `first` on. keep stores keys and values of all tokens in
- * the cache and leaves queries in q, which attend takes; bidirectional attention needs the keys and values of a whole
- * text before any of its tokens attends. */
+/* Compute a layer in three steps, for the batch's tokens from `first` on. gw_forward_keep stores the keys and values of
+ * all tokens, since bidirectional attention needs those of a whole text before any of its tokens attends. */
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);
 void gw_forward_attend(gw_state *s, uint32_t layer, int first);
 void gw_forward_feed(gw_state *s, uint32_t layer, int first);
@@ -71,7 +70,7 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first);
 gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length);
 /* Returns a layer's keys and values of the segment's text, from its position 0 on. */
 gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment *p);
-/* Computes h = norm(x) of all of the batch's tokens: the input of the output matrix. */
+/* Computes h = norm(x), the final hidden states, of all tokens of the batch. */
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);

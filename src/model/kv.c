@@ -1,4 +1,3 @@
-/* kv: see kv.h */
 #include "model/kv.h"
 #include "kernels/kernels.h"
 #include "file/types.h"
@@ -123,7 +122,7 @@ static float largest_of(const float *in, uint32_t d) {
     return largest;
 }
 
-/* Returns the largest norm of any lane (kernels.h) of in[d] / unit. */
+/* Returns the largest norm of the four lanes (kernels.h) of in[d] / unit. */
 static float lane_norm(const float *in, uint32_t d, float unit) {
     float sum[GW_I16_LANES] = { 0 }, largest = 0, inverse = 1.0f / unit;
     for (uint32_t i = 0; i < d; i++) {
@@ -134,7 +133,7 @@ static float lane_norm(const float *in, uint32_t d, float unit) {
     return sqrtf(largest);
 }
 
-/* Rounding adds at most 1/2 to each of the 128 items of a lane, so at most 6 to the lane's norm. */
+/* Leaves room for rounding, which adds at most 1/2 to each of a lane's 128 items, so at most 6 to the lane's norm. */
 _Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128, "what the norm leaves room for");
 static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
     float largest = largest_of(in, d), scale = 0;
@@ -164,7 +163,7 @@ static uint16_t scale_for(float largest) {
     return (uint16_t)((u + 0xffff) >> 16);
 }
 
-enum { NOT_A_NUMBER = 0x7fc0 }; /* as a bfloat16 */
+enum { NOT_A_NUMBER = 0x7fc0 }; /* a bfloat16 NaN */
 
 static void store_q8(uint8_t *out, const float *in, uint32_t d) {
     for (uint32_t b = 0; b < d; b += GW_BLOCK) {
@@ -214,13 +213,13 @@ void gw_kv_save(gw_kv *kv, uint32_t length) {
 
 /* --- rows of saved states --- */
 
-/* Returns the bytes of a head without padding. */
+/* Returns the bytes of a head's keys or values without padding. */
 static size_t used_bytes(int type, uint32_t d) {
     return type == GW_KV_I16 ? d * sizeof(int16_t) + sizeof(float) : (size_t)head_bytes(type, d);
 }
 
-/* The functions below return whether a store function could have written these bytes. A scale is at most what finite
- * numbers give. */
+/* The sound_… functions return whether a store_… function could have written the bytes. A scale is at most that of
+ * finite numbers. */
 static bool sound_scale(float x, float parts) { return x >= 0 && x <= FLT_MAX / parts; }
 
 static bool sound_f32(const uint8_t *in, uint32_t d) {

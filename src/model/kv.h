@@ -22,22 +22,22 @@ typedef struct {
 typedef struct {
     uint8_t *k, *v;
     uint32_t rows, n_head, head_dim, head;
-    int type;  /* not GW_KV_AUTO */
+    int type;  /* GW_KV_…, but not GW_KV_AUTO */
     bool ring; /* the layer has a window */
 } gw_kv_layer;
 
 typedef struct {
     gw_kv_shape shape;
-    gw_kv_layer *layers; /* [n_layer]; all zeros if another layer owns the rows */
+    gw_kv_layer *layers; /* [n_layer]; all zeros for layers that share another layer's rows */
     uint32_t pos;        /* positions 0 .. pos - 1 are valid in global layers */
     uint32_t low;        /* positions low .. pos - 1 are valid in the rings */
     /* Copies of the rows before position saved_pos, so that a retry can rewind to this position after the rings have
      * overwritten them. */
     gw_kv_layer *saved; /* [n_layer], rings only */
-    uint32_t saved_pos; /* 0: nothing saved */
+    uint32_t saved_pos; /* 0: no rows are saved */
 } gw_kv;
 
-/* Allocates all memory in the arena, which may be one that only measures. */
+/* Allocates the cache in the arena, which may only add up sizes (base.h). */
 void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena);
 
 /* Returns the greatest length <= `length` to which the cache can still be truncated. */
@@ -45,8 +45,8 @@ uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length);
 /* Truncates the cache to gw_kv_reach(kv, length); returns the new length. */
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
 
-/* Copies the first `length` positions of `from`, or fewer if the rings of `from` no longer hold what these need, to
- * `to`, a cache of the same shape. Returns the number of positions. */
+/* Copies the first `length` positions of `from` to `to`, a cache of the same shape; fewer if the rings of `from` no
+ * longer hold the rows they need. Returns the number of positions. */
 uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length);
 
 /* Must be called before rows pos .. pos + n - 1 are written (n <= batch). */
@@ -59,17 +59,16 @@ void gw_kv_advance(gw_kv *kv, uint32_t n);
 /* Converts a query q[d] to a row like the keys of GW_KV_I16. */
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
 
-/* Rows in the format of saved states (run/state.h): heads one after the other without gaps. gw_kv_row_bytes returns the
- * bytes of one row of keys or of values. gw_kv_row_in returns false for a row that gw_kv_store would never write,
- * because kernels rely on the bounds of stored rows. */
+/* Rows in the format of saved states (run/state.h): heads without gaps. gw_kv_row_bytes returns the bytes of one row of
+ * keys or of values. gw_kv_row_in returns false for a row that gw_kv_store would never write, because kernels rely on
+ * the bounds of stored rows. */
 uint32_t gw_kv_row_bytes(const gw_kv_layer *l);
 void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out);
 bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in);
 /* Returns the first position that a query at position p attends to in a ring. */
 uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p);
 
-/* Copies the rows that a later rewind to `length` needs (length <= pos). Does nothing if the rings no longer hold these
- * rows. */
+/* Copies the rows that a later rewind to `length` <= pos needs. Does nothing if the rings no longer hold them. */
 void gw_kv_save(gw_kv *kv, uint32_t length);
 
 #endif

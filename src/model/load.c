@@ -1,5 +1,5 @@
-/* load: see load.h. While a header is read, unparsed bytes move to the front of the window. While weights are read,
- * complete groups of four rows are packed, in parallel, at their final location. */
+/* load: see load.h. While a header is read, unparsed bytes move to the front of the window (the buffer of file bytes).
+ * While weights are read, complete groups of four rows are packed, in parallel, at their final location. */
 #include "model/load.h"
 #include "base/hash.h"
 #include "kernels/pack.h"
@@ -152,7 +152,7 @@ static void drop(gw_loader *l, size_t n) {
 
 /* --- parts --- */
 
-/* Saves the bytes in the window, because the next bytes come from the beginning of another part. */
+/* Saves the bytes in the window, because the next bytes come from another part. */
 static int keep_rest(gw_loader *l) {
     gw_part *p = part_of(l, l->part);
     p->position = l->position;
@@ -236,8 +236,8 @@ static int by_place(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Checks that a tensor begins where the previous one ends, after alignment, and the first one at the start of the data
- * section. A gap would mean unknown bytes, or a wrong type. */
+/* Checks that a tensor begins where the previous one ends, after alignment, and the first one where the data section
+ * begins. A gap would mean unknown bytes, or a wrong type. */
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
     if (t->info.offset != due)
@@ -280,7 +280,6 @@ static int order_tensors(gw_loader *l) {
     return check_ranges(l, n);
 }
 
-/* Ends the header of the current part. */
 static int end_header(gw_loader *l) {
     int bad = check_part(l);
     if (bad) return bad;
@@ -361,16 +360,15 @@ typedef struct {
     uint64_t seed;       /* hash seed of the tensor */
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
-    /* first: index of the first row in the matrix; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the
-     * rows whose bytes count in the sample */
+    /* first: index of the first row; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the rows whose
+     * bytes count in the sample */
     size_t first, n_rows, row_bytes, step, sampled_from, sampled_to;
 } pack_job;
 
 enum { SAMPLED_ROWS = 64 };
 
-/* Sets the range of rows of tensor i that are sampled: all rows, or a few in the middle of a tensor of which only the
- * rows of the batch's tokens are read. So the sample is the same whether such a tensor is in memory or stays in the
- * file. */
+/* Sets the range of rows of tensor i that are sampled for the model's hash: all rows, or a few in the middle of a
+ * tensor of which only the rows of a batch's tokens are read, and which may therefore stay in the file. */
 static void find_sampled(const gw_loader *l, uint32_t i, size_t *from, size_t *to) {
     size_t rows = (size_t)gw_store_tensor_at(&l->file->store, i)->info.shape[1];
     size_t n = gw_file_by_token(l->file, i) ? gw_min(rows, SAMPLED_ROWS) : rows;
@@ -387,8 +385,7 @@ static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
 }
 
 /* Sums hashes of a few bytes of each row: the first, the last, and some at varying offsets. The sum does not depend on
- * how the bytes are divided into chunks. Runs just before the rows are packed, so that the rows are loaded into the CPU
- * caches once. */
+ * how the bytes are divided into chunks. Runs just before packing, so that rows are loaded into the CPU caches once. */
 static uint64_t sample_rows(const pack_job *j, const uint8_t *rows, size_t first, size_t n) {
     size_t bytes = j->row_bytes, range = bytes - gw_min(sizeof(uint64_t), bytes) + 1;
     size_t from = gw_max(first, j->sampled_from), to = gw_min(first + n, j->sampled_to);
@@ -456,13 +453,13 @@ static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uin
     return t->bytes;
 }
 
-/* Returns the offset of the next byte that the current tensor needs. */
+/* Returns the offset in the file of the next byte that the current tensor needs. */
 static uint64_t due(const gw_loader *l, const gw_tensor *t) {
     return gw_loader_part(l, t->part)->data_offset + t->info.offset + l->done;
 }
 
-/* Processes some bytes of the current tensor from window[at] on. Returns their number; 0 if it needs more bytes, or if
- * the tensor is complete. Skips bytes only if an option allows it, because other hosts do not expect that. */
+/* Processes some bytes of the current tensor from window[at] on. Returns their number; 0 if it needs more bytes, or is
+ * complete. Skips bytes only if an option allows it, because other hosts do not expect that. */
 static size_t take_some(gw_loader *l, size_t at) {
     uint32_t i = l->order[l->current];
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
@@ -495,7 +492,8 @@ static const gw_tensor *next_tensor(gw_loader *l) {
     return t->part == l->part ? t : NULL;
 }
 
-/* llama.cpp's --check-tensors rejects these weights too: they would silently produce wrong logits. */
+/* Reports NaN or infinite weights, which would silently produce wrong logits. llama.cpp's --check-tensors rejects them
+ * too. */
 static int not_finite(gw_loader *l) {
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
     return gw_fail(&l->file->error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %llu.", t->info.name,
@@ -541,8 +539,7 @@ static int commit_weights(gw_loader *l) {
 size_t gw_loader_room(const gw_loader *l) {
     if (l->state != GW_LOAD_HEADER && l->state != GW_LOAD_WEIGHTS) return 0;
     size_t room = l->window_size - l->used;
-    /* Reads little beyond the header of a later part, since these bytes are kept until the headers of the other parts
-     * are read. */
+    /* Reads little beyond the header of a later part: these bytes are kept until all headers are read. */
     bool later = l->state == GW_LOAD_HEADER && l->part;
     return later ? gw_min(room, l->used < STEP_BYTES ? STEP_BYTES - l->used : STEP_BYTES) : room;
 }

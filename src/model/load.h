@@ -1,8 +1,8 @@
-/* load: turns the bytes of one GGUF file, or of the parts of a split model, in file order, into a gw_file with its
- * weights in place. Besides the packed weights, it only holds one window of bytes.
- * Split models are as llama.cpp's gguf-split writes them: every part is a complete GGUF file with its own tensor
- * directory; split.no, split.count and split.tensors.count say how the parts belong together; the first part has all
- * other metadata. The headers of all parts are read before any weights, so that the memory plan is complete first. */
+/* load: turns the bytes of a GGUF file, or of the parts of a split model, in file order, into a gw_file with its
+ * weights in place. Besides the packed weights, it only holds one window of bytes. Split models are as llama.cpp's
+ * gguf-split writes them: every part is a GGUF file with its own tensor directory; split.no, split.count and
+ * split.tensors.count say how the parts belong together; the first part has all other metadata. The headers of all
+ * parts are read before any weights, so that the memory plan is complete first. */
 #ifndef GW_LOAD_H
 #define GW_LOAD_H
 
@@ -26,36 +26,36 @@ typedef struct {
 typedef struct {
     gw_file *file;
     gw_pool *pool;
-    gw_gguf parser;       /* parser of the header that is being read */
+    gw_gguf parser;
     int64_t split[3];     /* the header's values of split.no, split.count and split.tensors.count; -1: missing */
     int array;            /* the tokenizer's array whose elements are being read; 0: none */
-    unsigned arrays_seen; /* bit set of the values of `array` seen so far */
+    unsigned arrays_seen; /* bit set of the tokenizer arrays seen so far */
     int state;            /* GW_LOAD_*, or the error that ended the load */
     uint8_t *window;
     size_t window_size, used;
-    uint64_t position;         /* offset in the part's file of window[0] */
+    uint64_t position;         /* offset of window[0] in the part's file */
     uint32_t part;             /* index of the part whose bytes are in the window */
     uint32_t n_given, n_parts; /* number of files that the host has; number of parts according to the first file */
-    int64_t n_tensors;         /* tensors in all parts, according to the first part; -1: not given */
+    int64_t n_tensors;         /* number of tensors in all parts, according to the first part; -1: not given */
     gw_buffer parts;           /* gw_part[] of the parts whose header is complete */
     uint32_t *order;           /* indexes of tensors, sorted by part and offset */
-    uint32_t current;          /* index into order */
+    uint32_t current;          /* index into `order` of the tensor that is being read */
     uint64_t done;             /* bytes of the current tensor that have been processed */
     _Atomic uint64_t wild;     /* 1 + a row of the current tensor that is not finite; 0: none */
-    void *block;               /* the weights */
+    void *block;               /* memory of the weights */
     uint64_t block_bytes;
 } gw_loader;
 
 int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* returns 0 or GW_E_NO_MEMORY */
 void gw_loader_free(gw_loader *l);                              /* also frees the weights */
-/* call it before the first byte; without a call, n_files is 1 */
+/* Sets the number of files of a split model, before the first byte. Default: 1. */
 int gw_loader_give(gw_loader *l, int n_files);
 size_t gw_loader_room(const gw_loader *l);
-/* Processes n bytes that were written after the `used` ones in the window. Returns the state or an error. */
+/* Processes n bytes that were written to window + used. Returns the state or an error. */
 int gw_loader_commit(gw_loader *l, size_t n);
-/* Ends the current file. Returns 0 if READY, else an error. */
+/* Ends the current file. Returns 0 if the load is complete, else an error. */
 int gw_loader_end(gw_loader *l);
-/* Allocates memory for the weights; the state changes from PLAN to WEIGHTS. */
+/* Allocates the weights; the state changes from GW_LOAD_PLAN to GW_LOAD_WEIGHTS. */
 int gw_loader_reserve(gw_loader *l);
 /* returns the bytes that gw_loader_reserve needs for a larger window; usually 0 */
 uint64_t gw_loader_window_bytes(const gw_loader *l);

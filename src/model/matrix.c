@@ -1,4 +1,3 @@
-/* matrix: see matrix.h */
 #include "model/matrix.h"
 #include "model/rowcache.h"
 

@@ -8,16 +8,16 @@ typedef struct {
     const gw_type *type; /* type as packed; NULL: the model lacks this matrix */
     uint32_t rows, k;
     uint8_t *data;    /* packed weights, NULL if in planes; pointers are owned by the model's arena */
-    gw_planes planes; /* of a matrix in planes (Q8_0 only); otherwise NULL */
+    gw_planes planes; /* bit planes of a Q8_0 output matrix (kernels.h); otherwise NULL */
     float *norms;     /* [GW_NORMS][gw_ld(rows)] of a matrix in planes (pack.h) */
-    /* cache of a matrix whose rows stay in the file (rowcache.h), `data` is NULL then; otherwise NULL */
+    /* row cache if rows stay in the file (rowcache.h; `data` is NULL), otherwise NULL */
     struct gw_row_cache *cache;
 } gw_matrix;
 
 /* Returns the stride of rows of floats, rounded up because a kernel may write whole panels. */
 static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANEL); }
 
-/* Allocates the matrix in the arena; if the arena only measures, leaves the matrix unchanged. */
+/* Allocates the matrix in the arena; if the arena only adds up sizes, leaves the matrix unchanged. */
 void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
 /* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of the matrix; overwrites the source
  * bytes. Returns false if a number or a block's scale is not finite. */
@@ -31,7 +31,7 @@ static inline gw_planes gw_matrix_planes(const gw_matrix *m, size_t panel) {
 /* Returns rows first … first + rows - 1 (first: a multiple of 4) as a matrix that shares the bytes. */
 gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows);
 
-/* n rows of `columns` floats. */
+/* n rows of `columns` floats, gw_ld(columns) apart. */
 typedef struct {
     float *at;
     int n;

@@ -1,4 +1,3 @@
-/* model: see model.h */
 #include "model/model.h"
 #include "base/hash.h"
 #include "kernels/pack.h"
@@ -21,7 +20,7 @@ static const struct weight {
     bool of_layer;
 } weights[GW_WEIGHTS] = { GW_LAYER_WEIGHTS(LAYER_ROW) GW_MODEL_WEIGHTS(MODEL_ROW) };
 
-/* layer: n_layer for weights that belong to no layer. */
+/* Returns a size that the weight tables (arch.h) name. layer: n_layer for weights that belong to no layer. */
 static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
     const gw_layer_shape *s = &c->layer[layer % c->n_layer];
     uint32_t q = c->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
@@ -68,10 +67,10 @@ static gw_bound find_weight(const gw_file *f, const char *name) {
     for (int w = 0; w < GW_WEIGHTS; w++) {
         bool fits = weights[w].of_layer ? rest && layer < f->config.n_layer : !rest;
         if (!fits || strcmp(weights[w].name, rest ? rest : name)) continue;
-        /* Some files have weights for keys and values in layers that use those of another layer. */
+        /* Some files have unused weights for keys and values in layers that use those of another layer. */
         if (rest && f->config.layer[layer].kv_owner != layer && OWNED >> w & 1) break;
         if (found.weight == GW_WEIGHTS || known >> w & 1)
-            found = (gw_bound){ w, layer }; /* two weights may share a name */
+            found = (gw_bound){ w, layer }; /* two known weights may share a name */
     }
     return found;
 }
@@ -130,8 +129,8 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     return 0;
 }
 
-/* Returns whether a weight is required. Each of the two dense layers requires the other. layer: n_layer for weights
- * that belong to no layer. */
+/* Returns the set of required weights. Either dense layer requires the other, as do the two sets of RoPE factors.
+ * layer: n_layer for weights that belong to no layer. */
 static uint64_t required_of(const gw_file *f, uint32_t layer) {
     const gw_config *c = &f->config;
     static const uint64_t pairs[] = { 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3,
@@ -155,7 +154,7 @@ static int check_all_bound(gw_file *f) {
     return 0;
 }
 
-/* Allocates zeros. */
+/* Allocates zeroed memory. */
 static void *take(size_t n, size_t size) {
     void *p = gw_alloc(n * size);
     if (p) memset(p, 0, n * size);
@@ -202,8 +201,8 @@ const gw_type *gw_file_layer_type(const gw_file *f) {
     return type;
 }
 
-/* Floats are rounded to Q8_0 only on request: GW_FLOATS_AUTO keeps them, because rounding an F16 embedding to bytes can
- * be most of a file's error (tests/vectors/outliers.md), and only the caller knows whether the speed is worth that. */
+/* GW_FLOATS_AUTO keeps floats, because rounding an F16 embedding to bytes can be most of a file's error
+ * (tests/vectors/outliers.md), and only the caller knows whether the speed is worth that. */
 static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0; }
 
 int gw_file_kv_type(const gw_file *f, int asked) {
@@ -237,7 +236,7 @@ static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
     return f->config.arch->policy->generates && is_output && wanted && gw_planes_fit(m->type, m->k);
 }
 
-/* Allocates a tensor, as *matrix or as *vector. */
+/* Allocates a tensor in the arena and sets *matrix or *vector. */
 static void take_place(const gw_file *f, uint32_t i, bool to_q8, gw_arena *arena, gw_matrix *matrix, void **vector) {
     const gw_tensor *t = gw_store_tensor_at(&f->store, i);
     if (!is_matrix(f->bound[i])) {
@@ -271,7 +270,8 @@ static gw_linear part_of(const gw_linear *whole, uint32_t first, uint32_t rows) 
     return (gw_linear){ gw_matrix_rows(&whole->matrix, first, rows), whole->bias ? whole->bias + first : NULL };
 }
 
-/* Sets the weights that are views of other weights. */
+/* Sets weights that are views of others: an output matrix that is the embedding, q, k, v of qkv, gate and up of
+ * gate_up. */
 static void share(gw_file *f) {
     if (!has_output(f)) f->weights.output.matrix = f->weights.embedding;
     for (uint32_t l = 0; l < f->config.n_layer; l++) {
@@ -313,8 +313,8 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
 
 /* --- hash --- */
 
-/* Hashes field by field, because structs have padding. Saved states contain this hash, so a change rejects all of
- * them. */
+/* Hashes field by field, because structs have padding. Saved states contain the model's hash, so a change rejects all
+ * of them. */
 static uint64_t hash_rules(const gw_config *c) {
     const gw_layer_shape *first = c->layer;
     const gw_rope *local = &c->rope[GW_ROPE_LOCAL], *global = &c->rope[GW_ROPE_GLOBAL];

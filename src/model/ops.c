@@ -45,7 +45,7 @@ enum { NEEDS_INT8 = 1, NEEDS_INT15 = 2 };
 #define FORMAT(NAME, name, ...) \
     { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15), NEEDS_INT8, NEEDS_INT15 },
 
-/* The one table of matrix kernels. */
+/* The kernels of each weight type for int8 and int15 activations. */
 static const struct product {
     int type;
     gw_matmul_kernel *int8, *int15; /* equal for types with a single kernel */
@@ -77,7 +77,7 @@ typedef struct {
     int count, step; /* step: panels per work item */
 } matmul_job;
 
-/* columns per work item, for all rows, so that no two threads write the same cache line */
+/* columns that a work item quantises, for all rows, so that no two threads write the same cache line */
 enum { QUANTISED_AT_ONCE = 512 };
 
 static void quantise_columns(void *ctx, int item) {
@@ -133,8 +133,8 @@ static void row_put(void *ctx, int item, const float *out) {
 enum { MOST_PANELS = 256 }; /* maximum number of panels per work item */
 _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
 
-/* Returns a number of panels per work item that is small enough to balance threads and large enough for long
- * sequential reads of memory. */
+/* Returns a number of panels per work item, small enough to balance threads and large enough for long reads of
+ * memory. */
 static int panels_per_item(int panels, int threads) {
     int step = panels / (threads * 6) / 8 * 8;
     return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;
@@ -167,7 +167,7 @@ typedef struct {
 } some_job;
 _Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
 
-/* Multiplies the listed panels. y: result of the whole product. */
+/* Multiplies the listed panels by the row of activations. y: result of all panels. */
 static void multiply_listed(const matmul_job *j, const uint32_t *list, int n, float *y) {
     const gw_matrix *m = j->part[0].m;
     if (m->planes.high && n) GW_KERNEL_INT(planes_some)(m->planes, list, n, &j->acts, y);

@@ -1,6 +1,6 @@
-/* ops: the operations of the forward pass over a batch of n tokens, spread over the pool's threads.
- * A token's result never depends on the others in its batch nor on the thread count. Matrices of
- * floats are [n][ld]; ld is a multiple of 4, so that a kernel may write whole panels. */
+/* ops: the operations of the forward pass over a batch of n tokens, spread over the pool's threads. A token's result
+ * never depends on its batch nor on the thread count. Matrices of floats are [n][ld]; ld is a multiple of 4, so that a
+ * kernel may write whole panels. */
 #ifndef GW_OPS_H
 #define GW_OPS_H
 
@@ -10,7 +10,7 @@
 typedef struct {
     gw_pool *pool;
     gw_acts acts;    /* buffers for a batch's quantised activations; `sequential` as in kernels.h */
-    uint8_t *places; /* [GW_PLACES][place_bytes]: places (base/pure.h) for products of one row */
+    uint8_t *places; /* [GW_PLACES][place_bytes] memory areas (base/pure.h) for products of one row */
     size_t place_bytes;
     float *partial; /* scratch for attention with a single token, see attention.c */
 } gw_ops;
@@ -20,14 +20,14 @@ enum { GW_JOB_BYTES = 16384 };
 /* Allocates buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
 
-/* Returns a place (base/pure.h) for a product of one row: GW_JOB_BYTES for the job, followed by x[k], quantised. Sets
- * *acts to describe the quantised x. */
+/* Returns a memory area (base/pure.h) for a product of one row: GW_JOB_BYTES for the job, followed by x[k], quantised.
+ * Sets *acts to describe the quantised x. */
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
-/* Computes y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once.
- * int15: use int15 activations (kernels.h) for all quantised types: for the output head, where errors are visible
- * directly, and around attention, whose products are a tenth of the work but would cause three quarters of the error
- * with int8. Q8_0 always uses int15; without the flag, types of 2 to 6 bits use int8. */
+/* Computes y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once. int15: use int15
+ * activations (kernels.h) for all quantised types: for the output head, where errors are visible directly, and around
+ * attention, whose products are a tenth of the work but would cause three quarters of the error with int8. Q8_0 always
+ * uses int15, other quantised types otherwise use int8. */
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
                bool int15);
 

@@ -1,5 +1,5 @@
-/* rowcache: the most recently used rows of a matrix that stays in the file. A step of the model reads only the rows of
- * its tokens. The engine reads no files: it names the missing rows, and the host copies them here. */
+/* rowcache: the most recently used rows of a matrix that stays in the file. A step of the model reads only its tokens'
+ * rows. The engine reads no files: it names the missing rows, and the host copies them here. */
 #ifndef GW_ROWCACHE_H
 #define GW_ROWCACHE_H
 
@@ -7,7 +7,7 @@
 
 enum { GW_ROWS_AT_ONCE = 64 };
 
-/* The missing rows, ascending: what gw_rows_wanted() of api.h returns. */
+/* The missing rows, ascending, as gw_rows_wanted() of api.h returns them. */
 typedef struct {
     int32_t tensor, n; /* tensor: index in the file's directory */
     int32_t row[GW_ROWS_AT_ONCE];
@@ -16,18 +16,18 @@ typedef struct {
 typedef struct gw_row_cache {
     gw_rows_wanted_list wanted;
     uint32_t slot[GW_ROWS_AT_ONCE]; /* slots reserved for the wanted rows */
-    const gw_type *from;            /* type in the file */
+    const gw_type *from;            /* type of the matrix in the file */
     gw_matrix panel;  /* one panel: a row is packed and unpacked like weights in memory, so that it has the same bits */
     uint8_t *scratch; /* [row_bytes] */
     size_t row_bytes; /* bytes of a row in the file */
     uint32_t n_slots, clock;
     int32_t *row;   /* [n_slots] -1: empty */
     uint32_t *used; /* [n_slots] clock of the last use */
-    uint8_t *bytes; /* [n_slots][row_bytes] as in the file */
+    uint8_t *bytes; /* [n_slots][row_bytes] rows as in the file */
 } gw_row_cache;
 
-/* Allocates the cache of m's rows in the arena; returns NULL if the arena only measures. from: type in the file;
- * tensor: index in the file's directory. */
+/* Allocates the cache of m's rows in the arena; returns NULL if the arena only adds up sizes. from: type in the file.
+ * tensor: index in its directory. */
 gw_row_cache *gw_row_cache_place(const gw_matrix *m, const gw_type *from, uint32_t tensor, gw_arena *arena);
 /* Looks up n <= GW_ROWS_AT_ONCE rows, which are not evicted before the next call. Returns the number of missing rows
  * and reserves slots for them. */

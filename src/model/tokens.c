@@ -1,11 +1,11 @@
-/* tokens: see tokens.h */
 #include "model/tokens.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The families' names for the end of a turn, then of a text. Files name only one or two of them by id. */
+/* Tokens that end a turn, then tokens that end a text, in all model families. Files give only one or two of their
+ * ids. */
 static const char *const end_names[] = { "<end_of_turn>",   "<|eot_id|>",    "<|im_end|>",
                                          "<turn|>",         "<|end|>",       "<|eom_id|>",
                                          "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
@@ -17,8 +17,8 @@ enum {
 };
 
 /* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. -1 and
- * 4294967295, which converters write, also mean none; so does any padding token outside the vocabulary, which files of
- * fine-tuned models name and which is not used here. */
+ * 4294967295, which converters write, also mean none, as does any padding token outside the vocabulary, which files of
+ * fine-tuned models have. */
 static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {
     char key[48];
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);

@@ -13,7 +13,7 @@ typedef struct {
     int32_t bos, eos, eot, pad; /* -1: none */
     int32_t ends[GW_MAX_ENDS];  /* generation stops on these tokens */
     uint32_t n_ends;
-    bool add_bos, add_eos; /* at the beginning and the end of a text */
+    bool add_bos, add_eos; /* whether BOS begins and EOS ends a text */
 } gw_tokens;
 
 /* Finishes the tokenizer, which already has its pieces. Returns 0 or a code. */

@@ -6,51 +6,50 @@
  * are int8: A = fl(h . x8) approximates the exact logit E = fl(w . x16), the float that gw_matmul gives. In real
  * numbers
  *   w . x16 - h . x8 = l . x16 + h . (x16 - x8)
- * so by Cauchy-Schwarz it is at most |l| |x16| + |h| |x16 - x8|. Both passes add B = k / 32 terms in float32, each
- * made with at most three roundings from an exact integer. The error of such a sum is at most
+ * so by Cauchy-Schwarz the difference is at most |l| |x16| + |h| |x16 - x8|. Both passes add B = k / 32 terms in
+ * float32, each made with at most three roundings from an exact integer. The error of such a sum is at most
  * g = (B + 8) u / (1 - (B + 8) u), u = 2^-24, times the sum of its terms' sizes (Higham, Accuracy and Stability of
  * Numerical Algorithms, section 4.2; the 8 leave room for comparing A + bound in floats), and these are at most
- * |h| |x8| and (|h| + |l|) |x16|. What underflows adds less than 2^-149 * 2^28 to a term. Together
+ * |h| |x8| and (|h| + |l|) |x16|. Underflow adds less than 2^-149 * 2^28 to a term. Together
  *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-120
  * Norms of rows are stored with the matrix, norms of activations are computed in double; all are rounded up.
  *
- * Then T is the least exact logit of k rows: of the k parts with the greatest A, the row of the greatest A in each. A
- * row whose A + bound is below T cannot be among the k greatest. The second pass computes all others exactly, and the
- * required rows: a sampler changes these before it compares logits, so they do not count for T. Nothing is excluded by
- * a value that is not finite, or by activations so large that floats might overflow. The matrix is split in the same
- * parts for every number of threads.
+ * To find the n greatest logits, the matrix is split into parts, the same for every number of threads. The row of the
+ * greatest A in each part is taken, of the n parts with the greatest; T is the least exact logit of these n rows. A row
+ * whose A + bound is below T cannot be among the n greatest. The second pass computes all other rows exactly, and the
+ * required rows, whose logits the sampler changes before comparing, so that they do not count for T. Values that are
+ * not finite, and activations so large that floats might overflow, exclude nothing.
  *
- * A soft cap makes logits equal that were not, and the lowest id among equals wins; it may even change the order of
- * neighbours, for its float is off by at most GW_CAP_ERROR of the cap, e. But where cap * tanh(z / cap), in real
- * numbers, is more than 2 e below the float that T becomes, z becomes a lesser one. So the threshold is then the T'
- * for which it is that much below, and no row is excluded that might tie: the least such T' of the k rows, whose order
- * the cap may change. */
+ * A soft cap can make logits equal, of which the lowest id wins, and can even swap neighbours, because its float is off
+ * by at most e = GW_CAP_ERROR * cap. So T is replaced by the T' whose cap * tanh(T' / cap), in real numbers, is more
+ * than 2 e below the capped float of T: rows below T' get a lesser capped float and cannot tie. The least T' of the n
+ * rows counts, because the cap may change their order. */
 #include "model/topk.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* The usual and the maximum number of parts that threads process; the maximum number of panels in a part; the number of
- * panels whose bounds are computed together; the rows of activations that a kernel multiplies side by side. */
+/* PARTS, MOST_PARTS: usual and maximum number of parts; MOST_STEP: maximum number of panels in a part; AT_ONCE: panels
+ * whose bounds are computed together; AT_ONCE_ROWS: rows of activations that a kernel multiplies side by side. */
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, AT_ONCE_ROWS = 8 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
-/* If the norms of the int8 and int15 activations add up to less than this, no sum of products can overflow: this times
- * f16's largest scale, times 128, times the square root of any row length is below FLT_MAX. */
+/* If the norms of the int8 and int15 activations add up to less than this, no sum of products can overflow: HUGE_NORM
+ * times f16's largest scale, times 128, times the square root of any row length is below FLT_MAX. */
 #define HUGE_NORM 1e28f
 
 typedef struct {
     float best;
     uint32_t row, open;
-} part; /* best, row: the greatest A and its row; open: the number of panels that are not excluded */
+} part; /* best, row: greatest approximate logit and its row; open: panels that are not excluded */
 
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
     float *y, *out;
     bool upper;                    /* the first pass reads the middle plane too */
-    float by_most, by_rest, least; /* the bound's factors for |h| and |l|, and its constant term */
+    float by_most, by_rest, least; /* factors of |h| and |l| in the bound, and its constant term */
     float cap, threshold;
     uint32_t panels, step; /* step: panels per part */
     int parts;
@@ -114,7 +113,7 @@ static void set_bound(topk_job *j) {
     if (!(int15 + int8 < HUGE_NORM)) j->by_most = INFINITY;
 }
 
-/* Computes A + bound of n rows from `row` on; y holds A. */
+/* Computes upper bounds of n logits from `row` on, whose approximations are in j->y. */
 static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
     size_t ld = gw_ld(j->m->rows);
     const float *most = j->m->norms + (j->upper ? 2 * ld : 0) + row, *rest = most + ld, *y = j->y + row;
@@ -138,7 +137,7 @@ static float greatest_of(const float *x, size_t n) {
 /* Returns whether the first pass should read the middle plane too. */
 static bool needs_upper(const gw_topk *t) { return GW_MIDDLE_PLANE && t->best > 1; }
 
-/* Computes A for n panels from `begin` on. */
+/* Computes approximate logits of n panels from `begin` on. */
 static void approximate_panels(const gw_matrix *m, bool upper, uint32_t begin, uint32_t n, const gw_acts *a, float *y) {
     gw_planes_kernel *kernel = GW_KERNEL_INT(planes_high);
 #if GW_MIDDLE_PLANE
@@ -149,14 +148,13 @@ static void approximate_panels(const gw_matrix *m, bool upper, uint32_t begin, u
     kernel(gw_matrix_planes(m, begin), (int)n, a, y, gw_ld(m->rows));
 }
 
-/* Computes A of one part. */
 static void approximate(const void *place, int i, float *out) {
     const topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
     approximate_panels(j->m, j->upper, begin, end - begin, &j->acts, out);
 }
 
-/* Excludes rows that are not candidates. */
+/* Excludes rows that are not in want.rows. */
 static void leave_out(const topk_job *j, uint32_t begin, uint32_t end) {
     for (uint32_t p = begin; p < end && j->want.rows.bits; p++) {
         uint32_t rows = gw_rows_of(&j->want.rows, p);
@@ -165,7 +163,7 @@ static void leave_out(const topk_job *j, uint32_t begin, uint32_t end) {
     }
 }
 
-/* Finds the greatest A of a part, and its row. */
+/* Finds the greatest approximate logit of part i, and its row. */
 static void find_best(void *ctx, int i) {
     topk_job *j = ctx;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
@@ -181,7 +179,7 @@ static void find_best(void *ctx, int i) {
     j->part[i].row = (uint32_t)(row + at);
 }
 
-/* Stores A of one part, and finds the greatest. */
+/* Stores the approximate logits of part i, and finds the greatest. */
 static void put_part(void *place, int i, const float *a) {
     const topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
@@ -193,8 +191,8 @@ static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
     GW_KERNEL_INT(planes_whole)(gw_matrix_planes(j->m, panel), 1, &j->acts, y, GW_PANEL);
 }
 
-/* Removes the part with the greatest A. Returns the threshold that this part's row gives, -FLT_MAX if no candidate is
- * left. */
+/* Removes the part with the greatest approximate logit. Returns the threshold from that row's exact logit, -FLT_MAX if
+ * no candidate is left. */
 static float take_best(topk_job *j) {
     part *best = &j->part[0];
     float y[GW_PANEL];
@@ -222,8 +220,8 @@ static void cap_panel(float *y, uint32_t panel, float cap) {
     if (cap > 0) GW_KERNEL(soft_cap)(y + (size_t)panel * GW_PANEL, GW_PANEL, cap);
 }
 
-/* Lists those of the panels begin .. end - 1, at most AT_ONCE, that have a row that is not excluded. Returns the number
- * of listed panels. */
+/* Lists those of the panels begin .. end - 1, at most AT_ONCE, with a row that is not excluded. Returns their
+ * number. */
 static uint32_t open_panels(const topk_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
     uint32_t count = 0;
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;
@@ -319,7 +317,7 @@ static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const 
     gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
 }
 
-/* Computes the logits of one row. approximated: j->y already holds A of the first pass. */
+/* Computes the logits of one row of activations. approximated: the first pass has filled j->y. */
 static uint32_t topk_row(gw_ops *o, topk_job *j, bool approximated) {
     static const gw_pure first_pass = { approximate, put_part };
     uint32_t open = 0;
@@ -336,7 +334,7 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
                         float *y) {
     uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0, best = 0;
     for (int r = 0; r < n; r++) best = (uint32_t)gw_max(best, t[r].best);
-    /* If most parts contribute one of the k rows, the least logit of these rows excludes few others. */
+    /* A threshold from rows in most of the parts excludes few rows. */
     if (!m->planes.high || (best > 1 && best > panels / step_of(panels) / 2))
         return all_rows(o, x, ldx, n, m, cap, t, y);
     for (int r = 0; r < n && n > 1; r += AT_ONCE_ROWS)
@@ -353,7 +351,7 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
 }
 
 /* Computing selected rows pays off up to 1/FEW of the panels: scattered panels take longer than consecutive ones, and
- * greedy decoding reads only half of each panel's bytes. */
+ * greedy decoding reads only half of each. */
 enum { FEW = 4 };
 
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows) {

@@ -17,7 +17,7 @@ typedef struct {
 void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena *arena);
 /* Adds the outputs of the batch's tokens; overwrites h. Tokens of a text must be added in order. */
 void gw_vectors_add(gw_vectors *v, gw_state *s);
-/* Must be called after all tokens of n texts have been added. */
+/* Applies the dense layers, if any. Must be called after all tokens of n texts have been added. */
 void gw_vectors_finish(gw_vectors *v, gw_state *s, int n);
 
 #endif
