@@ -1,15 +1,15 @@
 /* sampler: see sampler.h. The chain is llama.cpp's, but the vocabulary is never sorted: top-k is a heap that only takes
  * logits above a threshold, and top-p is a weighted quickselect over the few candidates that pass a histogram of
- * logits. Draws must be equal on every machine, so they use no libm: exp is the polynomial below, sums have a fixed
- * order, and the build turns off contraction to fused multiply-add. Random numbers: PCG32 (O'Neill, XSH-RR 64/32),
- * seeded by splitmix64 (Steele, Lea, Flood). */
+ * logits. Draws must be equal on every machine, so they use no libm: exp is a polynomial, sums have a fixed order, and
+ * the build turns off contraction to fused multiply-add. Random numbers: PCG32 (O'Neill, XSH-RR 64/32), seeded by
+ * splitmix64 (Steele, Lea, Flood). */
 #include "run/state.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* --- options: X(symbol, name, least, most, default, whole numbers only, meaning) -----------------
+/* --- options: X(symbol, name, least, most, default, whole numbers only, meaning) ---
  * The only description of each sampling option: js/generated.js, the command line's help and docs/api.md are
  * generated from these rows (node tools/release/readme.js). */
 #define OPTIONS(X)                                                                                                     \
@@ -59,8 +59,8 @@ enum {
     MAX_TOP = 64,
 };
 
-/* A token that may be drawn. A cut orders candidates by `key` (a greater key is better) and adds up their `mass`, the
- * unnormalised probability. */
+/* A token that may be drawn. Steps that exclude tokens order candidates by `key`, greatest first, and add up their
+ * `mass`, the unnormalised probability. */
 typedef struct {
     float logit, key, mass;
     int32_t id;
@@ -70,7 +70,7 @@ struct gw_sampler {
     uint32_t n; /* size of the vocabulary */
     double option[N_OPTIONS];
     uint64_t state, stream;           /* PCG32 */
-    uint32_t n_bias, n_history, next; /* next: write position in the ring */
+    uint32_t n_bias, n_history, next; /* next: write position in the ring `history` */
     struct {
         int32_t id;
         float bias;
@@ -83,7 +83,7 @@ struct gw_sampler {
     uint16_t *seen; /* [n]: occurrences of each token in the penalty window; zeros between draws */
 };
 
-/* --- exponentials --------------------------------------------------------------------------------- */
+/* --- exponentials --- */
 
 typedef double pair __attribute__((vector_size(16))); /* two lanes, with the same results in every compiler */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
@@ -131,7 +131,7 @@ static double exps(const float *x, size_t n, double top, double scale, double *e
     return sum[0][0] + sum[0][1];
 }
 
-/* --- the largest logit ---------------------------------------------------------------------------- */
+/* --- the largest logit --- */
 
 static int32_t bits_of(float f) {
     int32_t i;
@@ -139,8 +139,8 @@ static int32_t bits_of(float f) {
     return i;
 }
 
-/* Finds the greatest of x[0..n). Returns false if one of them is NaN or +infinity, or if all are -infinity. Compares
- * integer keys that have the same order as the floats, since compilers do not vectorise a maximum of floats. */
+/* Finds the greatest of x[0..n). Returns false if one is NaN or +infinity, or all are -infinity. Compares integer keys
+ * in the order of the floats, since compilers do not vectorise a maximum of floats. */
 static bool find_top(const float *x, size_t n, float *top) {
     const int32_t infinity = 0x7f800000;
     int32_t best = INT32_MIN, worst = INT32_MAX;
@@ -161,7 +161,7 @@ static int32_t first_of(const float *x, size_t n, float value) {
     return GW_E_BAD_STATE;
 }
 
-/* --- candidates ----------------------------------------------------------------------------------- */
+/* --- candidates --- */
 
 static bool before(const candidate *a, const candidate *b) {
     return a->key > b->key || (a->key == b->key && a->id < b->id);
@@ -196,7 +196,7 @@ static void sort_heap(candidate *h, size_t m) {
 static candidate candidate_of(const float *x, size_t i) { return (candidate){ x[i], x[i], 1, (int32_t)i }; }
 
 /* Collects the k best of x[0..n) in h[0..k), best first; 1 <= k <= n. Most blocks of 16 logits are skipped after one
- * test, since none of their logits is greater than the worst in the heap. */
+ * test: none is greater than the worst in the heap. */
 static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     for (size_t i = 0; i < k; i++) h[i] = candidate_of(x, i);
     make_heap(h, k);
@@ -258,8 +258,8 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     return place;
 }
 
-/* Moves the best candidates to the front: as few as have a total mass of at least `target`. Returns their number: at
- * least 1, and n if the mass of all candidates is less. */
+/* Moves the best candidates to the front: as few as have a total mass of at least `target`. Returns their number, at
+ * least 1; n if all have less. */
 static size_t take_mass(candidate *c, size_t n, double target) {
     size_t low = 0, high = n; /* c[0..low) are included already; the result is at most `high` */
     double have = 0;
@@ -280,7 +280,7 @@ static size_t take_mass(candidate *c, size_t n, double target) {
     return low;
 }
 
-/* --- the chain ------------------------------------------------------------------------------------ */
+/* --- the chain --- */
 
 static float top_of(const candidate *c, size_t m) {
     float top = c[0].logit;
@@ -321,8 +321,8 @@ static size_t cut_below(candidate *c, size_t m, double least) {
     return kept;
 }
 
-/* Returns a logit below which no token can be in the nucleus p: adds each token's mass to a bucket by its distance from
- * `top`, then adds up buckets from the top. *total receives the mass of all tokens. */
+/* Returns a logit below which top-p draws no token: adds each token's mass to a bucket by its distance from `top`, then
+ * adds up buckets from the top. *total receives the mass of all tokens. */
 static float nucleus_floor(const float *x, size_t n, float top, double p, double *total) {
     double buckets[BUCKETS] = { 0 }, e[BLOCK], have = 0;
     *total = 0;
@@ -339,8 +339,8 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
     return -FLT_MAX;
 }
 
-/* Collects the candidates after top-k, before all other cuts. *total receives the mass that top-p refers to: that of
- * all tokens, or 0 for that of the candidates. */
+/* Collects the candidates after top-k, before other options exclude any. *total receives the mass that top-p refers to:
+ * that of all tokens, or 0 for that of the candidates. */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];
@@ -356,7 +356,7 @@ static size_t candidates(gw_sampler *s, const float *x, float top, double *total
     return gather(x, s->n, least, s->c);
 }
 
-/* --- random numbers and draws --------------------------------------------------------------------- */
+/* --- random numbers and draws --- */
 
 static uint64_t splitmix(uint64_t *state) {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -390,15 +390,14 @@ static int32_t draw_of(gw_sampler *s, candidate *c, size_t m) {
     double rest = uniform(s) * weigh(c, m, scale_of(s));
     int32_t id = c[0].id;
     for (size_t i = 0; i < m; i++) {
-        if (c[i].mass == 0) continue; /* a rounding error must not let it be drawn */
+        if (c[i].mass == 0) continue; /* a rounding error must not draw a token of probability 0 */
         id = c[i].id;
         if ((rest -= c[i].mass) < 0) break;
     }
     return id;
 }
 
-/* Draws from the whole vocabulary in the order of ids: finds the block by the sums of blocks, then the id in this
- * block. */
+/* Draws from the whole vocabulary in the order of ids: finds the block by the sums of blocks, then the id. */
 static int32_t draw_of_all(gw_sampler *s, const float *x, float top) {
     double e[BLOCK], total = 0, scale = scale_of(s);
     for (size_t i = 0; i < s->n; i += BLOCK)
@@ -446,7 +445,7 @@ uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_d
     return k;
 }
 
-/* Applies the penalties once to each id that occurs in the window. The repetition penalty divides positive logits and
+/* Applies the penalties once to each id in the penalty window. The repetition penalty divides positive logits and
  * multiplies others. */
 static void penalise(gw_sampler *s) {
     const double *o = s->option;
@@ -472,13 +471,13 @@ static const float *adjusted(gw_sampler *s, const float *logits) {
     return s->logits;
 }
 
-/* Returns whether all tokens may be drawn, because no option that excludes tokens is on. */
+/* Returns whether no option excludes tokens. */
 static bool draws_all(const gw_sampler *s) {
     const double *o = s->option;
     return (o[TOP_K] == 0 || o[TOP_K] >= s->n) && o[TYPICAL_P] == 1 && o[TOP_P] == 1 && o[MIN_P] == 0;
 }
 
-/* Writes the tokens that pass all cuts to s->c. Returns their number, at least one. */
+/* Writes the tokens that no option excludes to s->c. Returns their number, at least one. */
 static size_t survivors(gw_sampler *s, const float *x, float top) {
     const double *o = s->option;
     double total;
@@ -519,9 +518,9 @@ int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, do
     return (int)m;
 }
 
-/* --- allocation ----------------------------------------------------------------------------------- */
+/* --- allocation --- */
 
-/* Allocates a sampler and its arrays in the arena. Returns NULL if the arena only measures. */
+/* Allocates a sampler and its arrays in the arena. Returns NULL if the arena only adds up sizes. */
 static gw_sampler *lay_out(gw_arena *a, uint32_t n) {
     gw_sampler *s = gw_arena_take(a, sizeof *s);
     void *c = gw_arena_take(a, n * sizeof(candidate));
@@ -596,7 +595,7 @@ void gw_sampler_accept(gw_sampler *s, int32_t id) {
     s->n_history += s->n_history < HISTORY;
 }
 
-/* --- saved states: options, random numbers, then biases and accepted ids, oldest first -------------------------- */
+/* --- saved states: options, random numbers, then biases and accepted ids, oldest first --- */
 
 typedef struct {
     double option[N_OPTIONS];
@@ -629,7 +628,7 @@ void gw_sampler_write(const gw_sampler *s, uint8_t *out) {
     }
 }
 
-/* Reads the biases and accepted ids, which follow the fixed part. */
+/* Reads the biases and accepted ids of a saved sampler. */
 static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_error *e) {
     for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(saved_bias)) {
         saved_bias b;
@@ -665,9 +664,9 @@ int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
     return read_lists(s, &all, in + sizeof all, e);
 }
 
-/* --- log probabilities ---------------------------------------------------------------------------- */
+/* --- log probabilities --- */
 
-/* Returns ln(sum of exp(x)), or NAN if find_top() fails. */
+/* Returns ln(sum of exp(x)), or NAN if a number is NaN or +infinity, or none is finite. */
 static double log_total(const float *x, size_t n) {
     double e[BLOCK], total = 0;
     float top;

@@ -9,7 +9,7 @@
 
 typedef struct gw_sampler gw_sampler;
 
-gw_sampler *gw_sampler_new(uint32_t n_vocab); /* returns NULL if out of memory */
+gw_sampler *gw_sampler_new(uint32_t n_vocab); /* returns NULL if out of memory or n_vocab is invalid */
 void gw_sampler_free(gw_sampler *s);
 size_t gw_sampler_bytes(uint32_t n_vocab); /* returns the heap bytes of a sampler, for the memory plan */
 
@@ -35,9 +35,9 @@ int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
 bool gw_sampler_greedy(const gw_sampler *s);
 
 /* Returns how many of the greatest logits the next draw needs: 1 for an argmax, k with top-k. It also needs all logits
- * that equal the least of these, and the logits of the *n ids that are written to `changed`, because bias and penalties
- * change them (an id may be listed twice). drafts: ids that will be accepted before a later draw from the same
- * evaluation. Returns 0 if the draw needs all logits, or if there are more than cap ids. */
+ * that equal the least of these, and those of the *n ids written to `changed`, because bias and penalties change them
+ * (an id may be listed twice). drafts: ids that will be accepted before a later draw from the same evaluation. Returns
+ * 0 if the draw needs all logits, or if there are more than cap ids. */
 uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_drafts, int32_t *changed, int cap,
                         int *n);
 
@@ -46,18 +46,18 @@ uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_d
  * gw_sampler_draw. */
 int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);
 
-/* These functions save and restore everything that later draws depend on, as bytes (run/state.h), at most
- * GW_SAMPLER_MOST. gw_sampler_read returns 0, or GW_E_BAD_SAVED; after this error, the sampler must be reset. */
+/* Save and restore everything that later draws depend on (run/state.h), at most GW_SAMPLER_MOST bytes. gw_sampler_read
+ * returns 0, or GW_E_BAD_SAVED; after this error, the sampler must be reset. */
 enum { GW_SAMPLER_MOST = 160 << 10 };
 size_t gw_sampler_state_bytes(const gw_sampler *s);
 void gw_sampler_write(const gw_sampler *s, uint8_t *out);
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e);
 
 /* Returns the natural log probability of an id from the raw logits (no option applied), computed in double; NAN if the
- * id is out of range or gw_sampler_draw would fail with GW_E_BAD_STATE. */
+ * id is out of range or gw_sampler_draw would fail. */
 double gw_logprob(const float *logits, uint32_t n_vocab, int32_t id);
 /* Finds the k <= 64 most likely ids, most likely first, with their log probabilities. Returns their number; 0 if
- * gw_sampler_draw would fail with GW_E_BAD_STATE. */
+ * gw_sampler_draw would fail. */
 int gw_top_logprobs(const float *logits, uint32_t n_vocab, int k, int32_t *ids, float *logprobs);
 
 #endif

@@ -1,4 +1,3 @@
-/* session: see session.h. */
 #include "run/session.h"
 
 #include <string.h>
@@ -16,7 +15,7 @@ static bool generates(const gw_config *c) { return c->arch->policy->generates; }
 
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
     gw_kv_shape shape = { c->n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
-    /* GW_KEYS more rows than tokens, because kernels read whole blocks of rows, even after the end of the last text. */
+    /* The cache has GW_KEYS more rows than tokens, because kernels read whole blocks of rows. */
     if (c->arch->policy->by_layer) shape.n_layer = 1, shape.n_ctx = shape.batch = n_ctx + GW_KEYS;
     gw_kv_init(kv, shape, a);
 }
@@ -171,14 +170,14 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
 }
 
 /* The texts of a causal model must fit one batch and the cache, with some rows left, because kernels read whole blocks
- * of rows, even after the end of the last text. */
+ * of rows. */
 gw_session_room gw_session_together(const gw_session *s) {
     const gw_policy *policy = s->state.config->arch->policy;
     uint32_t behind = (uint32_t)gw_min(GW_KEYS, s->n_ctx), ids = (uint32_t)gw_min(GW_BATCH, s->n_ctx - behind);
     return (gw_session_room){ policy->texts, policy->by_layer ? s->n_ctx : ids };
 }
 
-/* Sets the boundaries of the texts in the ids. A single text may be as long as the context. */
+/* Sets the boundaries of texts to embed in their ids. A single text may be as long as the context. */
 static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     gw_session_room most = gw_session_together(s);
     uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
@@ -254,7 +253,7 @@ void gw_session_clear(gw_session *s) {
     s->now->n_ids = s->now->n_prompt = 0;
 }
 
-/* The rows are zeros, which read the same weights and take the same time as any others. */
+/* Evaluates rows of zeros, which take as long as any others, because they read the same weights. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows) {
     gw_state *st = &s->state;
     gw_session_drop_block(s);

@@ -1,5 +1,5 @@
-/* session: the sequences of a model: their ids, how many of the ids are evaluated, and the next step. Schedules the
- * parts of forward.c for one sequence, or for several sequences in one batch. Independent of files and JavaScript. */
+/* session: the sequences of a model: their ids, how many of these are evaluated, and the next step. Schedules the parts
+ * of forward.c for one sequence, or for several in one batch. Independent of files and JavaScript. */
 #ifndef GW_SESSION_H
 #define GW_SESSION_H
 
@@ -27,9 +27,9 @@ typedef struct {
     uint32_t rows;     /* the sequence's rows in the current block; 0: the sequence is not in the block */
     gw_view logits;    /* [n_vocab]  has room for GW_LOGIT_ROWS rows */
     uint32_t logit_first, logit_rows;
-    uint32_t want_last; /* number of last pending ids whose logits are wanted */
+    uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
-    uint32_t rest;  /* number of next tokens that compute all logits, because the bound excluded too few */
+    uint32_t rest;  /* number of next tokens without two-stage output head, because it excluded few rows */
     gw_topk needed; /* the logits that will be used, until the next sync; best = 0: all of needed.rows */
     int32_t required[GW_MOST_REQUIRED];
 } gw_sequence;
@@ -43,17 +43,17 @@ typedef struct {
      * n_members is 0. All rows of a block complete a step before any of them begins the next step. */
     gw_sequence *members[GW_SEQUENCES];
     uint32_t n_members;
-    uint32_t end, row;     /* rows of the block; index of the next row to process in the current step */
-    int32_t ids[GW_BATCH]; /* ids of the batch */
-    uint32_t turn;         /* index of the sequence whose prompt is evaluated first */
+    uint32_t end, row; /* number of rows in the block; index of the next row to process in the current step */
+    int32_t ids[GW_BATCH];
+    uint32_t turn; /* index of the sequence whose prompt is evaluated first */
     uint32_t layer;
     int step;                       /* GW_STEP_… */
     gw_view x, q, angles[GW_ROPES]; /* for all rows of a block; the batch's views are parts of these */
     gw_view logits;                 /* [n_vocab]  has room for a row of each sequence; unused with a single sequence */
     bool want_vectors, want_look;
-    gw_texts texts; /* with want_vectors: the boundaries of the texts in the ids */
+    gw_texts texts; /* if want_vectors: boundaries of the texts to embed */
     gw_vectors vectors;
-    gw_row_cache *missing; /* after GW_RUN_ROWS: the cache that lacks rows */
+    gw_row_cache *missing; /* after GW_RUN_ROWS: the row cache that lacks rows */
     _Atomic int32_t abort;
     void *block;
 } gw_session;
@@ -72,10 +72,10 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
                     gw_error *e);
 void gw_session_free(gw_session *s);
 /* Like gw_session_run, but evaluates all sequences whose bit is set in `mask`, and only one block of at most GW_BATCH
- * rows. Each sequence with one pending id has a row; prompts share the other rows. */
+ * rows. Each sequence that has one id to evaluate has a row; prompts share the other rows. */
 int gw_session_step(gw_session *s, uint32_t mask, int layers);
 
-/* api.h documents these functions: gw_session_x as gw_x, gw_session_sync_texts as gw_pack. */
+/* api.h documents gw_session_x as gw_x, and gw_session_sync_texts as gw_pack. */
 enum { GW_RUN_DONE = 0, GW_RUN_MORE = 1, GW_RUN_LOGITS = 2, GW_RUN_LOOK = 3, GW_RUN_ROWS = 4 };
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n);
 int gw_session_select(gw_session *s, uint32_t i);
@@ -87,8 +87,7 @@ void gw_session_truncate(gw_session *s, uint32_t n);
 int gw_session_want_last(gw_session *s, uint32_t rows);
 void gw_session_want_all(gw_session *s, bool on);
 void gw_session_want_top(gw_session *s, bool on);
-/* The maximum number of texts in a call of gw_session_sync_texts, and of ids in all of them if there are several
- * texts. */
+/* The maximum number of texts in gw_session_sync_texts, and of ids in several texts together. */
 typedef struct {
     uint32_t texts, ids;
 } gw_session_room;
@@ -102,7 +101,7 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx);
 void gw_session_drop_block(gw_session *s);
 /* Drops the current block if the selected sequence is a member. */
 void gw_session_leave_block(gw_session *s);
-/* api.h documents this as gw_rehearse. */
+/* Documented as gw_rehearse in api.h. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows);
 
 #endif

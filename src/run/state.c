@@ -1,5 +1,5 @@
 /* state: see state.h. Writing and reading process the same pieces in the same order: the header, blocks of ids, the
- * sampler, one row after the other, and the hash. The window always has room for a whole piece. */
+ * sampler, single rows, and the hash. The window (buffer) always has room for a whole piece. */
 #include "run/state.h"
 #include "base/hash.h"
 
@@ -26,7 +26,7 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
-/* Returns the positions that have rows in the current plane of the current layer. */
+/* Returns the positions whose keys or values (io->plane) belong to layer io->layer of the saved state. */
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;
@@ -35,7 +35,7 @@ static span rows_of(const gw_state_io *io) {
     return (span){ gw_kv_window_start(&io->of.session->now->kv, aside), aside };
 }
 
-/* Moves to the plane and layer of the next row. Returns false if no rows are left. */
+/* Moves to the plane (keys, values or copies of these) and layer of the next row. Returns false if none is left. */
 static bool next_row(gw_state_io *io) {
     uint32_t layers = io->of.session->now->kv.shape.n_layer;
     while (io->layer < layers) {
@@ -188,7 +188,7 @@ static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t
                    (unsigned long long)expected, (unsigned long long)got);
 }
 
-/* Checks the header fields that may differ from the session's own header. */
+/* Checks the fields of a saved header that may differ from the session's header. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->now->kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx)
@@ -284,7 +284,7 @@ static int read_piece(gw_state_io *io, const uint8_t *bytes, size_t n) {
     }
 }
 
-/* Ends reading. If a state fails after its header was accepted, empties the context and resets the sampler. */
+/* Ends reading. If it fails after the header was accepted, empties the context and resets the sampler. */
 static int end_reading(gw_state_io *io, int how) {
     if (how < 0 && io->phase > HEADER) {
         gw_session_clear(io->of.session);

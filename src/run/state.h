@@ -1,12 +1,10 @@
 /* state: saves a sequence as bytes and restores it: its ids, their keys and values, its sampler. A restored
  * conversation continues bit for bit as if it had never been interrupted, with any number of threads, in every build.
- * The bytes are, in this order: a header, the ids, the sampler, then for each layer its rows of keys and of values (for
- * a layer with a window, the rows in the ring) and the ring rows saved for a retry, and last a hash of all preceding
- * bytes.
- * A state fits one model, one type of cache and one GW_LAYOUT; any other state is rejected before anything changes. The
- * bytes are untrusted: every number is checked against the session, and every row against the bounds that kernels rely
- * on. The contents of rows cannot be verified, so forged rows can change the model's answers. Little-endian machines
- * only. */
+ * The bytes are a header, the ids, the sampler, then for each layer its rows of keys and of values (in a layer with a
+ * window, those in the ring) and the ring rows saved for a retry, and last a hash of all preceding bytes. A state fits
+ * one model, one type of cache and one GW_LAYOUT; any other state is rejected before anything changes. The bytes are
+ * untrusted: every number is checked against the session, and every row against the bounds that kernels rely on. Forged
+ * rows within these bounds can change the model's answers. Little-endian machines only. */
 #ifndef GW_STATE_H
 #define GW_STATE_H
 
@@ -29,16 +27,16 @@ typedef struct {
     uint32_t n_layer, n_head_kv, head_dim, window;
     uint32_t pos, low; /* the state has positions 0 .. pos - 1, in rings low .. pos - 1 */
     uint32_t aside;    /* position whose preceding ring rows are saved for a retry; 0: none */
-    uint32_t sampler;  /* bytes of the sampler */
+    uint32_t sampler;  /* bytes of the sampler's options and lists */
     uint64_t bytes;    /* size of the whole saved state */
 } gw_state_header;
 
-/* A state that is being written or read. The caller transfers the bytes through a window. */
+/* A state that is being written or read. Its bytes pass through a window (buffer). */
 typedef struct {
     gw_state_of of;
     gw_state_header head;
     int phase;
-    uint32_t layer, plane, at; /* position of the next row */
+    uint32_t layer, plane, at; /* layer, keys or values, and position of the next row */
     uint64_t hash;
     uint8_t *window; /* NULL: no save or restore in progress */
     size_t size, used;
@@ -59,7 +57,7 @@ size_t gw_state_next(gw_state_io *io);
 int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes);
 size_t gw_state_room(const gw_state_io *io); /* returns how many bytes may be written at window + used */
 /* Reads the n bytes that were written to the window. Returns 1 if more bytes are needed, 0 if the state is restored, or
- * GW_E_BAD_SAVED if it is rejected; if its header had been accepted, the cache is then empty. */
+ * GW_E_BAD_SAVED; if its header had been accepted, the cache is then empty. */
 int gw_state_commit(gw_state_io *io, size_t n);
 
 void gw_state_end(gw_state_io *io);

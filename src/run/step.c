@@ -1,4 +1,4 @@
-/* step: evaluates a session in steps (session.h): the rows of a block, of one sequence or of several sequences. */
+/* step: evaluates a session in steps (session.h). */
 #include "run/session.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ void gw_session_leave_block(gw_session *s) {
 
 /* --- steps --- */
 
-/* Returns whether the block contains all pending ids of a member. */
+/* Returns whether the block contains all remaining ids of a sequence. */
 static bool completes(const gw_sequence *q) { return q->kv.pos + q->rows == q->n_ids; }
 
 static void add_member(gw_session *s, gw_sequence *q, uint32_t most) {
@@ -53,7 +53,7 @@ static int find_texts(const gw_session *s, gw_segment *segments) {
     return n;
 }
 
-/* Splits up to GW_BATCH rows, from s->row on, into a segment for each sequence of the joint step. */
+/* Splits up to GW_BATCH rows, from s->row on, into a segment for each sequence in the block. */
 static int find_sequences(const gw_session *s, gw_segment *segments) {
     uint32_t skip = s->row, row = 0;
     int n = 0;
@@ -102,12 +102,12 @@ static bool find_step(gw_session *s) {
     return true;
 }
 
-/* Returns the number of a member's last rows whose logits are wanted. */
+/* Returns of how many of a sequence's last rows in the block logits are wanted. */
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
-/* Returns the first row of the batch whose result in this layer is used. From the last layer that owns keys and values
- * on, this is the first row whose logits are wanted, unless all logits, vectors or an inspection are wanted; of other
- * tokens, only keys and values are needed in these layers. */
+/* Returns the first row of the batch whose result in this layer is used. From the last layer with its own keys and
+ * values on, this is the first row whose logits are wanted, unless all logits, vectors or an inspection are: other
+ * tokens only contribute keys and values there. */
 static int first_wanted(const gw_session *s) {
     if (s->members[0]->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners)
         return 0;
@@ -117,9 +117,8 @@ static int first_wanted(const gw_session *s) {
     return s->state.batch.n;
 }
 
-/* Evaluates a part of a layer for the batch. Inspection reads x after each part, except after GW_STEP_KEEP in layers
- * other than the first, where x is still the result of the previous layer. After the first layer's GW_STEP_KEEP, x is
- * the embedding. */
+/* Evaluates a part of a layer for the batch. Inspection reads x after each part that changes x, and after GW_STEP_KEEP
+ * in the first layer, where x is the embedding. */
 static int take_step(gw_session *s) {
     gw_state *st = &s->state;
     int first = first_wanted(s), n = st->batch.n;
@@ -137,7 +136,7 @@ static int take_step(gw_session *s) {
 
 /* --- logits of contexts --- */
 
-/* Computes the logits of the next rows of the only member, if the logits of all positions are wanted. */
+/* Computes logits of the next rows of the block's only sequence, for which those of all positions are wanted. */
 static int give_rows(gw_session *s) {
     gw_sequence *q = s->members[0];
     q->logit_first = q->kv.pos + s->row;
@@ -148,23 +147,24 @@ static int give_rows(gw_session *s) {
     return GW_RUN_LOGITS;
 }
 
-/* Returns whether the next token should use the bound (model/topk.c). If a model's logits are close to each other, the
- * bound excludes few rows. It is then skipped for q->rest tokens, since its first pass reads half of the matrix. For an
- * argmax, the bound is always worthwhile. */
+/* Returns whether the sequence's next token should use the two-stage output head (model/topk.c). If a model's logits
+ * are close to each other, it excludes few rows, and is then skipped for q->rest tokens, since its first pass reads
+ * half of the matrix. For an argmax, it is always worthwhile. */
 static bool may_exclude(gw_sequence *q) {
     if (q->needed.best == 1 || q->rest == 0) return true;
     q->rest--;
     return false;
 }
 
-/* Members whose logits are computed with one product: n of them from members[first] on, whose wanted rows are adjacent;
- * rows `row` .. row + rows - 1 of the batch. */
+/* Sequences whose logits are computed with one product: n of s->members from index `first` on, whose wanted rows are
+ * adjacent; rows `row` .. row + rows - 1 of the batch. */
 typedef struct {
-    enum { ALL, TOP, FEW } which; /* which logits: all, candidates by the bound, or needed.rows */
+    enum { ALL, TOP, FEW } which; /* which logits: all, candidates of the two-stage output head, or needed.rows */
     uint32_t first, n, row, rows;
 } group;
 
-/* Returns a group of one member. needed.rows only apply to a single token. row: its first wanted row. */
+/* Returns a group of members[i] alone. row: the first row whose logits are wanted. needed.rows only apply to a single
+ * row. */
 static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
     gw_sequence *q = s->members[i];
     group g = { ALL, i, 1, row, wanted(q) };
@@ -174,9 +174,9 @@ static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
     return g;
 }
 
-/* Adds the member after a group to it. Returns false if the member needs another group. */
+/* Adds the next sequence to a group. Returns false if it needs another group. */
 static bool join(const gw_session *s, group *g, const group *next) {
-    bool single = g->rows == g->n && next->rows == 1; /* each row of a bound has one destination */
+    bool single = g->rows == g->n && next->rows == 1; /* gw_forward_topk has one destination for each row */
     bool adjacent = g->row + g->rows == next->row && g->rows + next->rows <= s->n_sequences;
     if (g->which != next->which || g->which == FEW || (g->which == TOP && !single) || !adjacent) return false;
     g->n++;
@@ -185,7 +185,7 @@ static bool join(const gw_session *s, group *g, const group *next) {
 }
 
 static void give_top(gw_session *s, const group *g) {
-    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: of four panels */
+    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: quarters of all panels */
     gw_topk needed[GW_SEQUENCES];
     uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
     for (uint32_t r = 0; r < g->rows; r++) {
@@ -216,7 +216,7 @@ static void give_group(gw_session *s, const group *g) {
     else give_all(s, g);
 }
 
-/* Computes the logits of all members whose pending ids are all in the block. */
+/* Computes the wanted logits of all sequences whose remaining ids are all in the block. */
 static void give_logits(gw_session *s) {
     group g = { 0 };
     uint32_t row = 0;
@@ -242,8 +242,8 @@ static void end_context(gw_sequence *q) {
 
 /* --- vectors of texts --- */
 
-/* Ends a block of texts; `last` if all texts are evaluated. Several texts in a cache cannot be continued, so the cache
- * is then emptied. */
+/* Ends a block of texts; `last` if all texts are evaluated. Empties the cache of several texts, which cannot be
+ * continued. */
 static void end_pack(gw_session *s, bool last) {
     if (last) gw_vectors_finish(&s->vectors, &s->state, (int)s->texts.n);
     if (s->texts.n > 1) gw_session_clear(s);
@@ -252,7 +252,7 @@ static void end_pack(gw_session *s, bool last) {
 
 /* --- running --- */
 
-/* Ends the block. Returns GW_RUN_DONE if it had a single member without any more pending ids, otherwise GW_RUN_MORE. */
+/* Ends the block. Returns GW_RUN_DONE if its only sequence has no more ids to evaluate, otherwise GW_RUN_MORE. */
 static int end_block(gw_session *s) {
     bool last = completes(s->members[0]);
     uint32_t n = s->n_members;
@@ -264,7 +264,7 @@ static int end_block(gw_session *s) {
     return last && n == 1 ? GW_RUN_DONE : GW_RUN_MORE;
 }
 
-/* Finishes the batch's rows after the last layer. */
+/* Computes logits of the batch's rows, or adds them to the vectors of their texts. */
 static int finish_rows(gw_session *s) {
     if (s->want_vectors) gw_vectors_add(&s->vectors, &s->state);
     else if (s->members[0]->want_all) return give_rows(s);
@@ -295,10 +295,10 @@ static int worker_failed(gw_session *s) {
     return gw_fail(s->error, GW_E_WORKER, "A helper thread failed during evaluation.");
 }
 
-/* Chooses the members of the next block: rows of prompts, which are evaluated one after the other, then one row of each
- * sequence that has one pending id. In this order, the rows whose logits are wanted are at the end. */
+/* Chooses the sequences of the next block: rows of prompts, which are evaluated one after the other, then one row of
+ * each sequence that has one id to evaluate. In this order, the rows whose logits are wanted are at the end. */
 static void choose_members(gw_session *s, uint32_t mask) {
-    enum { PROMPT_ROWS = 32 }; /* maximum number in a block with decoding sequences, which wait for these rows */
+    enum { PROMPT_ROWS = 32 }; /* maximum prompt rows in a block with decoding sequences, which wait for them */
     uint32_t n = s->n_sequences, decoding = 0;
     for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1;
     uint32_t room = decoding ? PROMPT_ROWS : GW_BATCH;
