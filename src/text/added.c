@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the list --------------------------------------------------------------------------------- */
-
 typedef struct {
     const uint8_t *text;
     uint32_t len, id;
@@ -66,8 +64,6 @@ int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v) {
 
 void gw_added_free(gw_added_tokens *m) { gw_free(m->ids); }
 
-/* --- matching --------------------------------------------------------------------------------- */
-
 typedef struct {
     const gw_added_tokens *m;
     const gw_vocabulary *v;
@@ -77,8 +73,8 @@ static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
     return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
 }
 
-/* Returns the first of ids[lo..hi), whose byte at `depth` is >= c. All of them are longer than `depth` and share the
- * bytes before it. */
+/* Returns the index of the first of the pieces ids[lo..hi) whose byte at `depth` is >= c. They are all longer than
+ * `depth` and share the bytes before it. */
 static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;

@@ -1,6 +1,6 @@
 /* added: the added tokens of a vocabulary: pieces that match a text literally, before any merge. User-defined ones
- * always match, control and unknown ones only on request. The leftmost and longest match wins; of two pieces with the
- * same text, the user-defined one wins. */
+ * always match, control and unknown ones only with `special`. The leftmost and longest match wins; of two pieces with
+ * the same text, the user-defined one wins. */
 #ifndef GW_ADDED_H
 #define GW_ADDED_H
 
@@ -9,7 +9,7 @@
 typedef struct {
     uint32_t *ids; /* [n] sorted by text */
     uint32_t n;
-    size_t size;         /* size of the list in bytes */
+    size_t size;
     uint32_t longest;    /* bytes of the longest piece */
     uint32_t first[257]; /* ids[first[c]] … ids[first[c + 1] - 1] are the pieces that start with byte c */
 } gw_added_tokens;

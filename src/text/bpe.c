@@ -24,8 +24,7 @@ static uint32_t hash_pair(int32_t left, int32_t right) {
     return (uint32_t)((((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-/* Returns the merge of a pair, or GW_NO_PIECE; *slot receives the hash slot of the pair, or the free slot where it
- * belongs. */
+/* Returns the index of a pair's merge, or GW_NO_PIECE; *slot receives the pair's hash slot, or the free slot for it. */
 static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot) {
     uint32_t at = hash_pair(left, right) & b->slot_mask;
     for (uint32_t n = 0; b->slots[at] && n <= b->reach; at = (at + 1) & b->slot_mask, n++) {
@@ -50,13 +49,14 @@ static bool insert(gw_bpe *b, uint32_t i) {
     return true;
 }
 
-/* Returns the piece that a merge names: a normal piece, or else an added token. */
+/* Returns the piece that a merge names by its text: a normal piece, or else one of any type. */
 static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
     int32_t id = gw_find_normal(v, p, len);
     return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
 }
 
-/* Decodes one side of a merge to bytes, in place. Returns the number of bytes; 0 or less if the text is not valid. */
+/* Decodes one side of a merge to bytes. `out` may overlap the text if it does not come after it. Returns the number of
+ * bytes; 0 or less if the text is not valid. */
 static int read_part(const gw_vocabulary *v, const uint8_t *text, size_t len, uint8_t *out) {
     return v->spelling == GW_BYTE_LEVEL ? gw_alphabet_read(text, len, out) : (int)gw_read_spaces(text, len, out);
 }

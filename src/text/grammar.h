@@ -1,5 +1,5 @@
-/* grammar: reads the automaton that js/grammar/lower.js compiles from the format required of an answer, and validates
- * it like an untrusted file. Immutable afterwards. matcher.h explains how the automaton runs.
+/* grammar: reads the automaton that js/grammar/lower.js compiles from an answer's `format` option, and validates it
+ * like an untrusted file. Immutable afterwards. matcher.h explains how the automaton runs.
  *
  * Layout, in little-endian words of 32 bits:
  *   header   struct below
@@ -20,18 +20,18 @@
 #include "base/base.h"
 
 enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
-/* Effects of an edge on the register, in order: none; start the next round; leave the loop; add a member; check that
- * another member fits. */
+/* Effects of an edge on its rule's register, in order: none; start the next round of a loop; leave the loop; add an
+ * object member; check that another member is allowed. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
-enum { GW_GRAMMAR_WORDS = 1 << 21 };                /* maximum size: 8 MB */
-#define GW_FORMAT_MEMORY "the format of the answer" /* for gw_no_memory() */
+enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* maximum size of a grammar: 8 MB */
+#define GW_FORMAT_MEMORY "the format of the answer"
 
 typedef struct {
     uint32_t magic, version; /* "GWG1", 1 */
     uint32_t size;           /* of the header and all arrays, in words of 32 bits */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
-    uint32_t start; /* a rule, or GW_NEVER for none */
+    uint32_t start; /* the rule of a whole text, GW_NEVER: none */
     uint32_t empty; /* nonzero if the empty text is complete */
 } gw_grammar_header;
 
@@ -46,7 +46,7 @@ typedef struct {
 } gw_loop;
 
 typedef struct {
-    uint32_t *words; /* owned; the other pointers point into it */
+    uint32_t *words; /* owned copy of the grammar; the other pointers point into it */
     const gw_grammar_header *head;
     const uint32_t *node_ends, *state_ends, *states, *rules, *members;
     const gw_byte_span *spans;
@@ -55,8 +55,8 @@ typedef struct {
     uint32_t *first_member; /* [n_loops] */
 } gw_grammar;
 
-/* Copies the bytes. Edges may name token ids below n_vocab. Returns 0, or a coded error; after an error there is
- * nothing to free. */
+/* Copies a grammar and validates it; token ids must be below n_vocab. Returns 0, or a coded error; after an error there
+ * is nothing to free. */
 int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab, gw_error *e);
 void gw_grammar_free(gw_grammar *g);
 static inline size_t gw_grammar_bytes(const gw_grammar *g) { return 4 * (g->head->size + (size_t)g->head->n_loops); }

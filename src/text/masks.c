@@ -4,18 +4,18 @@
 #include <string.h>
 
 enum { NODES_PER_STEP = 16 }; /* trie nodes that count as one step of the work budget */
-/* Bounds the exits (matcher.h) of a walk. A rule that may end anywhere has an exit at each node that has children;
- * below an exit, the rule that continues may end anywhere, too, and has exits in a smaller tree. For Gemma's vocabulary
- * with its 588,000 nodes, a walk has at most 800,000 exits. */
+/* Allowance for exits (matcher.h) beyond 3/2 of the trie's nodes. A rule that may end anywhere has an exit at each node
+ * with children; below an exit, the next rule may have exits, too. For Gemma's vocabulary with its 588,000 nodes, a
+ * walk has at most 800,000 exits. */
 enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
-/* The cached data of a DFA state, stored in the DFA cache's array (states.h). */
+/* The tokens that a DFA state allows, cached in the array of states.h. */
 typedef struct {
     uint32_t n; /* number of words in tokens[] before the exits */
     bool bits;
     uint32_t n_exits;
-    uint32_t plain;    /* result of gw_plain_length; 0: tokens[] has all tokens */
+    uint32_t plain;    /* result of gw_plain_length; unless 0, tokens[] lacks plain tokens (trie.h) */
     uint32_t tokens[]; /* [n] ids, or a mask if `bits`; then the exits */
 } memo;
 
@@ -76,9 +76,9 @@ static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, 
     return 0;
 }
 
-/* --- cached tokens of a state ---------------------------------------------------------------------- */
+/* --- cached tokens of a DFA state --- */
 
-/* Caches the result of a walk for the DFA state at the start of the path. */
+/* Caches the result of a walk for the DFA state where it began, b->path[0]. */
 static int store(gw_mask_builder *b, uint32_t plain) {
     gw_dfa *d = b->d;
     b->found++;
@@ -132,10 +132,10 @@ static void apply(gw_mask_builder *b, const memo *m, uint32_t *mask) {
     for (uint32_t i = 0; i < m->n; i++) set_bit(mask, m->tokens[i]);
 }
 
-/* --- below the bottom ------------------------------------------------------------------------------ */
+/* --- tokens that continue after the end of a rule --- */
 
-/* Finds the DFA state of frame i of a stack, as if the frame stood on the bottom. A stack with a single frame caches
- * that DFA state. */
+/* Returns in *r the DFA state of frame i of a stack, with the bottom (matcher.h) in place of the stack below, and that
+ * stack. A stack with a single frame caches the DFA state. */
 static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
     gw_stack *s = gw_stack_at(b->d, stack);
     gw_frame f = s->frames[i];
@@ -158,7 +158,7 @@ static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
     return 0;
 }
 
-/* Appends all frames that can be returned to from the stack of returns[at] before a byte is read. */
+/* Appends to b->returns all frames to which rules can return from the stack of returns[at] without reading a byte. */
 static int find_returns(gw_mask_builder *b, uint32_t at) {
     uint32_t first = b->n_returns, next = first, stack = b->returns[at].stack;
     for (;;) {
@@ -211,8 +211,6 @@ static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, ui
     b->n_returns = first;
     return bad;
 }
-
-/* --- a mask ---------------------------------------------------------------------------------------- */
 
 /* Returns the DFA state of items, with the bottom in place of their stack; 0 if the array is full. */
 static uint32_t state_of(gw_mask_builder *b, const gw_item *items, uint32_t n) {

@@ -14,9 +14,9 @@ typedef struct {
     uint32_t n_items;
     uint32_t *ids; /* [n_vocab] scratch: ids of tokens found by a walk */
     uint32_t n_ids;
-    uint32_t *exits; /* [most_exits] nodes where a walk reached the bottom (matcher.h), some with IN_ODD */
+    uint32_t *exits; /* [most_exits] trie nodes where a walk reached the bottom (matcher.h); IN_ODD: of trie->odd */
     uint32_t n_exits, most_exits;
-    gw_return *returns; /* [GW_MOST_RETURNS] DFA states and stacks where text continues below the bottom */
+    gw_return *returns; /* [GW_MOST_RETURNS] where text continues after the end of a rule */
     uint32_t n_returns;
     uint16_t *path; /* [longest + 1] the DFA state at each depth of a walk */
     gw_plain plain;

@@ -11,8 +11,8 @@ struct gw_matcher {
     gw_mask_builder masks;
     gw_words words;
     gw_error *error;
-    gw_item *items; /* [n] of GW_MOST_ITEMS; computing a mask sorts them by their stacks */
-    gw_item *next;  /* scratch of the same size */
+    gw_item *items; /* [n], at most GW_MOST_ITEMS: the text's items. Computing a mask sorts them by stack */
+    gw_item *next;  /* scratch for as many items */
     uint32_t n;
     bool complete, ended;
     uint32_t *mask; /* [words] */
@@ -21,7 +21,7 @@ struct gw_matcher {
 
 /* --- steps ---------------------------------------------------------------------------------------- */
 
-/* Makes the items in d.set the items of the text. */
+/* Copies the result of a step, d.set, to the text's items. */
 static void settle(gw_matcher *m) {
     gw_set *set = m->d.set;
     memcpy(m->items, set->items, set->n * sizeof *m->items);
@@ -44,7 +44,7 @@ static int no_room(gw_matcher *m) {
 
 enum { NO = 0, YES = 1 }; /* results besides GW_FULL and negative errors */
 
-/* Advances the items by bytes; d.set receives the result. */
+/* Advances the text's items by n bytes, to d.set. Returns NO if the grammar does not allow the bytes. */
 static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
@@ -86,7 +86,7 @@ static int try_walk(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     return how == GW_FULL ? no_room(m) : how;
 }
 
-/* Tries to advance by a token. Tokens that do not stand for text have no bytes. */
+/* Tries to advance by a token, to d.set. Tokens that do not stand for text have no bytes. */
 static int walk(gw_matcher *m, int32_t id) {
     const gw_vocabulary *v = gw_tokenizer_vocabulary(m->words.tokenizer);
     const uint8_t *text = NULL;
@@ -155,7 +155,7 @@ static void sort_by_stack(gw_item *p, uint32_t n) {
 
 static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Sets the bits of end tokens and of tokens that the grammar names. */
+/* Sets or clears the bits of tokens that end a text, and sets those of tokens that the grammar names. */
 static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->words.n_ends; i++) {
         uint32_t id = (uint32_t)m->words.ends[i];
@@ -165,7 +165,7 @@ static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->n; i++) {
         if (!(m->items[i].node & GW_AT_TOKEN)) continue;
         uint32_t id = m->items[i].node & ~GW_AT_TOKEN;
-        int how = walk_token(m, (int32_t)id); /* the rule after the token may have no way to continue */
+        int how = walk_token(m, (int32_t)id); /* because the rule may be unable to continue after the token */
         if (how == YES) set_bit(m->mask, id);
         else if (how != NO) return how;
     }
@@ -199,7 +199,7 @@ const uint32_t *gw_matcher_mask(gw_matcher *m) {
 
 const uint32_t *gw_matcher_bits(const gw_matcher *m) { return m->mask; }
 
-/* --- forced bytes ---------------------------------------------------------------------------------- */
+/* --- jump-forward bytes --- */
 
 /* Returns the only byte that can follow; -1 if several bytes or none can follow, or if the text may end here. */
 static int only_byte(const gw_matcher *m, const gw_item *items, uint32_t n, bool ends) {
@@ -226,7 +226,7 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
-/* One search for jump-forward bytes may use 1/32 of a call's work; the next call continues. */
+/* One search for jump-forward bytes may use 1/32 of a call's work budget; the next call continues. */
 enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
@@ -256,7 +256,7 @@ static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     return false;
 }
 
-/* Returns the node that p[0..n) leads to from the root, t->n if there is none. */
+/* Returns the trie node that p[0..n) leads to from the root, t->n if there is none. */
 static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     uint32_t i = 0, end = t->n;
     for (size_t at = 0; at < n; at++) {
@@ -292,7 +292,7 @@ int gw_matcher_joins(gw_matcher *m, const char *text, size_t n, size_t forced) {
     return 0;
 }
 
-/* --- the object ------------------------------------------------------------------------------------ */
+/* --- construction --- */
 
 static gw_matcher *lay_out(gw_arena *a, const gw_grammar *g, const gw_words *words) {
     gw_matcher *m = gw_arena_take(a, sizeof *m);

@@ -1,4 +1,4 @@
-/* merge_queue: see merge_queue.h. Implements the heap and the scratch memory. */
+/* merge_queue: see merge_queue.h. */
 #include "text/merge_queue.h"
 
 void gw_word_push(gw_word *w, uint64_t key) {

@@ -1,6 +1,6 @@
 /* merge_queue: merges the symbols of a word pair by pair, best pair first, leftmost on ties, until no pair merges. The
  * tokenizer (spm or bpe) defines the result of each pair and the order of pairs. With a heap, n symbols take O(n log
- * n). This header also has the output buffer for ids, and the scratch memory. */
+ * n). */
 #ifndef GW_MERGE_QUEUE_H
 #define GW_MERGE_QUEUE_H
 
@@ -49,7 +49,7 @@ typedef struct {
     size_t n_keys;
 } gw_word;
 
-/* Grows with the longest word. After each text, gw_scratch_trim frees the memory if it is huge. */
+/* Grows with the longest word. After a text, gw_scratch_trim frees the memory if it exceeds 1 MB. */
 typedef struct {
     void *block;
     size_t size;

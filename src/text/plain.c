@@ -9,8 +9,8 @@ enum { MOST_LABELS = 256 };
 
 /* --- spellings -------------------------------------------------------------------------------------- */
 
-/* Returns the node that byte b leads to, GW_NEVER if none. If the node's answer changes before *until, lowers *until to
- * the last byte with the same answer. */
+/* Returns the node that byte b leads to from `node`, GW_NEVER if none. Lowers *until to the last byte with the same
+ * result, if it is greater. */
 static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
     uint32_t i = gw_span_from(g, node, b);
     if (i == g->node_ends[node]) return GW_NEVER;
@@ -19,8 +19,8 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
     return lo > b ? GW_NEVER : g->spans[i].to;
 }
 
-/* Returns whether every character that consists of a first byte from lo to hi and `more` continuation bytes completes
- * one of these spellings. */
+/* Returns whether every character of a first byte from lo to hi and `more` continuation bytes leads from one of n nodes
+ * to node 0, the end of a character. */
 static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
     uint32_t next[MOST_LABELS];
     while (lo <= hi) {
@@ -72,9 +72,9 @@ static int does_with_plain(gw_plain *p, uint32_t node) {
     return *known;
 }
 
-/* --- without a limit -------------------------------------------------------------------------------- */
+/* --- unlimited repetitions --- */
 
-/* Returns whether an edge reads characters without counting them. */
+/* Returns whether an edge reads characters without a limit on their number. */
 static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     if (gw_edge_kind(e) != GW_BYTES) return false;
     return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
@@ -88,7 +88,7 @@ static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
     return n;
 }
 
-/* Returns whether all plain characters lead from a state to states that are not known to fail. */
+/* Returns whether each plain character leads from a state to one that p->total does not mark NO. */
 static bool leads_on(const gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     uint32_t labels[MOST_LABELS], n = 0;
@@ -109,7 +109,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     p->total[state] = ASKED;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = p->asked[i];
-        if (!leads_on(p, from)) { /* this NO is final, because states are only ever removed */
+        if (!leads_on(p, from)) { /* this NO is final, because NO never changes back */
             p->total[from] = NO;
             continue;
         }

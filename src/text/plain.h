@@ -9,9 +9,9 @@ enum { GW_MOST_TOTAL = 2048 }; /* maximum number of grammar states that one quer
 
 typedef struct {
     const gw_dfa *d;
-    uint8_t *spelling; /* [nodes] how a spelling treats plain characters; 0: unknown */
+    uint8_t *spelling; /* [nodes] whether a node (grammar.h) reads all, no or some plain characters; 0: unknown */
     uint8_t *total;    /* [states] whether any number of plain characters can follow; 0: unknown */
-    uint32_t *asked;   /* [GW_MOST_TOTAL] scratch: states */
+    uint32_t *asked;   /* [GW_MOST_TOTAL] scratch: grammar states to examine */
 } gw_plain;
 
 void gw_plain_take(gw_plain *p, gw_arena *a, const gw_grammar *g);

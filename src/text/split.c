@@ -56,7 +56,7 @@ static int class_at(span s, size_t at, size_t *n) {
     return wide_class(s.text + at, *n) & GW_WITHOUT_CASE;
 }
 
-/* Returns GW_UPPER, GW_LOWER, GW_LETTER for letters without case and for marks, or else GW_OTHER. */
+/* Returns a character's case: GW_UPPER, GW_LOWER, GW_LETTER for letters without case and marks, or else GW_OTHER. */
 static int case_at(span s, size_t at, size_t *n) {
     int class = class_at(s, at, n);
     if (class != GW_LETTER && class != GW_OTHER) return GW_OTHER;
@@ -74,7 +74,7 @@ static size_t run(span s, size_t at, int class, size_t most) {
 
 static bool is_break(span s, size_t at) { return at < s.len && (s.text[at] == '\r' || s.text[at] == '\n'); }
 
-/* --- parts of the expressions ----------------------------------------------------------------- */
+/* --- parts of the regular expressions --- */
 
 /* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. */
 static size_t contraction(span s, bool any_case) {
@@ -100,9 +100,9 @@ static size_t scan_blanks(span s, size_t *last, size_t *end) {
     return broken;
 }
 
-/* --- the expressions -------------------------------------------------------------------------- */
+/* --- the regular expressions --- */
 
-/* numbers_are_out: the text has been split at numbers already, so a number ends the word before it. */
+/* numbers_are_out (smollm): each number is a word by itself, so it ends the word before it. */
 static size_t gpt2_word(span s, bool numbers_are_out) {
     size_t n, last, end, body = s.text[0] == ' ';
     int class = class_at(s, body, &n);
@@ -136,9 +136,10 @@ static size_t llama3_word(span s, size_t numbers) {
     return letters ? run(s, n, GW_LETTER, SIZE_MAX) : without_letters(s, numbers, false);
 }
 
-/* Matches U*L+ at `at`, or with `upper` U+L* where U*L+ does not match. Returns the end, or 0. */
+/* Matches U*L+ of the gpt-4o expression at `at`, or with `upper` U+L* where U*L+ does not match. Returns the end, or
+ * 0. */
 static size_t cased(span s, size_t at, bool upper) {
-    size_t n, end = at, both = 0; /* `both`: end of the last character that is in both U and L */
+    size_t n, end = at, both = 0; /* `both`: end of the last character that is in U and in L */
     int class;
     for (; (class = case_at(s, end, &n)) == GW_UPPER || class == GW_LETTER; end += n)
         if (class == GW_LETTER) both = end + n;

@@ -23,8 +23,8 @@ gw_split gw_split_named(const char *name);
  * space, or of upper case for gpt-4o. That run is the next word, so splitting a whole text takes linear time. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
-/* Returns whether the character at text[at], at > 0, is in a run of upper case whose end may move the ends of words
- * before it. */
+/* Returns whether text[at], at > 0, continues a run of upper case for gpt-4o: the text after the run may then change
+ * where words before `at` end. */
 bool gw_split_depends(gw_split kind, const uint8_t *text, size_t len, size_t at);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* --- the filter ------------------------------------------------------------------------------- */
+/* --- filter of character pairs --- */
 
 static uint32_t char_pack(const uint8_t *p, size_t n) {
     uint32_t c = 0;
@@ -48,7 +48,7 @@ void gw_spm_free(gw_spm *s) { gw_free(s->pairs); }
 
 size_t gw_spm_bytes(const gw_spm *s) { return s->pairs ? (s->pair_mask + (size_t)1) / 8 : 0; }
 
-/* --- one segment ------------------------------------------------------------------------------ */
+/* --- encoding a segment --- */
 
 typedef struct {
     const gw_spm *s;

@@ -4,13 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* indexes of n_chains */
-/* numbers of hash chains; the array has room for 700,000 stacks */
+enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* indexes of the hash tables */
+/* numbers of hash chains; the cache's array has room for 700,000 stacks */
 static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 3 };
 
-/* The types of entries in the array, besides gw_stack. */
+/* Entries of the cache's array, like gw_stack. A member set has the members that an object has so far. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken, bits[];
@@ -44,7 +44,6 @@ static uint32_t *chain_of(gw_dfa *d, int chain, uint32_t hash) {
     return &d->chains[chain][hash & (n_chains[chain] - 1)];
 }
 
-/* Adds the entry at an offset of the array to its hash chain. */
 static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
     uint32_t *head = chain_of(d, chain, hash);
     *(gw_link *)(d->words + at) = (gw_link){ *head, hash };
@@ -57,7 +56,7 @@ static int too_ambiguous(gw_dfa *d, const char *what, uint32_t most) {
                    most, what);
 }
 
-/* Spends n steps of work, unless fewer are left. */
+/* Spends n steps of the work budget. Returns true, and spends none, if fewer are left. */
 static bool out_of_budget(gw_dfa *d, uint32_t n) {
     if (d->work < n) return true;
     d->work -= n;
@@ -87,8 +86,8 @@ static uint32_t stack_of(gw_dfa *d, const gw_frame *f, uint32_t n) {
     return add_to_chain(d, STACKS, hash, at);
 }
 
-/* Merges two stacks. Frames with the same state and register become one on the merged stacks below. *out is 0 if the
- * array is full. */
+/* Merges two stacks. Two frames with the same state and register become one frame, on the merge of the stacks below
+ * them. *out is 0 if the array is full. */
 static int join_stacks(gw_dfa *d, uint32_t a, uint32_t b, int depth, uint32_t *out) {
     *out = a;
     if (a == b) return 0;
@@ -121,7 +120,7 @@ static uint32_t set_size(const gw_dfa *d, uint32_t loop) {
     return WORDS(member_set) + (d->g->loops[loop].members + 31) / 32;
 }
 
-/* A register can be a member set: the set's offset in the array, 0 for the empty set. */
+/* A register can hold the offset of a member set, 0 for the empty set. */
 static bool has(const gw_dfa *d, uint32_t set, uint32_t i) { return set && set_at(d, set)->bits[i / 32] >> i % 32 & 1; }
 static uint32_t taken(const gw_dfa *d, uint32_t set) { return set_at(d, set)->taken; }
 
@@ -159,7 +158,7 @@ static uint32_t intern_set(gw_dfa *d, uint32_t at, uint32_t size) {
     return add_to_chain(d, MEMBER_SETS, hash, at);
 }
 
-/* Adds member i to a set. Returns the new set, 0 if the array is full. */
+/* Returns a copy of a member set with member i added, 0 if the array is full. */
 static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) {
     uint32_t size = set_size(d, loop), at = gw_dfa_take(d, size);
     if (!at) return 0;
@@ -167,14 +166,14 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
     else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
-    /* without a maximum, the count stops at the loop's minimum */
+    /* a loop without a maximum stops counting members at its minimum */
     s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;
     s->bits[i / 32] |= 1u << i % 32;
     return intern_set(d, at, size);
 }
 
-/* Applies an edge to the register of its state. Returns whether the edge may be followed. *reg is 0 after GW_TAKE if
- * the array is full. */
+/* Applies an edge's effect to the register *reg. Returns whether the edge may be followed. *reg is 0 after GW_TAKE
+ * (add a member) if the array is full. */
 static bool apply_register(gw_dfa *d, uint32_t state, const gw_edge *e, uint32_t *reg) {
     uint32_t loop = gw_loop_of(d->g, state);
     const gw_loop *l = &d->g->loops[loop];
@@ -206,8 +205,8 @@ static bool may_end(const gw_dfa *d, uint32_t state, uint32_t reg) {
     return taken(d, reg) >= l->min && !missing(d, loop, reg);
 }
 
-/* A register of `reg` means that round reg + 1 is in progress. A token of `longest` bytes starts at most that many
- * rounds, so counts are equivalent if it cannot reach either bound. */
+/* Round reg + 1 of a repetition is in progress, and a token starts at most `longest` rounds. So counts on the same side
+ * of the minimum are equivalent if no token can raise them to the next bound. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest) {
     const gw_loop *l = &d->g->loops[gw_loop_of(d->g, state)];
     uint64_t reach = (uint64_t)reg + longest + 2;
@@ -229,7 +228,7 @@ void gw_set_clear(gw_dfa *d) {
     }
 }
 
-/* Returns whether the closure reaches a frame for the first time. If the table is crowded, a frame may be visited
+/* Returns whether the closure reaches a frame for the first time. If the hash table is crowded, it may return true
  * again. */
 static bool first_time(gw_dfa *d, const gw_frame *frame) {
     uint32_t h = hash_words(frame, WORDS(gw_frame), 7);
@@ -244,8 +243,8 @@ static bool first_time(gw_dfa *d, const gw_frame *frame) {
     return true;
 }
 
-/* Finds an item of the set that differs at most in its stack. If there is none, reserves a slot for the new item and
- * returns NULL. Scanning a few items is faster than hashing. */
+/* Finds an item of d->set with the same node, state and register. If there is none, reserves a hash slot for the new
+ * item and returns NULL. Scanning a few items is faster than probing. */
 static gw_item *find_item(gw_dfa *d, const gw_item *item) {
     gw_set *set = d->set;
     size_t key = offsetof(gw_item, frame.below);
@@ -273,7 +272,8 @@ int gw_set_add(gw_dfa *d, gw_item item) {
     return bad ? bad : old->frame.below ? 0 : GW_FULL;
 }
 
-/* A call at the end of a rule needs no frame: right recursion does not grow the stack. */
+/* Returns whether a rule always ends in this state. A call before such a state needs no frame, so right recursion does
+ * not grow the stack. */
 static bool is_tail(const gw_dfa *d, uint32_t state) {
     return gw_first(d->g->state_ends, state) == d->g->state_ends[state] && gw_accepts(d->g, state) &&
            !gw_loop_of(d->g, state);
@@ -296,7 +296,7 @@ static int follow(gw_dfa *d, const gw_edge *e, gw_frame from) {
     return below ? push(d, (gw_frame){ d->g->rules[e->label], 0, below }) : GW_FULL;
 }
 
-/* Follows the edges of a frame's state, and returns from its rule where that may end. */
+/* Follows the edges of a frame's state and, if its rule may end there, returns to the frames below. */
 static int expand(gw_dfa *d, gw_frame at) {
     uint32_t first = gw_first(d->g->state_ends, at.to), last = d->g->state_ends[at.to];
     int bad = out_of_budget(d, 1 + (last - first) / EDGES_PER_STEP) ? too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
@@ -324,8 +324,8 @@ int gw_set_begin(gw_dfa *d) {
     return start == GW_NEVER ? 0 : gw_set_enter(d, (gw_frame){ d->g->rules[start], 0, d->bottom });
 }
 
-/* Returns the node that a byte leads to, GW_NEVER if there is none. Narrows d->alike to the bytes that lead to the same
- * node. */
+/* Returns the node that a byte leads to, GW_NEVER if there is none. Narrows the range d->alike to bytes that lead to
+ * the same node. */
 static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
     const gw_grammar *g = d->g;
     uint32_t first = gw_first(g->node_ends, node), end = g->node_ends[node], i = gw_span_from(g, node, byte);
@@ -433,7 +433,7 @@ uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     return next;
 }
 
-/* --- the array ------------------------------------------------------------------------------------ */
+/* --- memory --- */
 
 static void *lay_out(gw_dfa *d, gw_arena *a) {
     for (int i = 0; i < 3; i++) d->chains[i] = gw_arena_take(a, n_chains[i] * sizeof(uint32_t));
@@ -489,19 +489,18 @@ size_t gw_dfa_bytes(const gw_dfa *d) {
     return (size_t)a.used;
 }
 
-/* --- collection ----------------------------------------------------------------------------------- */
+/* --- garbage collection --- */
 
-/* Garbage collection by copying: everything that can be reached from the roots is written to a buffer, the array of
- * stacks and states is emptied, and the buffer is read back. Meanwhile, `memo` of a written stack holds the flag
- * VISITED and the stack's number in the buffer. */
+/* Garbage collection writes everything reachable from the roots to a buffer, empties the array, and reads the buffer
+ * back. Meanwhile, `memo` of a written stack holds the flag VISITED and the stack's number in the buffer. */
 #define VISITED 0x80000000u
 
 typedef struct {
     uint32_t to, reg, below, set_size;
-} saved_frame; /* below: a stack's number; set_size words of a member set follow */
+} saved_frame; /* below: number of a stack in the buffer; set_size words of a member set follow */
 typedef struct {
     uint32_t n, flags;
-} saved_state; /* items follow: a node and a frame each */
+} saved_state; /* followed by n items: a node and a saved_frame each */
 typedef struct {
     uint32_t stack, next;
 } unfinished; /* next: index of the next frame to visit */
@@ -593,7 +592,7 @@ static void put_roots(writer *w, const gw_roots *r) {
 typedef struct {
     gw_dfa *d;
     const uint32_t *at;
-    uint32_t *stacks; /* by stack number, from 1 */
+    uint32_t *stacks; /* offsets of the restored stacks, by number from 1 */
     bool full;
 } reader;
 

@@ -1,27 +1,27 @@
-/* states: the DFA cache of a grammar (matcher.h explains the design). All its data is in one array of words. Offsets
- * in the array replace pointers; 0 is an empty entry. Equal stacks, member sets and DFA states are stored
- * once, so equal offsets mean equal contents. */
+/* states: the DFA cache of a grammar (matcher.h explains the design). All its data is in one array of 32-bit words,
+ * with offsets for pointers and 0 for null. Equal stacks, DFA states and sets of object members are stored once, so
+ * equal offsets mean equal contents. */
 #ifndef GW_STATES_H
 #define GW_STATES_H
 
 #include "text/grammar.h"
 
 enum {
-    GW_MOST_ITEMS = 8192,      /* maximum number of items in a set */
+    GW_MOST_ITEMS = 8192,      /* maximum number of items in an NFA set */
     GW_MOST_STATES = 65000,    /* maximum number of DFA states at a time */
     GW_MOST_FRAMES = 4096,     /* maximum number of frames of one stack node */
-    GW_STATES_WORDS = 5 << 20, /* size of the array: 20 MB */
-    GW_MOST_WORK = 1 << 22,    /* maximum steps (items looked at, frames joined) per call: a fraction of a second */
+    GW_STATES_WORDS = 5 << 20, /* size of the cache's array: 20 MB */
+    GW_MOST_WORK = 1 << 22,    /* maximum steps (items visited, frames joined) per call: a fraction of a second */
 };
 #define GW_AT_TOKEN 0x80000000u
 
-/* A frame: a state (GW_NEVER for the bottom), the register of its rule (a count of rounds or the offset of a member
- * set), and the offset of the gw_stack that the rule returns to. */
+/* A stack frame: a grammar state (GW_NEVER for the bottom of the stack), the register of its rule (a count of rounds,
+ * or the offset of a set of object members), and the offset of the gw_stack that the rule returns to. */
 typedef struct {
     uint32_t to, reg, below;
 } gw_frame;
-/* An item: a node of a spelling, or GW_AT_TOKEN and a token id; and the frame that the end of the spelling or the token
- * leads to. */
+/* An item, a position in the grammar: a node inside the bytes of a character (grammar.h), or GW_AT_TOKEN | id to wait
+ * for that token; and the frame that follows the character or the token. */
 typedef struct {
     uint32_t node;
     gw_frame frame;
@@ -29,13 +29,13 @@ typedef struct {
 
 typedef struct {
     uint32_t next, hash;
-} gw_link; /* entry of a hash chain in the array */
+} gw_link; /* beginning of an array entry that is in a hash chain */
 
 /* A node of the graph-structured stack. */
 typedef struct {
     gw_link link;
     uint32_t n;
-    uint32_t memo;     /* for a stack of one frame: the DFA state of that frame on the bottom (matcher.h), 0: unknown */
+    uint32_t memo;     /* of a stack of one frame: the frame's DFA state, with the bottom below it; 0: unknown */
     gw_frame frames[]; /* [n] sorted */
 } gw_stack;
 
@@ -43,11 +43,11 @@ typedef struct {
 typedef struct {
     gw_item items[GW_MOST_ITEMS];
     uint32_t n;
-    bool ends; /* the bottom was reached */
+    bool ends; /* the bottom of the stack was reached */
 } gw_set;
 
-enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 }; /* DFA states: a next state that is not known yet; the empty set */
-enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 }; /* flags of a DFA state: it has items; the bottom was reached */
+enum { GW_STATE_NONE = 0, GW_STATE_DEAD = 1 }; /* special DFA states: a next state not computed yet; the empty set */
+enum { GW_STATE_GOES = 1, GW_STATE_ENDS = 2 }; /* flags of a DFA state: has items; reached the bottom of the stack */
 enum { GW_FULL = 2 }; /* result: the array is full, so collect garbage and retry. Success is 0, errors are negative */
 
 typedef struct {
@@ -60,33 +60,33 @@ typedef struct {
 
 typedef struct {
     const gw_grammar *g;
-    uint32_t *words; /* the array */
+    uint32_t *words;
     uint32_t used, size;
     gw_error *error;
-    uint32_t bottom;     /* placeholder for the stack of a rule that is examined by itself; the stack of a whole text */
-    uint32_t work;       /* steps left in this call; set by the caller */
+    uint32_t bottom;     /* the stack that only has the bottom: that of the start rule, and a placeholder (matcher.h) */
+    uint32_t work;       /* steps left in the work budget of this call; set by the caller */
     uint32_t *chains[3]; /* hash tables: stacks, member sets, DFA states */
     uint32_t n_states;
-    uint32_t *entry;     /* [GW_MOST_STATES] offset of each DFA state in the array */
-    uint32_t *table;     /* [GW_MOST_STATES] offset of its 256 next states (16 bits each), 0: not made yet */
-    uint32_t *memo;      /* [GW_MOST_STATES] offset of the data that masks.c caches for it, 0: none yet */
-    uint8_t *flags;      /* [GW_MOST_STATES] */
-    gw_set *set;         /* the set under construction */
+    uint32_t *entry; /* [GW_MOST_STATES] offset of each DFA state in the array */
+    uint32_t *table; /* [GW_MOST_STATES] offset of each state's 256 next states (16 bits each), 0: not made yet */
+    uint32_t *memo;  /* [GW_MOST_STATES] offset of the data that masks.c caches for a state, 0: none yet */
+    uint8_t *flags;  /* [GW_MOST_STATES] */
+    gw_set *set;
     gw_item_slot *slots; /* hash table of the items of `set` */
     gw_seen *seen;       /* hash table of the frames that the closure of `set` has visited */
-    uint32_t stamp;      /* entries of both hash tables with another stamp are empty */
+    uint32_t stamp;      /* entries of `slots` and `seen` with another stamp are empty */
     gw_frame *pending;   /* [n_pending] frames that the closure has to visit */
     uint32_t n_pending;
     gw_frame *joined; /* scratch for joining stacks */
-    /* after a step by a byte: the first and last of the surrounding bytes that lead to the same set */
+    /* after gw_set_step: first and last byte of a range around its byte that leads to the same set */
     uint32_t alike[2];
 } gw_dfa;
 
 int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e);
 void gw_dfa_free(gw_dfa *d);
-size_t gw_dfa_bytes(const gw_dfa *d); /* returns the heap bytes in use */
+size_t gw_dfa_bytes(const gw_dfa *d);
 
-/* A DFA state, and the stack on which it stands. */
+/* Where a rule returns to: a DFA state, and the stack below it. */
 typedef struct {
     uint32_t state, stack;
 } gw_return;
@@ -100,14 +100,14 @@ typedef struct {
     uint32_t n_states;
 } gw_roots;
 /* Drops everything that is not reachable from the roots, and updates the offsets and state numbers in the roots.
- * Returns 0, GW_FULL if the states do not fit again, or a coded error. */
+ * Returns 0, GW_FULL if the kept data does not fit, or a coded error. */
 int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 
-/* Allocates words in the array. Returns their offset, 0 if the array is full. */
+/* Allocates words in the cache's array. Returns their offset, 0 if the array is full. */
 uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
-/* The next functions, except gw_set_clear, add to d->set: an item, the closure of a frame, or what a byte or token
- * leads to. They return 0, GW_FULL, or a coded error. */
+/* These functions clear the NFA set d->set, or add to it: the closure of a frame, an item, or the items that a byte or
+ * token leads to. An int result is 0, GW_FULL, or a coded error. */
 void gw_set_clear(gw_dfa *d);
 int gw_set_enter(gw_dfa *d, gw_frame frame);
 int gw_set_add(gw_dfa *d, gw_item item);
@@ -115,19 +115,19 @@ int gw_set_begin(gw_dfa *d); /* clears the set, and enters the first rule */
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte);
 int gw_set_token(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t id);
 
-/* Returns the DFA state of d->set, 0 if the array is full. */
+/* Returns the DFA state of d->set, 0 if the cache is full. */
 uint32_t gw_dfa_state(gw_dfa *d);
 const gw_item *gw_dfa_items(const gw_dfa *d, uint32_t state, uint32_t *n);
 /* Returns a state's table of next states, NULL if the array is full. */
 uint16_t *gw_dfa_table(gw_dfa *d, uint32_t state);
-/* Determinises the next state of a state that has a table, for a byte and the adjacent bytes that lead to the same
- * state. Returns 0 with *bad set if that fails. */
+/* Computes the next state of a state that has a table, and stores it for a byte and the adjacent bytes that lead to the
+ * same state. Returns 0, with a code in *bad, if that fails. */
 uint32_t gw_dfa_next(gw_dfa *d, uint32_t state, uint32_t byte, int *bad);
 
 static inline gw_stack *gw_stack_at(const gw_dfa *d, uint32_t offset) { return (gw_stack *)(d->words + offset); }
 
-/* Returns the representative of all registers that no token of at most `longest` bytes can distinguish from this
- * one. */
+/* Returns the representative of all register values that no token of at most `longest` bytes can distinguish from
+ * `reg`. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest);
 
 #endif

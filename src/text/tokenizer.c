@@ -1,5 +1,4 @@
-/* tokenizer: see tokenizer.h. Added tokens are matched first (the leftmost and longest match wins); the text between
- * added tokens is encoded by spm or bpe. */
+/* tokenizer: see tokenizer.h. Added tokens are matched first; spm or bpe encodes the text between them. */
 #include "text/tokenizer.h"
 #include "text/bpe.h"
 #include "text/spm.h"
@@ -10,7 +9,7 @@
 struct gw_tokenizer {
     gw_vocabulary v;
     gw_added_tokens added;
-    gw_spm spm; /* one of these two */
+    gw_spm spm; /* for "llama", and for "gemma4" with the merges of bpe */
     gw_bpe bpe;
     bool space_prefix;
     gw_scratch scratch;
@@ -144,7 +143,7 @@ int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap
     return gw_fail(e, code, "A text of %zu bytes could not be tokenised: %s.", len, gw_error_name(code));
 }
 
-/* --- decoding, and questions ------------------------------------------------------------------ */
+/* --- decoding --- */
 
 static bool in_range(const gw_tokenizer *t, int32_t id) { return id >= 0 && (uint32_t)id < t->v.n; }
 

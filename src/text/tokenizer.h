@@ -1,8 +1,8 @@
 /* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE with scores ("llama") or
- * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Knows no GGUF and no model: pieces are added one by one,
- * it is finished once, then immutable. Decoding is the exact inverse of encoding, for every text: nothing is
- * normalised. So a U+2581 in a text, which is how a score-based vocabulary writes a space, is one more unknown
- * character and comes back as it was (Hugging Face reads it as a space, and then it is lost). */
+ * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Independent of GGUF and of the model: pieces are added one
+ * by one, then the tokenizer is finished and immutable. Nothing is normalised, and decoding is the exact inverse of
+ * encoding: a text may even contain U+2581, with which score-based vocabularies write a space, and which Hugging Face
+ * decodes as a space. */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
@@ -40,7 +40,7 @@ typedef struct {
     bool space_prefix;
 } gw_tokenizer_kind;
 
-/* Checks the counts against each other and builds the look-up tables. Returns 0, or a coded error in e; after an error
+/* Checks the numbers of elements added and builds the look-up tables. Returns 0, or a coded error in e; after an error
  * the tokenizer can only be freed. The types may be absent altogether; the scores may be absent only if there are
  * merges. */
 int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error *e);
@@ -52,12 +52,12 @@ size_t gw_tokenizer_bytes(const gw_tokenizer *t); /* returns the heap bytes in u
 /* Writes the ids of text[0..len) to ids[0..cap). Returns the number of ids (at most len; twice that with a space
  * prefix) or a negative code: GW_E_BAD_OPTION if cap is too small, GW_E_BAD_COUNT if the text, or a stretch of it
  * without a word boundary, is too long, GW_E_NO_MEMORY; gw_tokenizer_refusal describes the error. Any bytes are
- * accepted; no BOS is added. Calls must not overlap, since the scratch memory belongs to the tokenizer; it is freed
- * after a long text. */
+ * accepted; no BOS is added. Calls must not overlap, since the scratch memory belongs to the tokenizer. */
 int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags, int32_t *ids, size_t cap);
-/* returns the number of bytes that the ids of the last call stand for */
+/* returns the number of bytes that the ids of the last gw_tokenizer_encode stand for */
 size_t gw_tokenizer_taken(const gw_tokenizer *t);
-int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e); /* returns the code */
+/* Describes an error code of gw_tokenizer_encode in e. Returns the code. */
+int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e);
 
 /* Writes the bytes of one token to out[0..cap): for a byte piece its byte, for a control or unknown piece nothing, or
  * its name with GW_TOKENIZE_SPECIAL. Returns the length (even when it is above cap; then nothing is written) or

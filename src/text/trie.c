@@ -70,7 +70,7 @@ static void sort(piece **a, piece **b, size_t n) {
     }
 }
 
-/* --- the trees ------------------------------------------------------------------------------------ */
+/* --- trees --- */
 
 static size_t shared(const piece *a, const piece *b) {
     size_t n = 0, most = gw_min(a->len, b->len);
@@ -111,7 +111,7 @@ static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
 typedef struct {
     piece *p, *spare;
     size_t n, n_odd, n_duplicates, n_long;
-    uint8_t *bytes; /* [256] of byte pieces */
+    uint8_t *bytes; /* [256] texts of byte pieces */
 } list;
 
 static void note_plain(gw_trie *t, uint32_t id, uint32_t chars) {
@@ -139,7 +139,7 @@ static void collect(list *l, const gw_vocabulary *v) {
     sort(&l->p, &l->spare, l->n);
 }
 
-/* Keeps one of each set of equal pieces, records the others as duplicates, and counts. */
+/* Keeps one of each set of equal pieces, records the others as duplicates, and lists the pieces that are not plain. */
 static void sort_out(list *l, gw_duplicate *duplicates) {
     size_t kept = 0;
     for (size_t i = 0; i < l->n; i++) {

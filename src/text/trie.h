@@ -12,8 +12,8 @@
 
 enum { GW_PLAIN_MASKS = 16 };
 
-/* Node i. head: its byte, and 1 + the id of the piece that ends there (0: none); skip: the next node outside its
- * subtree; depth: the number of bytes that lead to it. */
+/* Arrays over nodes. head: the node's byte, and 1 + the id of the piece that ends there (0: none); skip: the next node
+ * outside its subtree; depth: the number of bytes that lead to it. */
 typedef struct {
     uint32_t n;
     uint32_t *head;  /* [n] byte | id + 1 << 8 */

@@ -1,4 +1,4 @@
-/* vocabulary: see vocabulary.h. Adds and checks pieces, builds the look-up tables, and finds pieces.
+/* vocabulary: see vocabulary.h.
  *
  * In a file with scores but without types, the names decide: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, all
  * others are normal. Scores have no such default, since they order the merges. */
@@ -130,7 +130,7 @@ static uint32_t power_of_two(size_t at_least) {
     return n;
 }
 
-/* Called with a measuring arena first, and again to place the tables in the block. */
+/* Called with an arena that only measures first, then again to place the tables in the block. */
 static void place_tables(gw_vocabulary *v, gw_arena *a) {
     v->text = gw_arena_take(a, v->in_text.used);
     v->ends = gw_arena_take(a, v->n * sizeof *v->ends);
@@ -198,7 +198,7 @@ static void make_control(gw_vocabulary *v, uint32_t id) {
     if (plain) v->types[id] = GW_TOKEN_CONTROL;
 }
 
-/* The families' control tokens by name, since files in use give them other types. */
+/* Control tokens of the supported models by name, because published files give them other types. */
 static const char *const own_control[] = {
     "<start_of_turn>",   "<end_of_turn>", "<start_of_image>",  "<end_of_image>",   "<|endoftext|>",
     "<|im_start|>",      "<|im_end|>",    "<|begin_of_text|>", "<|end_of_text|>",  "<|start_header_id|>",
@@ -233,7 +233,7 @@ static void correct_types(gw_vocabulary *v) {
 /* Inserts a piece into the hash table. Of several pieces with the same text, keeps one normal piece (the lowest id;
  * BY_MERGES: the highest) and one of any other type (the lowest id), because a control piece must not hide a piece that
  * merges can make, nor the reverse. Returns false if too many pieces collide. Gemma's pieces need at most 42 probes,
- * four million words 55; only hostile files need more, which would make every look-up slow. */
+ * four million words 55; only hostile files need more. */
 static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     enum { MOST_REACH = 256 };
     const uint8_t *p = v->text + gw_piece_begin(v, id);

@@ -1,9 +1,8 @@
 /* vocabulary: the pieces of a tokenizer with their types and scores, and look-ups by text. Built piece by piece,
- * finished once, then immutable. Splitting a text into pieces is done elsewhere (spm.h, bpe.h).
+ * then finished and immutable. spm.h and bpe.h split texts into pieces.
  *
- * Pieces are stored as the bytes of text that they represent: " " where a score-based vocabulary has U+2581, and the
- * bytes that GPT-2's alphabet writes. So texts are not normalised, a U+2581 in a text is an ordinary character, and
- * decoding is the exact inverse of encoding. */
+ * Pieces are stored as the bytes of text that they represent: " " where a score-based vocabulary has U+2581, and bytes
+ * instead of characters of GPT-2's alphabet. So decoding is the exact inverse of encoding. */
 #ifndef GW_VOCABULARY_H
 #define GW_VOCABULARY_H
 
@@ -19,8 +18,8 @@ enum {
     GW_TOKEN_BYTE = 6,
 };
 
-/* Bounds that keep hostile vocabularies from costing more than their size: Gemma's longest piece has
- * 93 bytes, all together 3 million. */
+/* Maximum bytes of one piece and of all pieces, for hostile files: Gemma's longest piece has 93 bytes, all together
+ * 3 million. */
 enum { GW_MAX_PIECE = 1024, GW_MAX_PIECES_TEXT = 1 << 26 };
 
 /* A slot of a hash table with open addressing and linear probing; id1 is id + 1, or 0 for an empty slot. The table is
@@ -43,7 +42,7 @@ typedef struct {
     /* Set when the vocabulary is finished: immutable tables in one block. */
     void *block;
     size_t block_size;
-    uint32_t n;     /* 0: not finished, or failed */
+    uint32_t n;     /* number of pieces, 0 until the vocabulary is finished without an error */
     uint8_t *text;  /* the texts of all pieces, concatenated */
     uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]), piece 0 begins at 0 */
     float *scores;  /* [n], NULL if a list of merges determines the merge order */
@@ -55,14 +54,14 @@ typedef struct {
     int32_t unknown;    /* the unknown piece, -1 if there is none; a score-based vocabulary then has all byte pieces */
 } gw_vocabulary;
 
-/* These functions add pieces; see tokenizer.h. */
+/* tokenizer.h describes these functions. */
 int gw_vocabulary_add_piece(gw_vocabulary *v, const char *text, size_t len);
 int gw_vocabulary_add_score(gw_vocabulary *v, float score);
 int gw_vocabulary_add_type(gw_vocabulary *v, int type);
 void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id);
 int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e);
 void gw_vocabulary_free(gw_vocabulary *v);
-size_t gw_vocabulary_bytes(const gw_vocabulary *v); /* returns the heap bytes in use */
+size_t gw_vocabulary_bytes(const gw_vocabulary *v);
 
 static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { return id ? v->ends[id - 1] : 0; }
 
