@@ -45,7 +45,7 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* Returns whether forward.c multiplies a matrix by int8 activations, which it only does in the feed-forward. */
+/* Returns whether a matrix is multiplied by int8 activations, as forward.c only does in the feed-forward. */
 static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     for (uint32_t i = 0; i < f->config.n_layer; i++) {
         const gw_layer *l = &f->weights.layers[i];
@@ -54,7 +54,7 @@ static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     return false;
 }
 
-/* Proves the kernels that the file's weights and caches need. */
+/* Checks the kernels that the file's weights and caches need (proof.h). */
 static int prove_kernels(gw_model *m) {
     static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16,
                                        [GW_KV_F32] = GW_PROVE_F32,
@@ -160,8 +160,8 @@ typedef struct {
     double weights, kv, scratch, sampler, window, held, heap;
 } plan;
 
-/* Returns the heap in use: in wasm the size of the whole memory, which includes other data and gaps; otherwise
- * `held`. */
+/* Returns the bytes of heap in use: in wasm the whole memory, which includes other data and gaps; in native builds
+ * `held`, the caller's sum of allocations. */
 static double heap_now(double held) {
 #if defined(__wasm__)
     (void)held;
@@ -360,7 +360,7 @@ static int not_ready(gw_model *m) {
     return gw_fail(&m->file.error, GW_E_BAD_STATE, "Evaluation needs a loaded model (load state %d).", m->loader.state);
 }
 
-/* Fails if there is no context to save. */
+/* Fails unless a loaded model generates text. */
 static int no_context(gw_model *m) {
     int bad = not_ready(m);
     return bad ? bad : no_sampler(m);
@@ -483,7 +483,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 const float *gw_logits(gw_model *m) {
     const gw_sequence *s = m->session.now;
     if (!s) return NULL;
-    /* the first row while gw_run returns rows of logits (GW_RUN_LOGITS), the last row when it is done */
+    /* the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE */
     bool rows = s->rows != 0 || s->logit_rows == 0;
     return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
@@ -491,7 +491,7 @@ const float *gw_logits(gw_model *m) {
 /* --- saved states --- */
 
 static gw_state_of state_of(gw_model *m) {
-    /* Keys depend on the RoPE factors, and these depend on whether the context is long. */
+    /* Cached keys depend on the RoPE factors, and these depend on whether the context is long. */
     uint64_t hash = gw_file_hash(&m->file) ^ (m->file.weights.rope_long && m->session.state.long_context);
     return (gw_state_of){ &m->session, m->sampler, hash, &m->file.error };
 }

@@ -1,7 +1,6 @@
-/* api: the functions that the wasm module exports. In wasm, pointers are offsets in the heap, so every argument and
- * result is a number. src/exports.txt lists the names again, for the linker and a test.
- * Functions that return int return a value >= 0, or a negative GW_E_* code; then gw_error_text() of the same model says
- * what is wrong. */
+/* api: the functions that the wasm module exports. In wasm, pointers are offsets in the heap. src/exports.txt lists the
+ * names for the linker. Functions that return int return a value >= 0, or a negative GW_E_* code; then gw_error_text()
+ * of the same model says what is wrong. */
 #ifndef GW_API_H
 #define GW_API_H
 
@@ -46,18 +45,18 @@ const char *gw_build_note(void);
  * Split models: gw_load_parts(n) sets the number of files (1 by default), which are numbered in their order. The engine
  * chooses the file and offset of the next bytes: before each read, call gw_load_part() and, unless the host's stream of
  * that file is already at the right offset, gw_load_offset(). Only gw_load_commit() and gw_load_reserve() change them.
- * All headers are read first, file by file: committed bytes after a header are kept, and the state stays HEADER for the
- * next file. Then the state is PLAN, and then all weights are read, file by file, so reading of file 0 resumes after
- * PLAN where it stopped. While a header is read, every file except the first is read at most 64 KB at a time.
+ * All headers are read first, file by file, in state HEADER; committed bytes after a header are kept. Then the state is
+ * PLAN. Then all weights are read, file by file, so reading of file 0 resumes where it stopped. Headers of files other
+ * than the first are read at most 64 KB at a time.
  * GW_E_BAD_SPLIT: there are too few or too many files, their order is wrong, or a part belongs to another model.
  * gw_part_bytes(i) returns the size of file i up to the end of its last tensor, NAN before its header is complete. */
 /* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
 
 gw_model *gw_model_new(gw_pool *pool);
 void gw_model_free(gw_model *m);          /* also frees the session */
-int gw_load_parts(gw_model *m, int n);    /* call it before the first commit */
+int gw_load_parts(gw_model *m, int n);    /* sets the number of files, before the first commit */
 int gw_load_part(const gw_model *m);      /* returns the index of the file that the next bytes must come from */
-double gw_load_offset(const gw_model *m); /* returns the offset of the next bytes in that file */
+double gw_load_offset(const gw_model *m); /* returns the offset of the next bytes in their file */
 double gw_part_bytes(const gw_model *m, int i);
 void *gw_load_window(gw_model *m);
 size_t gw_load_room(const gw_model *m);    /* returns a number > 0 in states HEADER and WEIGHTS */
@@ -123,8 +122,7 @@ const char *gw_tensor_json(gw_model *m, uint32_t i);
  * s = gw_sha256_new() returns NULL if out of memory; gw_free(s) frees it. gw_sha256_update(s, bytes, n) adds a chunk,
  * which may be in the load window if it is hashed before the commit. gw_sha256_hex(s) returns the digest of the bytes
  * so far as 64 hexadecimal digits, NUL-terminated, without changing s. The first GW_SHA256_STATE (104) bytes at s are
- * the whole state: they may be stored, and copied into another gw_sha256_new(), even of another engine.
- * gw_checksum (checksum.h) needs no state. */
+ * the whole state: they may be stored, and copied into another gw_sha256_new(), even of another engine. */
 
 /* Returns a part of the last error of this model or its session: for "code" the name of the error code, for "what" the
  * message in whole sentences, for any other part "". */
@@ -211,9 +209,8 @@ int gw_step(gw_model *m, uint32_t mask, int layers);
 /* Returns how many of the ids gw_sync would keep if sequence i were selected. */
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
 /* Sets the selected sequence to a copy of the first n evaluated ids of sequence `from`, with their keys and values, or
- * of fewer ids if sliding windows of `from` have lost positions. Returns the number of ids. Copies the rows, because
- * sharing them would need a table of rows in every attention kernel, and a copy takes less time than evaluating one id.
- */
+ * of fewer ids if sliding windows of `from` have lost positions. Returns the number of ids. Copies rows, because
+ * sharing them would need a row table in every attention kernel, and a copy is faster than evaluating one id. */
 int gw_copy(gw_model *m, uint32_t from, uint32_t n);
 const int32_t *gw_rows_wanted(gw_model *m); /* returns NULL if no rows are missing */
 void *gw_rows_room(gw_model *m, int i);
@@ -282,11 +279,11 @@ size_t gw_state_left(const gw_model *m);
 int gw_restore_commit(gw_model *m, size_t n);
 
 /* --- sampler: functions of sampler.h that report errors to the model --------------------------- */
-gw_sampler *gw_sampler_of(gw_model *m); /* returns a sampler that gw_load_reserve made */
+gw_sampler *gw_sampler_of(gw_model *m); /* returns the selected sequence's sampler; NULL before gw_load_reserve */
 int gw_set_option(gw_model *m, const char *name, double value);
 int gw_set_bias(gw_model *m, int32_t id, float bias);
 /* returns an id, GW_E_NOT_FINITE, or GW_E_BAD_STATE if all tokens are banned */
 int32_t gw_draw(gw_model *m, const float *logits);
-/* exported unchanged: gw_sampler_reset gw_sampler_accept gw_logprob gw_top_logprobs gw_alloc gw_free gw_error_name */
+/* also exported: gw_sampler_reset gw_sampler_accept gw_logprob gw_top_logprobs gw_alloc gw_free gw_error_name */
 
 #endif

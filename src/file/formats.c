@@ -13,7 +13,7 @@ static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1
 
 /* --- quants: assembled from the bits of one block of a file --- */
 
-/* 32 columns: the low halves of the 16 bytes, then the high halves */
+/* Unpacks 32 quants of 4 bits: the low halves of 16 bytes, then the high halves. */
 static void nibbles(const uint8_t *in, uint8_t *quant) {
     for (int i = 0; i < 16; i++) {
         quant[i] = in[i] & 15;
@@ -21,7 +21,7 @@ static void nibbles(const uint8_t *in, uint8_t *quant) {
     }
 }
 
-static void fifth_bits(const uint8_t *in, uint8_t *quant) { /* bit i belongs to column i */
+static void fifth_bits(const uint8_t *in, uint8_t *quant) { /* bit i of `in` is the fifth bit of column i */
     for (int i = 0; i < 32; i++) quant[i] |= (uint8_t)((in[i / 8] >> i % 8 & 1) << 4);
 }
 
@@ -49,14 +49,14 @@ static void pairs(const uint8_t *in, uint8_t *quant) {
 
 static void quants_q2_k(const uint8_t *block, uint8_t *quant) { pairs(block + 16, quant); }
 
-/* the first 32 bytes hold the third bit of each quant */
+/* Q3_K: the first 32 bytes of the block hold the third bit of each quant. */
 static void quants_q3_k(const uint8_t *block, uint8_t *quant) {
     pairs(block + 32, quant);
     for (int j = 0; j < 8; j++)
         for (int i = 0; i < 32; i++) quant[32 * j + i] |= (uint8_t)((block[i] >> j & 1) << 2);
 }
 
-/* 256 columns: for every 32 bytes, the low halves, then the high halves */
+/* Unpacks 256 quants of 4 bits: of every 32 bytes, the low halves, then the high halves. */
 static void long_nibbles(const uint8_t *in, uint8_t *quant) {
     for (int j = 0; j < 4; j++)
         for (int i = 0; i < 32; i++) {
@@ -151,7 +151,7 @@ static void scales_of(const gw_format *f, const uint8_t *header, float *scale, f
     }
 }
 
-/* --- the table --- */
+/* --- table of formats --- */
 
 #define ROW(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
     { GW_##NAME,                                                                                      \

@@ -1,5 +1,5 @@
-/* formats: the quantised block formats: one table of formats, the layout of each format's blocks in a file, and the one
- * packed layout that all formats are converted to.
+/* formats: the table of quantised block formats, with the layout of their blocks in a file, and the packed layout to
+ * which all formats are converted.
  *
  * A block is a header (f16 numbers and words of sub-scales) and quants of a few bits. `sub` columns share a scale
  * and, if the format has mins, a min:
@@ -7,8 +7,9 @@
  *
  * Packed, the blocks of four rows form a group of the same number of bytes: the f16 numbers of the four headers side by
  * side, then their words side by side, then for every 32 columns `bits` vectors of 16 bytes. Byte 4 r + i of a vector
- * holds bits of row r, column 4 g + i; `fields` in formats.c says which bits. If 16 columns share a scale, the first
- * two bytes of the four rows' words come before the last two bytes, so that the sub-scales of 32 columns are adjacent.
+ * holds bits of row r, columns 4 g + i; `fields` in formats.c says which g and which bits. If 16 columns share a scale,
+ * the first two bytes of the four rows' words come before the last two bytes, so that the sub-scales of 32 columns are
+ * adjacent.
  *
  * To add a format, add its number below, a row in GW_FORMATS, its quants_… and sub_scales_… in formats.c, a header
  * reader in kernels/quants.h if super-blocks have one scale per 32 columns, and a row in tools/vectors/formats.py for
@@ -21,7 +22,7 @@
 
 #include "base/base.h"
 
-/* GGML type numbers. A row of k items has k / items blocks. */
+/* GGML type numbers. */
 enum {
     GW_F32 = 0,
     GW_F16 = 1,
@@ -87,22 +88,21 @@ const gw_format *gw_format_of(int type);
 /* Converts k items, in blocks as in a file, to floats. */
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k);
 
-/* Packs n <= 4 blocks, one from each row and `stride` bytes apart, into a group of 4 * bytes; missing rows become
- * zeros. */
+/* Packs n <= 4 blocks, one from each row and `stride` bytes apart, into a group of 4 * f->bytes bytes; missing rows
+ * become zeros. */
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group);
 
 /* Copies the header of row r out of a packed group. */
 void gw_format_header(const gw_format *f, const uint8_t *group, int r, uint8_t *header);
 
-/* Unpacks row r of a packed group. */
+/* Unpacks row r of a packed group: one byte per quant, and the scales and mins as floats. */
 void gw_format_unpack(const gw_format *f, const uint8_t *group, int r, uint8_t *quant, float *scale, float *min);
 
-/* Returns the integer value of a quant. */
 static inline int gw_format_value(const gw_format *f, uint8_t quant) {
     return f->values ? f->values[quant] : f->bits == 8 ? (int8_t)quant : quant - (int)f->offset;
 }
 
-/* Converts `items` unpacked quants to floats. */
+/* Converts the unpacked quants of a block to floats. */
 void gw_format_values(const gw_format *f, const uint8_t *quant, const float *scale, const float *min, float *out);
 
 #endif

@@ -87,7 +87,7 @@ static int read_version(gw_gguf *g, const uint8_t *p, size_t n) {
     return gw_fail(g->error, GW_E_BAD_VERSION, "The GGUF version must be 2 or 3 (got %u).", g->version);
 }
 
-/* Checks a number of `unit` of the file, or of the array `key`. */
+/* Fails if a count in the file is above `most`; `unit` and `key` name the counted things in the error. */
 static int check_count(gw_gguf *g, const char *unit, const char *key, uint64_t count, uint64_t most) {
     if (count <= most) return 0;
     return gw_fail(g->error, GW_E_BAD_COUNT, "The number of %s%.150s must be at most %llu (got %llu). %s", unit, key,
@@ -205,8 +205,8 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     return bad ? bad : 12;
 }
 
-/* Reads all complete array elements in one call, since there may be a million, but at most as many bytes as an int can
- * count. */
+/* Reads all complete array elements in one call, since there may be a million, but stops before the number of bytes
+ * exceeds an int. */
 static int read_elements(gw_gguf *g, const uint8_t *p, size_t n) {
     size_t used = 0;
     while (g->index < g->count && used < GW_MAX_STRING) {
@@ -268,8 +268,6 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
     g->seen_tensors++;
     return bad ? bad : len + 4 + (int)rest;
 }
-
-/* --- the loop --------------------------------------------------------------------------------- */
 
 static const reader readers[] = {
     [MAGIC] = read_magic, [VERSION] = read_version, [COUNTS] = read_counts,    [KEY] = read_key,

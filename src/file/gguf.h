@@ -1,8 +1,8 @@
 /* gguf: push parser for GGUF v2 and v3 (specification: ggml docs/gguf.md). The caller pushes bytes, and the parser
  * calls a listener for each item. It checks every number against a bound before use, allocates nothing, and keeps no
- * pointer into the bytes. It knows no model: the listener interprets keys and checks for duplicate keys, duplicate
- * names and overlapping tensors; the parser itself only interprets general.alignment. Little-endian files only. Rejects
- * arrays of arrays, like llama.cpp. */
+ * pointer into the bytes. The only key that it interprets is general.alignment; checking for duplicate keys, duplicate
+ * names and overlapping tensors is left to the listener. Little-endian files only. Rejects arrays of arrays, like
+ * llama.cpp. */
 #ifndef GW_GGUF_H
 #define GW_GGUF_H
 
@@ -25,10 +25,9 @@ enum {
     GW_GGUF_F64,
 };
 
-/* Limits beyond those of base.h. */
-enum { GW_GGUF_MAX_COUNT = 1 << 24 };  /* elements of one array */
+enum { GW_GGUF_MAX_COUNT = 1 << 24 };  /* elements of one metadata array */
 enum { GW_GGUF_MAX_HEADER = 1 << 27 }; /* bytes of the header; the largest real headers have 20 MB */
-/* items in a tensor, and its offset: integers up to this are exact as doubles */
+/* maximum of a tensor's element count and offset: integers up to 2^53 are exact as doubles */
 #define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)
 
 /* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and `number` are set; for
@@ -55,9 +54,9 @@ typedef struct {
 typedef struct {
     void *ctx;
     int (*header)(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata);
-    int (*value)(void *ctx, const char *key, const gw_gguf_value *v);               /* scalar or string */
+    int (*value)(void *ctx, const char *key, const gw_gguf_value *v);               /* a scalar or string */
     int (*array)(void *ctx, const char *key, int of, uint64_t count);               /* an array begins */
-    int (*element)(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v); /* its elements, in order */
+    int (*element)(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v); /* the array's elements, in order */
     int (*tensor)(void *ctx, const gw_gguf_tensor *t);
 } gw_gguf_listener;
 
@@ -70,7 +69,7 @@ typedef struct {
     uint64_t seen_tensors, seen_metadata;
     uint64_t offset;      /* bytes consumed so far */
     uint64_t data_offset; /* offset of the data section, once the header is complete */
-    /* the array being read */
+    /* state of the array being read */
     int of;
     uint64_t count, index;
     char key[GW_MAX_KEY + 1];

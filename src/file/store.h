@@ -1,13 +1,13 @@
-/* store: the header of a GGUF in memory: its metadata and its tensor directory. Knows no model: its readers interpret
- * keys and decide which tensors are required. Functions that can fail return 0 or a code, with the error in e. */
+/* store: the header of a GGUF in memory: its metadata and its tensor directory. It does not interpret keys or require
+ * tensors. Functions that can fail return 0 or a code, with the error in e. */
 #ifndef GW_STORE_H
 #define GW_STORE_H
 
 #include "file/gguf.h"
 #include "file/types.h"
 
-/* One metadata entry. A string's text is at `text` in the pool; an array has `of` and `count`. The elements of arrays
- * of at most GW_MAX_LAYERS numbers are kept too, from `first` on in `numbers`. */
+/* One metadata entry. A string's text is at `text` in the pool; an array has the element type `of` and `count`
+ * elements. Arrays of at most GW_MAX_LAYERS numbers are kept, from `first` on in `numbers`. */
 typedef struct {
     size_t key, text;
     gw_gguf_value value; /* value.text is not used */
@@ -20,7 +20,7 @@ typedef struct {
 typedef struct {
     gw_gguf_tensor info;
     const gw_type *type;
-    uint64_t bytes; /* size in the file */
+    uint64_t bytes; /* size of its data in the file */
     uint32_t part;  /* of a split model: index of the file that holds the tensor */
 } gw_tensor;
 
@@ -40,7 +40,7 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
 /* Fails if a key or a tensor occurs twice. */
 int gw_store_check(const gw_store *s, gw_error *e);
 void gw_store_free(gw_store *s);
-size_t gw_store_bytes(const gw_store *s); /* returns the heap bytes in use */
+size_t gw_store_bytes(const gw_store *s);
 
 uint32_t gw_store_entries(const gw_store *s);
 uint32_t gw_store_tensors(const gw_store *s);

@@ -1,6 +1,6 @@
-/* types: see types.h. Scalar code only: it defines the correct result for all packed layouts and kernels. Block layouts
- * as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item j in its low and item j + 16 in
- * its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others are in formats.c. */
+/* types: see types.h. Block layouts as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item
+ * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others are in
+ * formats.c. */
 #include "file/types.h"
 
 #include <math.h>
@@ -115,7 +115,7 @@ static void quantise_q8_0(const float *in, void *blocks, size_t k) {
 GW_FORMATS(GW_X)
 #undef GW_X
 
-/* --- the table ------------------------------------------------------------------------------- */
+/* --- table of types --- */
 
 #define KNOWN(id, name, items, bytes) { id, name, items, bytes, NULL, NULL }
 #define WHOLE(id, name, items, bytes, f) { id, name, items, bytes, dequantise_##f, quantise_##f }

@@ -10,7 +10,7 @@
 typedef struct {
     int id;                /* GGML's number */
     const char *name;      /* "Q4_0" */
-    uint32_t items, bytes; /* of one block */
+    uint32_t items, bytes; /* size of a block */
     /* Converts one row of k items (a multiple of `items`) to floats; NULL: the type is known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
     /* Quantises one row of k floats, for test models and tools; rounds to nearest, as ggml's reference quantiser does.
