@@ -10,7 +10,7 @@ static jmp_buf escape;
 static char message[1024];
 enum { FAILED = 1, SKIPPED = 2 };
 
-#ifdef GW_COUNT_THREADS /* the linker replaces pthread_create() by the wrapper */
+#ifdef GW_COUNT_THREADS /* the linker calls __wrap_pthread_create() for pthread_create() */
 #include <pthread.h>
 
 static int started;

@@ -6,7 +6,7 @@
 
 static uint64_t seed;
 
-static float draw(void) { /* -1 .. 1, occasionally a large value */
+static float draw(void) { /* -1 .. 1, occasionally -8 .. 8 */
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     float f = (float)(int32_t)(seed >> 32) / 2147483648.0f;
     return seed >> 26 & 63 ? f : f * 8;
@@ -14,7 +14,7 @@ static float draw(void) { /* -1 .. 1, occasionally a large value */
 
 #ifdef GW_HAVE_SIMD
 #define TESTED(name) gw_simd_##name
-enum { D = 72, STRIDE = D * 4 + 16 }; /* a last block of 8 in q8 */
+enum { D = 72, STRIDE = D * 4 + 16 }; /* the last block of a q8 row has 8 items */
 
 static const struct {
     int type;
@@ -39,7 +39,7 @@ static void random_rows(uint8_t *keys, uint8_t *values, int type) {
     }
 }
 
-/* Returns queries in the form that the type needs, in `room` or unchanged. */
+/* Points q to queries in the form that the cache type needs: quantised in `room`, or the floats. */
 static void queries_of(int type, const float *in, uint8_t *room, const void **q) {
     for (int h = 0; h < GW_HEADS; h++) {
         q[h] = type == GW_KV_I16 ? room + h * GW_I16_BYTES(D) : (const void *)(in + (GW_HEADS - 1 - h) * D);
@@ -124,7 +124,7 @@ TEST(attention_caps_are_near_tanh) {
     CHECK(gw_capped(INFINITY, 30) == 30 && gw_capped(-INFINITY, 30) == -30 && isnan(gw_capped(NAN, 30)));
 }
 
-/* --- the type i16 against double precision, and at its limits --- */
+/* --- the cache type i16 --- */
 
 enum { MOST = 512, I16_BYTES = 2 * MOST + 16 };
 
@@ -132,7 +132,7 @@ typedef struct {
     uint8_t k[GW_KEYS * I16_BYTES], v[GW_KEYS * I16_BYTES], q[I16_BYTES];
 } i16_rows;
 
-/* Item i of row j. */
+/* Returns item i of row j. */
 typedef float item_fn(int j, int i);
 
 static int int_at(const uint8_t *row, int i) {
@@ -158,8 +158,8 @@ static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
     }
 }
 
-/* Sums fit their lanes. A conversion of each lane and five operations follow, each with a relative error of 2^-24;
- * stored rows are off by half a step. */
+/* Checks that integer sums fit their lanes, and scores against double precision. Six float operations have a relative
+ * error of 2^-24 each; stored rows are off by half a step. */
 static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn *query) {
     float scores[2][GW_SPAN];
     const void *q = r->q;
@@ -186,7 +186,7 @@ static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn 
     }
 }
 
-/* Weights are off by half a step; conversions, products and sums have a relative error of 2^-24. */
+/* Checks weighted sums of rows: weights are off by half a step; float operations have a relative error of 2^-24. */
 static void check_mix(const i16_rows *r, int d, int n, const float *p) {
     float out[2][MOST], *at[] = { out[0], out[1] };
     double w[GW_KEYS], largest = 0, all = 0;
@@ -256,7 +256,7 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
     CHECK((GW_I16_SUM + GW_KEYS / 2 + 1) * (double)GW_I16_TOP <= INT32_MAX);
 }
 
-/* --- the complete operation --- */
+/* --- complete attention --- */
 
 enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
@@ -285,7 +285,7 @@ typedef struct {
 } rig;
 
 static void take(rig *r, int type, gw_pool *pool, gw_arena *a) {
-    /* The cache holds the whole bidirectional text. */
+    /* bidirectional: the cache holds the whole text */
     gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv,
                              .head_dim = (uint32_t)r->shape.head_dim,
                              .window = r->shape.length ? 0 : r->shape.window };
@@ -322,7 +322,7 @@ static void store(rig *r, uint32_t pos, uint32_t n) {
     for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 
-/* Stores the positions before `from` in full batches, without results; evaluates those from there on in batches of
+/* Stores positions [0, from) in full batches without evaluating them, and evaluates positions [from, n) in batches of
  * `batch` rows. */
 static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
     if (r->shape.length) store(r, 0, r->shape.length);
@@ -361,7 +361,6 @@ static void truth(const rig *r, uint32_t pos, int head, double *out) {
     for (int i = 0; i < d; i++) out[i] /= total;
 }
 
-/* Returns the largest error of any item at some positions. */
 static double error_of(const rig *r, uint32_t n) {
     double out[MAX_WIDTH], worst = 0;
     for (uint32_t pos = n - 1; pos < n; pos -= 17)
@@ -389,10 +388,10 @@ static const shape shapes[] = {
     { 2, 2, 16, 1, 0, 0 },
     { 3, 3, 64, 0, 0, 0 },
     { 2, 1, 80, 0, 0, 0 },
-    { 4, 2, 96, WINDOW, 0, 0 }, /* as in GPT-2 and Qwen3 */
+    { 4, 2, 96, WINDOW, 0, 0 },
     { 4, 2, 16, 0, 0, 5 },
     { 4, 2, 24, WINDOW, 0, 50 },
-    { 3, 1, 8, 1, 0, 2 }, /* as in Gemma 2 */
+    { 3, 1, 8, 1, 0, 2 }, /* with a soft cap, as in Gemma 2 */
     { 3, 1, 16, 0, LENGTH, 0 },
     { 3, 1, 16, WINDOW, LENGTH, 0 },
     { 6, 2, 8, 3, LENGTH, 4 }, /* bidirectional */
@@ -440,7 +439,7 @@ THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_thread
         }
 }
 
-/* A text long enough that several threads merge spans. */
+/* In a text of this length, several threads attend to spans of it and merge their results. */
 THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     scoped_rig r;
     rig_init(&r, shapes[0], GW_KV_AUTO, 2, MAX_POS);
@@ -449,7 +448,7 @@ THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     same_from(&r, MAX_POS, MAX_POS - TAIL, 5, 3);
 }
 
-/* As many and as large queries as one work item can hold. */
+/* Evaluates as many and as large queries as one work item of a thread can hold. */
 THREADED_TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {

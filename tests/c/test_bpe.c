@@ -67,7 +67,7 @@ TEST(bpe_words_of_bytes_that_are_not_utf8) {
                         "\xF4\x90\x80\x80"
                         "a",
                         5),
-               "4 1");                                       /* above the last code point */
+               "4 1");                                       /* above U+10FFFF */
     CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* a lone surrogate, a truncated character */
 }
 
@@ -121,7 +121,7 @@ static int finish(gw_tokenizer *t, const char *pre, gw_error *e) {
     return gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gpt2", .pre = pre }, e);
 }
 
-/* Returns a vocabulary of the given merges; the products have ids from 256 on. */
+/* Returns a tokenizer with these merges, whose results have the ids from 256 on. */
 static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *pre) {
     gw_tokenizer *t = gw_tokenizer_new();
     gw_error e = { 0 };
@@ -163,7 +163,7 @@ TEST(bpe_ids_of_qwen2) {
 
 /* --- rules ----------------------------------------------------------------------------------------- */
 
-/* Ids: bytes 0..255, <|c|> 256 control, <|u|> 257 user-defined, then the products of the merges from 258 on. */
+/* Ids: bytes 0..255, <|c|> 256 control, <|u|> 257 user-defined, then the results of merges from 258 on. */
 enum { CONTROL = 256, USER = 257, MADE = 258 };
 
 static gw_tokenizer *begin(const char *const *merges, size_t n) {
@@ -190,7 +190,7 @@ static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
     return t;
 }
 
-/* Returns ids as text; checks that decoding restores the text. */
+/* Returns a text's ids in decimal; checks that decoding restores the text. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     static char out[1024];
     int32_t ids[256];
@@ -222,7 +222,7 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     /* "b c" merges first, and no merge joins a and bc */
     scoped_tokenizer *two = ready(BEGIN("b c", "a b", "ab c"), "gpt-2");
     CHECK_TEXT(ids_of(two, "abc", 0), "97 258");
-    /* but a word that is itself a piece becomes that piece */
+    /* with llama-bpe, a word that is itself a piece becomes that piece */
     scoped_tokenizer *one = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe");
     CHECK_TEXT(ids_of(one, "abc", 0), "260");
     CHECK_TEXT(ids_of(one, "abcc", 0), "97 258 99");
@@ -233,7 +233,7 @@ TEST(bpe_parts_of_a_text_in_upper_case) {
     static const char *const texts[] = { "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZabc def",
                                          "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZ123 def",
                                          "\346\227\245A\xC3\x84\xC3\x96\xC3\x9C\xC3\x84\xC3\x96\xC3\x9C\xC3\x9F" };
-    scoped_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* joins the first character's last byte and the next letter */
+    scoped_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* joins the last byte of the first character and A */
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         int32_t whole[64], parts[64];
         size_t len = strlen(texts[i]);
@@ -274,7 +274,6 @@ TEST(bpe_control_tokens_only_when_allowed) {
     CHECK_INT(gw_tokenizer_find(t, "<|c|>", 5), CONTROL);
 }
 
-/* A merge into a control token is ignored. */
 TEST(bpe_no_merge_makes_a_control_token) {
     for (int marked = 0; marked < 2; marked++) {
         scoped_tokenizer *t = BEGIN("a b", "c d");
@@ -295,7 +294,7 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     scoped_tokenizer *t = BEGIN("a b");
     add(t, "<|im_end|>", GW_TOKEN_USER);
     add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
-    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* not in the printable alphabet, so no merge makes it */
+    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* has characters that are not in GPT-2's alphabet */
     ready(t, "qwen2");
     CHECK_INT(gw_tokenizer_type(t, MADE + 1), GW_TOKEN_CONTROL);
     CHECK_INT(gw_tokenizer_type(t, MADE + 2), GW_TOKEN_CONTROL);
@@ -348,8 +347,8 @@ TEST(unknown_tokenizers_are_refused) {
     }
 }
 
-/* Gemma 4's kind: U+2581 is a space, merges join characters, the later of two pieces with the same text counts, and a
- * character without a piece becomes its bytes. */
+/* Gemma 4's vocabulary: U+2581 is a space, merges join characters, the later of two pieces with the same text counts,
+ * and a character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
     static const char *const pieces[] = { "\xE2\x96\x81",
                                           "a",
@@ -433,7 +432,7 @@ TEST(bpe_hostile_texts_take_linear_time) {
                                     kinds[kind]);
         for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
             double small = seconds_of(t, units[i], SMALL, ids, text), large = seconds_of(t, units[i], LARGE, ids, text);
-            /* Other programs may have taken the processor meanwhile; quadratic code is slow every time. */
+            /* Repeats slow runs, which other programs may have delayed. */
             for (int again = 0; again < 4 && large > 0.2 && large > 100 * small; again++)
                 large = fmin(large, seconds_of(t, units[i], LARGE, ids, text));
             if (large > 0.2 && large > 100 * small)

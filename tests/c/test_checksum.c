@@ -1,4 +1,4 @@
-/* checksum: equals its JavaScript version (js/download/checksum.js, the source of these numbers), and detects changes. */
+/* checksum: equals js/download/checksum.js, the source of these numbers, and detects changes. */
 #include "base/checksum.h"
 #include "test.h"
 

@@ -15,7 +15,7 @@
 
 enum { VOCAB = 50, MOST = 400 };
 
-/* --- a loaded model --- */
+/* --- helpers --- */
 
 static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed) {
     uint64_t state = seed + 1;
@@ -57,7 +57,7 @@ static void by_steps(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_voc
     }
 }
 
-/* Computes the same logits in batches. */
+/* Computes the logits of every position in batches. */
 static void by_rows(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
     uint32_t seen = 0;
     CHECK(gw_sync(m, ids, n) >= 0);
@@ -118,7 +118,7 @@ static const struct {
 };
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
-    enum { N = 110 }; /* longer than a batch, and than a ring */
+    enum { N = 110 }; /* longer than a batch and a KV ring */
     scoped_file f = tiny_make(c);
     scoped_rig r = rig_new(c, 2, 0);
     int32_t ids[N];
@@ -258,17 +258,17 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     check_fresh(a.m, b.m, ids, n += 30, "extension");
     CHECK_INT(sync_run(a.m, ids, n), n - 1); /* the same ids again: only the last one is evaluated */
     check_fresh(a.m, b.m, ids, n, "repetition");
-    CHECK_INT(sync_run(a.m, ids, n - 10), n - 11); /* within the rings' reach */
+    CHECK_INT(sync_run(a.m, ids, n - 10), n - 11); /* the KV rings still hold what position n - 11 needs */
     check_fresh(a.m, b.m, ids, n - 10, "a little back");
     append(a.m, ids, &n, 0, 0);
     memcpy(other, ids, sizeof other);
     make_ids(other + 280, 40, VOCAB, 4);
-    CHECK_INT(sync_run(a.m, other, 320), 280); /* other ids from 280 on, within the rings' reach */
+    CHECK_INT(sync_run(a.m, other, 320), 280); /* the rings still hold what position 280 needs */
     check_fresh(a.m, b.m, other, 320, "another answer");
     make_ids(other, 40, VOCAB, 6);
     CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]); /* unrelated */
     check_fresh(a.m, b.m, other, 320, "unrelated");
-    CHECK_INT(sync_run(a.m, other, 150), 0); /* before the rings' first rows: nothing is reused */
+    CHECK_INT(sync_run(a.m, other, 150), 0); /* the rings have lost earlier rows: nothing is reused */
     check_fresh(a.m, b.m, other, 150, "far back");
 }
 
@@ -310,8 +310,8 @@ THREADED_TEST(engine_random_walk) {
             n = (uint32_t)gw_min(300, common + 1 + random[2] % 70);
             make_ids(ids + common, n - common, VOCAB, i);
             CHECK(gw_sync(a.m, ids, n) >= 0);
-            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* and repeated */
-            if (random[0] % 4 == 2) {                                              /* abandoned in the middle */
+            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* sync_run() interrupts it */
+            if (random[0] % 4 == 2) {                                              /* aborted in the middle */
                 CHECK(gw_run(a.m, 1 + (int)(random[1] % 3)) >= 0);
                 __atomic_store_n(gw_abort_flag(a.m), 1, __ATOMIC_SEQ_CST);
                 int how = gw_run(a.m, 0);
@@ -328,7 +328,7 @@ THREADED_TEST(engine_random_walk) {
 
 /* --- vectors of texts in one batch --- */
 
-/* Checks each text's vector alone and among others, first with following texts of every total length that fits. */
+/* Checks that each text gives the same vector alone as with other texts, of any total length that fits. */
 static void check_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
     uint32_t n = base.n_embd;
     float alone[8][32];
@@ -551,7 +551,7 @@ TEST(engine_a_draw_that_fails_says_why) {
     scoped_rig r = rig_new(&base, 1, 64);
     scoped_memory float *logits = malloc(VOCAB * sizeof *logits);
     for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
-    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* an older error from another call */
+    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* leaves an older error */
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
     CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
     CHECK_SAYS(gw_error_text(r.m, "what"), "for the token id 7 after");

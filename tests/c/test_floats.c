@@ -35,7 +35,7 @@ TEST(floats_f32_to_q8_is_ggmls) {
 
 static uint8_t row[4 * MOST + 1], want[4 * MOST + 1], got[4 * MOST + 1];
 
-/* Compares both kernels on k floats at row + 1 (unaligned), the fast one also in place. */
+/* Compares the reference and the fast kernel on k floats at row + 1 (unaligned), the fast one also in place. */
 static void same_blocks(int i, size_t k) {
     size_t bytes = k / 32 * 34;
     reference[i](row + 1, k, want);
@@ -52,7 +52,7 @@ static void same_blocks(int i, size_t k) {
     CHECK(!memcmp(row + 1, want, bytes));
 }
 
-/* Every f16 and every bf16 value, beside values of all magnitudes, infinities and NaNs. */
+/* Rounds every f16 and bf16 value, in blocks with values of all magnitudes, infinities and NaNs. */
 TEST(floats_every_half_is_rounded_alike) {
     for (int i = 1; i < 3; i++)
         for (uint32_t factor = 1; factor < 8; factor += 2) {
@@ -90,7 +90,7 @@ TEST(floats_halves_are_rounded_alike) {
     }
 }
 
-/* The bound of gw_load_option in api.h. */
+/* Checks the error bound that api.h states for "quantizeFloats". */
 TEST(floats_lose_no_more_than_the_bound) {
     double closest = 0;
     for (int turn = 0; turn < 200; turn++) {
@@ -118,7 +118,7 @@ TEST(floats_f16_products_are_alike_whatever_the_size) {
     static const float largest[] = { 1e-3f, 32767.0f, 32768.0f, 3e6f };
     static float x[4 * K], a[PANELS * 16], b[PANELS * 16];
     for (int v = 0; v < PANELS * 4 * K; v++) {
-        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff)); /* an eighth of them denormal */
+        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff)); /* an eighth is denormal */
         memcpy(row + 2 * v, &h, 2);
     }
     for (int i = 0; i < 4; i++)
@@ -224,7 +224,7 @@ THREADED_TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
     for (int i = 0; i < 5; i++) tiny_free(&files[i]);
 }
 
-/* auto means keep, for all types of layers, and is the default. */
+/* "quantizeFloats": "auto" means "keep", for all types of layers, and is the default. */
 TEST(floats_auto_keeps_them) {
     static const struct {
         int embd, attn, ffn;
@@ -266,7 +266,7 @@ TEST(floats_rows_of_broken_blocks_stay) {
     CHECK(error > 0 && error < 1e-3 * size);
 }
 
-/* --- the option --- */
+/* --- the load option "quantizeFloats" --- */
 
 TEST(floats_option_counts_until_memory_is_reserved) {
     scoped_pool *pool = gw_pool_new(1);

@@ -106,8 +106,8 @@ static void begin(void) {
     gw_gguf_init(&parser, listener, &error);
 }
 
-/* Pushes file[0..size) in steps: `step` more bytes become visible each time. Each view is a separate block of exactly
- * the visible length, so that a sanitizer detects reads past it. */
+/* Pushes file[0..size): first `first` bytes, then `step` more each time. Each view is a separate block of its exact
+ * length, so that a sanitizer detects reads past it. */
 static int read_in_steps(size_t size, size_t first, size_t step) {
     begin();
     size_t at = 0, seen = gw_min(first, size);
@@ -220,7 +220,7 @@ TEST(gguf_every_truncation_asks_for_more) {
     put_good(3);
     for (size_t size = 0; size < file_size; size++) {
         CHECK_INT(read_in_steps(size, size, 1), 0);
-        CHECK(!strncmp(events, good_events, events_size)); /* and all events so far were right */
+        CHECK(!strncmp(events, good_events, events_size)); /* the events so far are right */
     }
 }
 
@@ -254,7 +254,6 @@ TEST(gguf_listener_stops_the_parser) {
     CHECK_SAYS(error.what, "tensor v ");
 }
 
-/* The longest possible items fit in GW_GGUF_ITEM bytes. */
 TEST(gguf_longest_items_fit_the_window) {
     static uint8_t big[GW_GGUF_ITEM];
     memset(big, 'k', sizeof big);

@@ -164,7 +164,7 @@ static void string_of(uint32_t *w, uint32_t most) {
         0,
         0,
         1 << 1,
-        1, /* at the start, after the quote, after a character, at the end */
+        1, /* states: start, after the quote, after a character, end */
         GW_BYTES,
         1,
         1,
@@ -199,7 +199,7 @@ static void check_masks(gw_matcher *m, const char *text) {
         CHECK(bits != NULL);
         memcpy(mask, bits, sizeof mask);
         for (uint32_t id = 0; id < trie.n_vocab; id++) CHECK_INT(gw_matcher_allows(m, (int32_t)id), in(mask, id));
-        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask)); /* from the state's memo */
+        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask)); /* the mask is cached */
         if (at < strlen(text)) CHECK_INT(gw_matcher_accept_text(m, text + at, 1), 1);
     }
 }
@@ -241,7 +241,7 @@ TEST(masks_of_known_states_are_not_looked_for_again) {
     free_words();
 }
 
-/* A DFA cache in a small block, and the other data that masks need. */
+/* A DFA cache in a small block, so that it becomes full, and the other data that masks need. */
 typedef struct {
     gw_grammar g;
     gw_dfa d;

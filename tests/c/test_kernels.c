@@ -13,7 +13,7 @@ static uint32_t random_bits(void) {
     return (uint32_t)(seed >> 33) ^ (uint32_t)(seed >> 11);
 }
 
-static float random_float(void) { /* about normal, with a few outliers and zeros */
+static float random_float(void) { /* roughly normally distributed, with a few outliers and zeros */
     float sum = 0;
     for (int i = 0; i < 4; i++) sum += (float)(random_bits() & 0xffff) / 65536.0f - 0.5f;
     uint32_t kind = random_bits() % 64;
@@ -26,7 +26,7 @@ static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS + 1], want[MAX_N * MAX
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
 static gw_int8 q8[MAX_N * MAX_K];
-/* int15 activations in the specification's layout, and in the build's */
+/* int15 activations in the layout of the scalar specification, and in that of this build's kernels */
 static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
@@ -69,7 +69,7 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
-/* Returns the largest activations, with equal or alternating signs, because pairs of products are added in 16-bit
+/* Returns the largest activations. Signs are equal or alternate, because pairs of products are added in 16-bit
  * lanes. */
 static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
 
@@ -80,7 +80,7 @@ static gw_acts random_acts(int n, size_t k, size_t ldx) {
     for (int t = 0; t < n; t++) {
         for (size_t i = 0; i < k; i++) x[t * ldx + i] = extreme ? extreme_at(t, i) : random_float();
         if (k % 32) continue;
-        if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float)); /* a block of zeros */
+        if (t == n - 1) memset(x + t * ldx, 0, 32 * sizeof(float));
         gw_ref_quantise_int8(&a, t, 0, k);
         GW_KERNEL_INT(quantise_int15)(&own, t, 0, k);
         gw_ref_quantise_int15(&a, t, 0, k);
@@ -195,7 +195,7 @@ TEST(kernels_without_swizzle) {
 #endif
 
 #ifdef GW_HAVE_RELAXED
-/* Products of 8-bit values with an instruction that is only defined for 7-bit values. */
+/* Tests products of 8-bit values by an instruction (relaxed SIMD) that is only defined for 7-bit values. */
 TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = true;
     same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, gw_relaxed_matmul_q8_int15);
@@ -208,7 +208,7 @@ TEST(kernels_of_8_bits_in_7) {
     same_bits(GW_##NAME, AS_INT8, gw_ref_matmul_##name, gw_relaxed_matmul_##name); \
     same_bits(GW_##NAME, AS_INT15, gw_ref_matmul_##name##_int15, gw_relaxed_matmul_##name##_int15);
 
-/* Products with and without 16-bit pair sums, both on every engine. */
+/* Tests kernels with and without sums of pairs in 16 bits, on random and on the largest values. */
 TEST(kernels_by_pairs_and_not) {
     for (int round = 0; round < 4; round++) {
         gw_relaxed_pairs = round % 2;
@@ -221,7 +221,7 @@ TEST(kernels_by_pairs_and_not) {
 }
 
 #ifdef GW_RELAXED_SIMDE
-/* Kernels probe how the engine multiplies bytes above 127; this imitates every result. */
+/* Kernels probe how the JavaScript engine multiplies bytes above 127. This test emulates every kind of engine. */
 TEST(kernels_on_every_kind_of_engine) {
     for (gw_relaxed_engine = GW_ENGINE_PAIRS; gw_relaxed_engine <= GW_ENGINE_SIGNED; gw_relaxed_engine++) {
         GW_X(Q4_0, q4)
@@ -342,7 +342,7 @@ TEST(pack_gives_every_row_back) {
             gw_unpack_row(type, panels, r, K, row);
             CHECK(!memcmp(row, matrix + r * K, sizeof row));
         }
-        gw_unpack_row(type, panels, ROWS, K, row); /* the row that fills the last panel */
+        gw_unpack_row(type, panels, ROWS, K, row); /* this row pads the last panel */
         for (int j = 0; j < K; j++) CHECK(row[j] == 0.0f);
     }
 }

@@ -6,8 +6,8 @@
 #include "scoped.h"
 #include "test.h"
 
-enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* 10 + 16 -> whole blocks of 16 */
-/* Layers with different heads, with a shorter window, and without rows. */
+enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* RING: 10 + 16, in blocks of 16 */
+/* Layers with different heads, with a shorter window, and one that shares the rows of layer 1. */
 static const gw_layer_shape shapes[LAYERS] = {
     { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
     { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
@@ -84,7 +84,7 @@ static void check_visible(const rig *r) {
             for (uint32_t i = 0; i < ROW; i++) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
-                /* half a step, and the rounding of a scale */
+                /* tolerance: half a quantisation step, and the rounding of a scale */
                 float off = r->kv.layers[l].type == GW_KV_Q8    ? expected / 250
                             : r->kv.layers[l].type == GW_KV_I16 ? expected / 60000
                                                                 : 0;
@@ -146,7 +146,7 @@ TEST(kv_goes_back_to_what_was_saved) {
         check_visible(&r);
     }
     write(&r, 10, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* within reach, without the saved rows */
+    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* the rings hold all rows that this needs */
     check_visible(&r);
     write(&r, 150, LAYERS);
     CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before the saved rows: everything is dropped, the saved rows too */
@@ -239,7 +239,6 @@ TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
     for (size_t less = 0; less < 65536; less += 13) CHECK(!gw_alloc(SIZE_MAX - less));
 }
 
-/* Rows of D i16 items, dequantised. */
 enum { D_I16 = 72 };
 static void floats_of(const uint8_t *row, float *out) {
     float scale;
@@ -264,8 +263,8 @@ static double norm_of_lane(const float *x, int lane) {
     return sqrt(sum);
 }
 
-/* Rows of all magnitudes: values are accurate to half a step of the largest / 32767, keys to half a step of that or of
- * a lane's largest norm / GW_I16_NORM, which no integer lane exceeds. */
+/* Checks rows of all magnitudes: errors are at most half a step. A step is the largest item / 32767; for keys, it is at
+ * least the largest norm of a lane / GW_I16_NORM, so that integer sums fit their lanes. */
 TEST(kv_i16_rows_keep_half_a_step) {
     uint8_t plane[2][2 * D_I16 + 16];
     float in[D_I16], out[2][D_I16];
@@ -333,7 +332,7 @@ TEST(kv_q8_rows_keep_half_a_step) {
     for (int i = 0; i < D; i++) in[i] = i == 40 ? INFINITY : 1;
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
-    CHECK(isfinite(out[40]) && out[40] > 1e38f); /* the largest possible value */
+    CHECK(isfinite(out[40]) && out[40] > 1e38f); /* infinity became the largest value */
     CHECK_NEAR(out[0], 1, 1.0 / 252);
     in[40] = NAN; /* NaN stays NaN, and affects no other block */
     gw_kv_store(&layer, 0, in, in);

@@ -292,7 +292,7 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_PLAN);
     CHECK_INT(gw_sync(m, ids, 1), GW_E_BAD_STATE);
     CHECK(isnan(gw_model_number(m, "n_ctx")));
-    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* may be called again after the error */
+    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* can be repeated after an error */
     CHECK_SAYS(gw_error_text(m, "what"), "`contextLength` must be 1 to 128, ");
     CHECK_INT(gw_load_reserve(m, UINT32_MAX), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_reserve(m, 128), 0);
@@ -413,7 +413,7 @@ static void check_too_large(tiny_config c, const char *part, double least) {
 TEST(load_sizes_beyond_32_bits) {
     tiny_config c = small;
     c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
-    /* a global layer; rings, and copies of their rows */
+    /* i16 rows of a global layer; f32 rows of a ring, and their saved copies */
     check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4));
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
     check_too_large(c, "scratch", 8192.0 * 1024 * 514 * 4);

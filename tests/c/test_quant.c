@@ -11,7 +11,7 @@
 static uint32_t bits_of(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);
-    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : u; /* maps every NaN to one */
+    return (u & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : u; /* maps all NaNs to the same bits */
 }
 
 static float float_of(uint32_t u) {
@@ -32,7 +32,7 @@ static void check_floats(const float *got, const uint32_t *expected, size_t n) {
             gw_test_fail(__FILE__, __LINE__, "item %zu: expected %08x, got %08x", i, expected[i], bits_of(got[i]));
 }
 
-/* Quantises ggml_input as one row and compares with `blocks`; dequantises that and `raw` and compares. */
+/* Compares quantised ggml_input with `blocks`, and dequantised `blocks` and `raw` with `back` and `raw_back`. */
 static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uint32_t *back, const uint8_t *raw,
                        size_t n_raw, const uint32_t *raw_back) {
     const gw_type *t = gw_type_of(id);
@@ -174,12 +174,12 @@ TEST(formats_are_ggmls) {
 
 TEST(quant_bf16_values) {
     CHECK(isnan(gw_bf16_to_f32(gw_f32_to_bf16(NAN))));
-    CHECK(isnan(gw_bf16_to_f32(gw_f32_to_bf16(float_of(0x7f800001))))); /* payload only in the low half */
+    CHECK(isnan(gw_bf16_to_f32(gw_f32_to_bf16(float_of(0x7f800001))))); /* a NaN with its payload in the low half */
     for (uint32_t v = 0; v < 65536; v++)
         if ((v & 0x7fff) <= 0x7f80) CHECK_INT(gw_f32_to_bf16(gw_bf16_to_f32((uint16_t)v)), v);
 }
 
-/* Converts rows of 16-bit and 32-bit floats through the table at an odd address, as in a file window. */
+/* Converts rows at an odd address, as in a file window. */
 TEST(quant_rows_need_no_alignment) {
     float in[64], out[64];
     for (int i = 0; i < 64; i++) in[i] = (float)(i - 20) * 0.25f;

@@ -1,6 +1,5 @@
 /* Embedding matrices that stay in the file, of which only the rows of tokens are read: results have the same bits as
- * with matrices in memory, and rows that are not finite give an error. The tests' host reads rows from the file's
- * bytes. */
+ * with matrices in memory, and rows that are not finite give an error. */
 #include "model/load.h"
 #include "model/rowcache.h"
 #include "run/session.h"
@@ -17,7 +16,7 @@ static tiny_config untied(void) {
     return c;
 }
 
-/* A model, the file that its host reads, and counts of what was read. */
+/* A model, the file that its host reads, and the numbers of bytes loaded and rows read. */
 typedef struct {
     gw_model *m;
     const tiny_file *file;
@@ -129,7 +128,7 @@ TEST(rowcache_small_and_tied_tables_stay_in_memory) {
     CHECK_NEAR(gw_plan_bytes(a.m, 0, "disk") + gw_plan_bytes(b.m, 0, "disk"), 0, 0);
 }
 
-/* Loading skips the matrix, whatever the size of the chunks. */
+/* Loading skips a matrix that stays in the file, whatever the size of the chunks. */
 TEST(rowcache_loading_skips_the_table) {
     scoped_pool *pool = gw_pool_new(1);
     tiny_config c = untied();
@@ -178,7 +177,7 @@ TEST(rowcache_waits_for_rows_and_can_be_left) {
     int32_t ids[PROMPT];
     prompt_of(ids, PROMPT, 7);
     CHECK_INT(gw_sync(h.m, ids, PROMPT), 0);
-    for (int i = 0; i < 3; i++) CHECK_INT(gw_run(h.m, 0), GW_RUN_ROWS); /* without rows, nothing is evaluated */
+    for (int i = 0; i < 3; i++) CHECK_INT(gw_run(h.m, 0), GW_RUN_ROWS); /* no evaluation before the rows are read */
     CHECK_INT((int)gw_position(h.m), 0);
     *gw_abort_flag(h.m) = 1;
     CHECK_INT(gw_run(h.m, 0), GW_E_ABORTED);
@@ -186,7 +185,7 @@ TEST(rowcache_waits_for_rows_and_can_be_left) {
     CHECK(!memcmp(sound, after, sizeof sound));
 }
 
-/* --- the cache alone --- */
+/* --- the row cache alone --- */
 
 enum { WIDE = 65536, ROWS = 500, SLOTS = 64 };
 
@@ -219,7 +218,7 @@ TEST(rowcache_evicts_the_least_recently_used_row) {
     CHECK_INT(want(c, (int32_t[]){ rows[5], rows[5], 499, 499, rows[5] }, 5), 1);
     for (int i = 0; i < 40; i++) CHECK_INT(want(c, (int32_t[]){ 450 + i, 499 }, 2), 1);
     CHECK_INT(want(c, (int32_t[]){ 499, 489, 470 }, 3), 0);
-    CHECK_INT(want(c, rows, SLOTS), SLOTS - 23); /* 41 of 64 were evicted; rows[5] was used after the others */
+    CHECK_INT(want(c, rows, SLOTS), SLOTS - 23); /* 41 of 64 rows were evicted, not rows[5], which was used last */
     for (int i = 0; i < SLOTS; i++) {
         gw_row_cache_get(c, (size_t)rows[i], out);
         CHECK(out[0] == value_of(rows[i], 0) && out[WIDE - 1] == value_of(rows[i], WIDE - 1));

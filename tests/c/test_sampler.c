@@ -1,5 +1,4 @@
-/* sampler: tests cases with the expected values of llama.cpp's tests/test-sampling.cpp, then the guarantees of this
- * sampler. */
+/* Tests the sampler: cases with the expected values of llama.cpp's tests/test-sampling.cpp, then its own guarantees. */
 #include "base/hash.h"
 #include "run/state.h"
 #include "scoped.h"
@@ -33,7 +32,7 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* Returns logits with a bell-shaped distribution, like a model's (a scaled sum of four uniform numbers). */
+/* Returns logits with a bell-shaped distribution (scaled sums of four uniform numbers). */
 static float *bell(uint32_t n, uint64_t seed, double scale) {
     float *x = malloc(n * sizeof *x);
     for (uint32_t i = 0; i < n; i++) {
@@ -46,7 +45,7 @@ static float *bell(uint32_t n, uint64_t seed, double scale) {
 
 /* --- llama.cpp's cases ------------------------------------------------------------------------------ */
 
-/* Checks the probabilities of the tokens that survive the cuts, by id; 0 for the others. */
+/* Checks each token's probability; `expected` is 0 for tokens that do not survive the cuts. */
 static void check_case(int line, gw_sampler *s, size_t n, const float *probabilities, const float *expected) {
     float logits[8];
     double got[8] = { 0 };
@@ -158,7 +157,7 @@ TEST(sampler_llama_queue) {
     check_queue(__LINE__, 10000, 1, 0);
     check_queue(__LINE__, 1, 1, 0);
     check_queue(__LINE__, 100, 1, 0);
-    check_queue(__LINE__, 5000, 1, 0); /* above the heap's limit */
+    check_queue(__LINE__, 5000, 1, 0); /* too large for top-k by heap */
     check_queue(__LINE__, 0, 0, 0);
     check_queue(__LINE__, 0, 0.0003f, 0);
     check_queue(__LINE__, 0, 0.8f, 0);
@@ -232,13 +231,13 @@ TEST(sampler_top_p_is_the_sorted_prefix) {
             while (expected < N && have < ps[b] * total) have += exp((double)x[order[expected++]] - x[order[0]]);
             set(s, "top_p", ps[b]);
             int m = gw_sampler_distribution(s, x, ids, p, MOST);
-            CHECK(abs(m - expected) <= 1); /* tolerates sums in another order and masses as floats */
+            CHECK(abs(m - expected) <= 1); /* the sampler adds floats in another order */
             check_prefix(order, m, m);
         }
     }
 }
 
-/* Whatever is cut, the survivors' probabilities add up to 1 and keep their ratios. */
+/* Under any combination of cuts, the survivors' probabilities add up to 1 and keep their ratios. */
 TEST(sampler_probabilities_add_up) {
     enum { N = 12000 };
     scoped_memory float *x = bell(N, 3, 10);
@@ -312,7 +311,7 @@ TEST(sampler_draws_follow_the_probabilities) {
 }
 
 TEST(sampler_draws_of_all_with_gaps) {
-    enum { N = 1500 }; /* several blocks, some of them without a possible token */
+    enum { N = 1500 }; /* some blocks of 512 logits have no possible token */
     scoped_memory float *x = bell(N, 12, 6);
     for (int i = 0; i < N; i++)
         if (i / 512 % 2 || i % 7 == 0) x[i] = -INFINITY;
@@ -332,12 +331,12 @@ TEST(sampler_seeds) {
     }
     CHECK(!memcmp(first, again, sizeof first));
     CHECK(memcmp(first, other, sizeof first) != 0);
-    gw_sampler_reset(s); /* seed 0, as a new sampler has it */
+    gw_sampler_reset(s); /* sets seed 0, that of a new sampler */
     scoped_sampler *fresh = gw_sampler_new(N);
     for (int j = 0; j < DRAWS; j++) CHECK_INT(gw_sampler_draw(s, x), gw_sampler_draw(fresh, x));
 }
 
-/* These draws are the same on every machine and in every build: native, simd128, relaxed. */
+/* Draws are the same on every machine and in every build: native, simd128, relaxed. */
 TEST(sampler_draws_are_the_same_everywhere) {
     enum { N = 5000 };
     scoped_memory float *x = bell(N, 99, 7);
@@ -381,7 +380,7 @@ TEST(sampler_greedy) {
         x[places[i]] = kept;
     }
     x[70000] = x[80000] = x[60000] = 50;
-    CHECK_INT(gw_sampler_draw(s, x), 60000); /* the lowest on ties */
+    CHECK_INT(gw_sampler_draw(s, x), 60000); /* the lowest id on ties */
     for (int i = 0; i < N; i++) x[i] = i == 5 ? 0.0f : i == 3 ? -0.0f : -1e30f;
     CHECK_INT(gw_sampler_draw(s, x), 3); /* -0 equals 0 */
     for (int i = 0; i < N; i++) x[i] = i == 9 ? -3e38f : -INFINITY;
@@ -396,9 +395,9 @@ TEST(sampler_bias) {
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_INT(gw_sampler_bias(s, 0, 2.5f, &error), 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
-    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0); /* the last bias of a token counts */
+    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0); /* replaces the token's bias */
     CHECK_INT(gw_sampler_draw(s, x), 2);
-    CHECK_NEAR(x[3], 4, 0); /* logits are only read */
+    CHECK_NEAR(x[3], 4, 0); /* biases do not change the logits */
     CHECK_INT(gw_sampler_bias(s, 4, 1, &error), GW_E_BAD_TOKEN);
     CHECK_SAYS(error.what, "0 to 3 ");
     CHECK_INT(gw_sampler_bias(s, -1, 1, &error), GW_E_BAD_TOKEN);
@@ -413,7 +412,7 @@ TEST(sampler_bias_table_is_bounded) {
     scoped_sampler *s = plain(2000);
     for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, i, 1, &error), 0);
     CHECK_INT(gw_sampler_bias(s, 1024, 1, &error), GW_E_BAD_OPTION);
-    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* an existing bias may change */
+    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* replaces a bias */
 }
 
 TEST(sampler_penalty_window) {
@@ -427,7 +426,7 @@ TEST(sampler_penalty_window) {
     gw_sampler_accept(s, 1);
     CHECK_INT(gw_sampler_draw(s, x), 2);
     gw_sampler_accept(s, 2);
-    CHECK_INT(gw_sampler_draw(s, x), 0); /* 0 has left the window */
+    CHECK_INT(gw_sampler_draw(s, x), 0); /* token 0 has left the penalty window */
     set(s, "penalty_window", 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
     set(s, "penalty_window", 1 << 20);
@@ -447,7 +446,7 @@ TEST(sampler_repetition_spares_nobody) {
     gw_sampler_accept(s, 2);
     int m = gw_sampler_distribution(s, x, ids, p, MOST);
     CHECK_INT(m, 4);
-    int32_t order[] = { 3, 2, 1, 0 }; /* 2, 3 / 2, -1.5, -1 * 2: applied once, however often the token occurs */
+    int32_t order[] = { 3, 2, 1, 0 }; /* logits 2, 3 / 2, -1.5, -1 * 2: repeats are penalised once */
     for (int i = 0; i < 4; i++) CHECK_INT(ids[i], order[i]);
     CHECK_NEAR(log(p[1] / p[3]), 3.5, 1e-6);
 }
@@ -562,7 +561,7 @@ TEST(sampler_logprobs) {
     float top[64];
     scoped_memory int32_t *order = sorted(x, N);
     double total = 0;
-    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* smallest first */
+    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* adds small terms first */
     for (int i = 0; i < N; i += 9973) CHECK_NEAR(gw_logprob(x, N, i), x[i] - log(total), 1e-12);
     CHECK_INT(gw_top_logprobs(x, N, 64, ids, top), 64);
     for (int i = 0; i < 64; i++) {
@@ -593,5 +592,5 @@ TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
     CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 4, &n), 40);
     CHECK_INT(n, 3);
     CHECK(changed[0] == 9 && changed[1] == 70 && changed[2] == 71);
-    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* no room for three ids */
+    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* an array of two is too short */
 }

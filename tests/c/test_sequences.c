@@ -45,7 +45,7 @@ static void run_alone(gw_model *m, text *t) {
     }
 }
 
-/* Compares the logits of a sequence that has nothing pending, and appends its next token. Returns whether it has one. */
+/* Compares the logits of a sequence without pending ids, and appends its next token. Returns whether it has one. */
 static bool check_next(gw_model *m, uint32_t i, text *t) {
     CHECK_INT(gw_select(m, i), 0);
     CHECK_INT(gw_logit_rows(m), 1);
@@ -57,7 +57,6 @@ static bool check_next(gw_model *m, uint32_t i, text *t) {
     return true;
 }
 
-/* Evaluates the sequences of `mask` to their ends. */
 static void run_together(gw_model *m, text *texts, uint32_t mask, int layers) {
     while (mask) {
         int how = gw_step(m, mask, layers);
@@ -106,7 +105,7 @@ THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
     CHECK_INT(gw_run(r.m, 1), GW_E_ABORTED);
     CHECK_INT(gw_pending(r.m), 0);
     CHECK_INT(gw_step(r.m, 14, 1), GW_RUN_MORE);
-    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* in the middle of a block */
+    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* in the middle of a block of rows */
     CHECK_INT(gw_append(r.m, VOCAB), GW_E_BAD_TOKEN);
     run_together(r.m, texts, 14, 1);
     CHECK_INT(gw_select(r.m, 0), 0);
@@ -115,7 +114,7 @@ THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
 }
 
 THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
-    static const uint32_t lengths[] = { 149, 1, 60, 130 }; /* rings no longer reach back to the second and third */
+    static const uint32_t lengths[] = { 149, 1, 60, 130 }; /* for 1 and 60, the KV rings have lost rows */
     know_texts();
     scoped_rig r = rig_of(2, N);
     CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);

@@ -9,7 +9,6 @@
 
 enum { MOST = 8 };
 
-/* The files of a split model. */
 typedef tiny_file parts[MOST];
 static void free_parts(parts *files) {
     for (int i = 0; i < MOST; i++) tiny_free(&(*files)[i]);
@@ -131,7 +130,7 @@ TEST(split_missing_and_misplaced_parts) {
     swapped[1] = f[2], swapped[2] = f[1];
     check_refused(swapped, 3, GW_E_BAD_SPLIT,
                   "File 2 must be part 2, named like …-00002-of-00003.gguf (got part 3, …-00003-of-00003.gguf).");
-    swapped[1] = f[0]; /* the first part twice */
+    swapped[1] = f[0];
     check_refused(swapped, 3, GW_E_BAD_SPLIT,
                   "File 2 must be part 2, named like …-00002-of-00003.gguf (got part 1, …-00001-of-00003.gguf).");
 }
@@ -246,7 +245,7 @@ TEST(split_truncated_anywhere) {
 
 /* --- sizes beyond 32 bits --- */
 
-/* 5 GB of another tensor before the last one; its bytes are arbitrary. */
+/* A tensor of 5 GB, with arbitrary bytes, precedes the last one. */
 TEST(split_part_larger_than_4_gb) {
     static const double far = 5e9;
     scoped_pool *pool = gw_pool_new(1);

@@ -9,7 +9,7 @@
 #include "rig.h"
 #include "test.h"
 
-/* More tokens than a ring or the window has rows: both have dropped their first rows. */
+/* The prompt has more tokens than a KV ring has rows, so rings have lost their first rows. */
 enum { VOCAB = 50, CONTEXT = 300, PROMPT = 150, ANSWER = 20, MORE = 30, ALL = PROMPT + ANSWER + MORE };
 
 static rig rig_of(const tiny_config *c, int threads, uint32_t n_ctx, const char *kv_type) {
@@ -22,7 +22,7 @@ static const int32_t *some_ids(void) {
     return ids;
 }
 
-/* Evaluates a prompt, then token by token, up to n. Returns the number of ids kept. */
+/* Evaluates ids[0..prompt) at once, and ids up to n one by one. Returns how many the cache already had. */
 static int eval(gw_model *m, const int32_t *ids, uint32_t prompt, uint32_t n) {
     int kept = gw_sync(m, ids, prompt);
     CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
@@ -50,7 +50,6 @@ static bytes save(gw_model *m, const int32_t *ids, uint32_t n) {
     return b;
 }
 
-/* Restores a state in steps of at most `chunk` bytes. */
 static int restore(gw_model *m, bytes b, size_t chunk) {
     int how = gw_restore(m, (double)b.n);
     for (size_t at = 0; how >= 0;) {
@@ -91,15 +90,13 @@ THREADED_TEST(state_goes_on_bit_for_bit) {
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        scoped_rig again = rig_of(&c, 1, CONTEXT,
-                                  kv_types[i % 4]); /* a retry, from the ring rows that were saved for it */
+        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* to retry, it needs saved ring rows */
         CHECK_INT(restore(again.m, b, 4096), 0);
         CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
     }
 }
 
-/* A hash of states without the sampler, which test_sampler.c covers: it changes with the layout and with the
- * results. */
+/* Hashes states without the sampler, which test_sampler.c covers. Hashes change with the layout and the results. */
 TEST(state_layout_has_a_version) {
     static const uint64_t known[] = { 0x932db0754c74f475, 0xeb5ad2938a983291,
                                       0x97a120dfa773d4d2 }; /* if these change, increase GW_LAYOUT */

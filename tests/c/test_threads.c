@@ -68,7 +68,7 @@ static void put(void *ctx, int i, const float *out) {
 
 static const gw_pure squares = { square, put };
 
-/* Runs tasks one after the other, each with its job in a place that no late thread reads. */
+/* Runs tasks of pure items (threads.h), each with its job in a place that no late thread reads. */
 static void each_pure_item_once(int threads) {
     scoped_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];
@@ -81,7 +81,7 @@ static void each_pure_item_once(int threads) {
         gw_parallel_pure(p, &squares, job, n);
         CHECK_INT(job->placed, n);
         for (int i = 0; i < n; i++) CHECK_INT(cells[i], i * i + round);
-        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* a task of the other kind in between */
+        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* a task of ordinary items */
     }
     gw_pure_settle(p);
 }
@@ -99,9 +99,9 @@ static _Atomic int trapped;
 
 static void trap_in_helper(void *ctx, int i) {
     (void)i;
-    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* until a helper has entered */
+    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* waits for a helper */
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
-    gw_pool_fail(ctx, 1); /* any helper's number, since none works on a pure item */
+    gw_pool_fail(ctx, 1); /* any helper's number will do: none works on a pure item */
     pthread_exit(NULL);
 }
 
@@ -114,7 +114,7 @@ THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
         gw_parallel(p, trap_in_helper, p, 100);
         CHECK(trapped && gw_pool_failed(p));
         long cells[64] = { 0 };
-        gw_parallel(p, plain_add, cells, 64); /* later calls end too */
+        gw_parallel(p, plain_add, cells, 64); /* later calls end, too */
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
     }
 }
@@ -128,7 +128,7 @@ static void stick(const void *ctx, int i, float *out) {
         while (atomic_load(&held)) continue;
         atomic_fetch_sub(&stuck, 1);
     } else {
-        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* until helpers have entered */
+        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* waits for helpers */
     }
     square(ctx, i, out);
 }
@@ -194,7 +194,7 @@ THREADED_TEST(threads_as_many_may_be_late_as_there_are_places) {
 /* If a helper died or was stopped inside an item, the caller continues alone. */
 static void vanish(void *ctx, int i) {
     if (pthread_equal(pthread_self(), caller)) {
-        while (!atomic_load(&stuck)) continue; /* until a helper has entered */
+        while (!atomic_load(&stuck)) continue; /* waits for a helper */
     } else {
         atomic_fetch_add(&stuck, 1);
         while (atomic_load(&held)) continue;
@@ -222,7 +222,7 @@ THREADED_TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     held = 0;
 }
 
-/* The caller waits for the helper only while it stores a result, and when no place is left. */
+/* The caller waits for a stopped helper only while it stores a result, and when no place for a job is left. */
 THREADED_TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
     static const gw_pure puts = { square, put_slowly }, works = { vanish_in_pure, put };
     for (int i = 0; i < 2; i++) {
@@ -257,7 +257,7 @@ THREADED_TEST(threads_a_slow_helper_is_waited_for) {
 
 static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
 
-/* Counts the threads that take part in a round, and does not end before `least` of them have begun an item. */
+/* Counts the threads that take part in a round, which does not end before `least` of them have begun an item. */
 typedef struct {
     int round, least;
     _Atomic int threads;
@@ -294,7 +294,7 @@ THREADED_TEST(threads_not_in_use_take_no_part) {
     }
     gw_pure_settle(p);
     gw_pool_use(p, 2);
-    gw_pool_free(p); /* joins the two that sleep */
+    gw_pool_free(p); /* joins two sleeping helpers */
 }
 
 /* A helper traps in a pure item: its result is lost, and the pool fails. */

@@ -52,7 +52,7 @@ static gw_tokenizer *with(const char *const *pieces, size_t n) {
 #define WITH(...) \
     with((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
-/* Returns ids as text, "260 261"; checks that decoding restores the text. */
+/* Returns a text's ids as "260 261"; checks that decoding restores the text. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     static char out[1024];
     int32_t ids[256];
@@ -74,7 +74,7 @@ static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
 
 TEST(highest_score_merges_first) {
     scoped_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
-    CHECK_TEXT(ids_of(t, "abc", 0), "261 259"); /* bc merges before ab */
+    CHECK_TEXT(ids_of(t, "abc", 0), "261 259");
     scoped_tokenizer *other = WITH("ab", "bc", "a", "b", "c");
     CHECK_TEXT(ids_of(other, "abc", 0), "259 263");
 }
@@ -119,7 +119,7 @@ TEST(merge_grows_from_both_sides) {
 TEST(space_is_stored_as_u2581) {
     scoped_tokenizer *t = WITH(SPACE "a", SPACE, "a");
     CHECK_TEXT(ids_of(t, "a a  a", 0), "261 259 260 259");
-    /* U+2581 itself is an unknown character: three bytes, and back. */
+    /* U+2581 in a text is an ordinary character: three byte pieces. */
     CHECK_TEXT(ids_of(t, SPACE "a", 0), "229 153 132 261");
     CHECK_INT(gw_tokenizer_find(t, " a", 2), 259);
 }
@@ -132,7 +132,7 @@ TEST(user_pieces_are_leftmost_and_longest) {
     add(t, "  ", -1000, GW_TOKEN_USER); /* 262: two ordinary spaces, not U+2581 */
     add(t, SPACE SPACE SPACE, -1000, GW_TOKEN_USER);
     add(t, "<td>", -1000, GW_TOKEN_USER);  /* 264 */
-    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not take a part of <td> */
+    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not match the < of <td> */
     add(t, SPACE "a", 4, GW_TOKEN_NORMAL); /* 266 */
     add(t, "a", -1, GW_TOKEN_NORMAL);
     add(t, "<", -1, GW_TOKEN_NORMAL);
@@ -149,13 +149,13 @@ TEST(user_pieces_are_leftmost_and_longest) {
 TEST(control_pieces_only_when_allowed) {
     scoped_tokenizer *t = WITH("<", "e", "o", "t", ">", "<e", "<eo", "<eot", "<eot>");
     const char *text = "<eot>e";
-    CHECK_TEXT(ids_of(t, text, 0), "267 260"); /* the normal piece of that name, by merging */
+    CHECK_TEXT(ids_of(t, text, 0), "267 260"); /* merging makes the normal piece <eot> */
     CHECK_TEXT(ids_of(t, text, GW_TOKENIZE_SPECIAL), "2 260");
     CHECK_INT(gw_tokenizer_find(t, "<eot>", 5), 2);
     CHECK_TEXT(ids_of(t, "<unk>", GW_TOKENIZE_SPECIAL), "0");
     scoped_tokenizer *other = WITH("<", "b");
     CHECK_TEXT(ids_of(other, "<bos>", 0), "259 260 114 118 65");
-    CHECK_TEXT(ids_of(other, "<0x41>", 0), "259 51 123 55 52 65"); /* text does not match byte pieces by name either */
+    CHECK_TEXT(ids_of(other, "<0x41>", 0), "259 51 123 55 52 65"); /* text never matches the name of a byte piece */
 }
 
 /* Existing files mark turn tokens as user-defined or normal; even then ordinary text must not match them. */
@@ -163,8 +163,8 @@ TEST(turn_tokens_are_control_whatever_their_type) {
     static const int types[] = { GW_TOKEN_NORMAL, GW_TOKEN_USER, GW_TOKEN_UNUSED, GW_TOKEN_CONTROL };
     for (int i = 0; i < 4; i++) {
         scoped_tokenizer *t = begin();
-        add(t, "<end_of_turn>", 0, types[i]); /* PIECES, known by name */
-        add(t, "<mine>", -1, types[i]);       /* PIECES + 1, marked by the file's keys */
+        add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: control because of its name */
+        add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: control because it is marked */
         gw_tokenizer_mark_control(t, PIECES + 1);
         gw_tokenizer_mark_control(t, 1 << 20); /* out of range: ignored */
         finish(t);
@@ -173,7 +173,7 @@ TEST(turn_tokens_are_control_whatever_their_type) {
         int32_t ids[64];
         const char *text = "<end_of_turn><mine>";
         int n = gw_tokenizer_encode(t, text, strlen(text), 0, ids, 64);
-        CHECK_INT(n, (int)strlen(text)); /* each byte is a token */
+        CHECK_INT(n, (int)strlen(text)); /* one token per byte */
         for (int k = 0; k < n; k++) CHECK(ids[k] < PIECES);
         CHECK_INT(gw_tokenizer_encode(t, text, strlen(text), GW_TOKENIZE_SPECIAL, ids, 64), 2);
         CHECK_INT(ids[0], PIECES);
@@ -220,7 +220,7 @@ TEST(bytes_that_are_not_utf8) {
 TEST(unknown_without_byte_pieces) {
     scoped_tokenizer *t = gw_tokenizer_new();
     add(t, "a", -1, GW_TOKEN_NORMAL);
-    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* as in converted Gemma files */
+    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* its type in converted Gemma files */
     finish(t);
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "aéa\xFF", 5, 0, ids, 8), 4);
@@ -248,7 +248,6 @@ TEST(space_for_ids_too_small) {
     CHECK_INT(ids[3], -7);
 }
 
-/* Returns the result of finishing a tokenizer with these numbers of pieces, scores and types. */
 static int finish_with(int pieces, int scores, int types, gw_error *e) {
     scoped_tokenizer *t = gw_tokenizer_new();
     const char *names[] = { "<unk>", "a", "b", "ab" };
@@ -308,13 +307,13 @@ TEST(bad_elements) {
     CHECK_INT(gw_tokenizer_finish(bare, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_INT(gw_tokenizer_add_piece(done, "b", 1), GW_E_BAD_STATE);
     CHECK_INT(gw_tokenizer_finish(done, &by_score, &e), GW_E_BAD_STATE);
-    CHECK_TEXT(ids_of(done, "a", 0), "259"); /* the tokenizer works nevertheless */
+    CHECK_TEXT(ids_of(done, "a", 0), "259"); /* the tokenizer still works */
     gw_tokenizer_free(NULL);
 }
 
-/* --- a space before a text --------------------------------------------------------------------- */
+/* --- space prefix --- */
 
-/* Returns the ids of a text with a space prefix; checks that decoding restores the text. */
+/* Like ids_of(), for a tokenizer with a space prefix. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
     static char out[256];
     int32_t ids[64];
@@ -355,7 +354,7 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
     CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* a space is inserted after each added token, too */
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
-    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* spaces of an added token stay */
+    CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* an added token keeps its spaces */
     CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
 }
 
@@ -369,18 +368,18 @@ TEST(no_blank_before_what_continues_a_text) {
     char out[4];
     CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* this space belongs to the text */
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
-    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* after BOS */
+    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* token 1 is BOS */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);
 }
 
-/* --- against a naive merge ------------------------------------------------------------------- */
+/* --- comparison with a naive merge --- */
 
 static uint32_t next_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
     return *state >> 8;
 }
 
-/* The merge rule as specified, in O(n^2), with symbols as lengths. Characters are single bytes. */
+/* Applies the merge rule in O(n^2) to a text of single-byte characters; symbols are stored as lengths. */
 static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *ids) {
     size_t lengths[64], n = len;
     for (size_t i = 0; i < n; i++) lengths[i] = 1;
@@ -569,5 +568,5 @@ TEST(memory_per_piece) {
         add(t, piece, -(float)i, GW_TOKEN_NORMAL);
     }
     finish(t);
-    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* 16 MB at 262144 */
+    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* 16 MB for 262,144 pieces */
 }

@@ -73,7 +73,7 @@ static void tear_down(void) {
 static void pack(void) {
     const gw_type *q8 = fixture.plain.type;
     uint32_t k = fixture.plain.k, rows = fixture.plain.rows, bytes = k / 32 * 34;
-    gw_pure_settle(fixture.pool); /* late threads read weights */
+    gw_pure_settle(fixture.pool); /* late threads may still read weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, fixture.file + r * bytes, n, k, fixture.one + r * bytes);
@@ -94,7 +94,6 @@ static void random_x(float size) {
     for (int i = 0; i < MOST_N * MOST_K; i++) fixture.x[i] = random_float() * size;
 }
 
-/* Sets up the largest matrix and input, both random. */
 static void set_up_random(int threads) {
     set_up(MOST_ROWS, MOST_K, threads);
     random_rows(1);
@@ -105,7 +104,7 @@ static void product(const gw_matrix *m, int n, float *y) {
     gw_matmul(&fixture.ops, fixture.x, MOST_K, n, &m, &y, 1, true);
 }
 
-/* Returns the sampler's choice for logits. */
+/* Returns the id that a greedy sampler draws. */
 static int32_t arg_max(const float *y) {
     scoped_sampler *s = gw_sampler_new(fixture.plain.rows);
     gw_error e;
@@ -135,8 +134,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Checks the k greatest logits: the draw is the same, computed logits have the bits of `whole`, and every excluded
- * logit is less than the k-th. Returns the number of panels that were computed exactly. */
+/* Checks the k greatest logits: the draw is the same, computed logits have the bits of the full product, and every
+ * excluded logit is less than the k-th. Returns the number of panels that were computed exactly. */
 static uint32_t check_k(const char *what, float cap, uint32_t k) {
     static float sorted[MOST_ROWS];
     uint32_t rows = fixture.plain.rows, exact;
@@ -204,7 +203,7 @@ THREADED_TEST(top_product_has_the_bits_of_one_plane) {
             random_x(1);
             for (uint32_t r = 0; r < sizes[i].rows; r += 5) {
                 block_of(r, 0)[2] = 128;                             /* -128, a value that no quantiser writes */
-                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff); /* the smallest and the greatest scale */
+                set_scale(block_of(r, 0), r % 10 ? 0x0001 : 0x7bff); /* the smallest and the greatest f16 */
             }
             pack();
             product(&fixture.plain, n, whole);
@@ -227,7 +226,7 @@ static gw_int8 q8[2][MOST_BLOCKS * 32];
 static int16_t q16[2][MOST_BLOCKS * 32];
 static int32_t sums[2][4][MOST_BLOCKS];
 
-/* Each kernel has its own order of activations. */
+/* Returns quantised activations for the reference (side 0) or the fast kernels (1), which order them differently. */
 static gw_acts acts_of(int side, int n, uint32_t k) {
     int32_t (*sum)[MOST_BLOCKS] = sums[side];
     gw_acts a = { .n = n,
@@ -303,7 +302,7 @@ TEST(top_kernels_agree_with_the_specification) {
 }
 #endif
 
-/* --- the bound --- */
+/* --- error bounds --- */
 
 /* Checks for all rows that the approximate logit is off by at most its bound. */
 static void check_bound(const char *what, bool middle) {
@@ -319,8 +318,8 @@ static void check_bound(const char *what, bool middle) {
     }
 }
 
-/* Makes quants whose bits that the first pass does not read are all as far from the middle as possible, with the signs
- * of x, so that the error nearly reaches the bound. */
+/* Makes quants whose unread bits in the first pass are as far from their middle as possible, in the direction of x's
+ * sign, so that the error nearly reaches the bound. */
 static void worst_rows(bool middle) {
     int unread = middle ? 3 : 15;
     for (uint32_t r = 0; r < fixture.plain.rows; r++)
@@ -357,13 +356,13 @@ THREADED_TEST(top_bound_holds_for_every_row) {
     tear_down();
 }
 
-/* --- the arg max --- */
+/* --- argmax --- */
 
 static void copy_row(uint32_t to, uint32_t from) {
     memcpy(block_of(to, 0), block_of(from, 0), fixture.plain.k / 32 * 34);
 }
 
-/* Makes row r parallel to x, scaled. */
+/* Makes row r a multiple of the input x, for a large logit. */
 static void aim_row(uint32_t r, float size) {
     float row[MOST_K];
     for (uint32_t i = 0; i < fixture.plain.k; i++) row[i] = fixture.x[i] * size;
@@ -432,7 +431,7 @@ THREADED_TEST(top_is_not_misled_by_the_high_plane) {
                 bool with = round % 2 ? fixture.x[i] > 0 : fixture.x[i] < 0;
                 if (r % 3 == 0) *code = (uint8_t)((*code & 0xf0) | (random_bits() & 15));
                 if (r % 3 == 1) *code = (uint8_t)((*code & 0xf0) | (with ? 15 : 0));
-                if (r % 3 == 2 && random_bits() % 50 == 0) *code ^= 1; /* within the approximation's error */
+                if (r % 3 == 2 && random_bits() % 50 == 0) *code ^= 1; /* a change below the approximation's error */
             }
         }
         pack();
@@ -479,7 +478,7 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     tear_down();
 }
 
-/* Several rows of activations, of which one has no bound: the same logits as one by one. */
+/* Several rows of activations, one of them without a bound, give the same logits as one by one. */
 THREADED_TEST(top_of_several_rows_is_that_of_each) {
     enum { N = MOST_N, LD = MOST_ROWS };
     static float one[MOST_ROWS], apart[MOST_ROWS];
@@ -509,7 +508,7 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
         }
 }
 
-/* Returns a set of about one row in `of`; none beyond MOST_ROWS - 40. */
+/* Returns a random set of about one row in `of`, without the last 40 of MOST_ROWS. */
 static gw_rows random_rows_of(uint32_t of) {
     static uint32_t bits[MOST_ROWS / 32 + 1];
     memset(bits, 0, sizeof bits);
@@ -574,7 +573,7 @@ THREADED_TEST(few_rows_are_those_of_the_whole_product) {
     }
 }
 
-/* Non-finite values, and an x without a bound, give the result of the full product. */
+/* Non-finite values, and inputs without an error bound, give the result of the full product. */
 THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     set_up(1001, MOST_K, 2);
@@ -588,7 +587,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
                   gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
-    static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 }; /* infinities and NaN */
+    static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         random_x(1);
         set_scale(block_of(77, 3), scales[i]);
@@ -603,7 +602,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
 
 /* --- soft caps --- */
 
-/* Returns how many of the rows that equal the greatest with the cap are less without it. */
+/* Returns how many logits are less than the greatest, but equal it after the soft cap. */
 static int ties(float cap) {
     int n = 0;
     product(&fixture.plain, 1, whole);
@@ -624,7 +623,7 @@ static void close_rows(uint32_t first, uint32_t last) {
 }
 
 THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
-    /* from sizes that the cap hardly changes up to its limit */
+    /* from logits that the cap hardly changes to logits at the cap */
     static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
     set_up(MOST_ROWS, MOST_K, 3);
@@ -646,7 +645,7 @@ THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     tear_down();
 }
 
-/* If all rows exceed the cap, the first such row wins, not the greatest. */
+/* If several logits reach the soft cap, the first of them wins, not the greatest. */
 THREADED_TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
     set_up(MOST_ROWS, MOST_K, 2);
     random_rows(0.001f);
@@ -667,7 +666,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     pack();
     CHECK(check_capped("one stands out", 30) <= 5);
     CHECK(top[1234] < 30 && top[1234] > 20);
-    static const int32_t exact[] = { 8, 1235, 2999 }; /* one of them in the panel of the greatest */
+    static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1235 is in the panel of the greatest */
     product(&fixture.plain, 1, whole);
     gw_soft_cap(&fixture.ops, whole, MOST_ROWS, 30);
     gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL },
@@ -709,11 +708,11 @@ THREADED_TEST(top_is_the_same_for_every_thread_count) {
     }
 }
 
-/* --- through the API --- */
+/* --- tests through the API --- */
 
 enum { VOCAB = 901, STEPS = 60 };
 
-/* Loads a model with planes; by default only large matrices have them. */
+/* Loads a model whose output matrix is in planes, by default only a large one. */
 static rig start(int head, int threads) {
     tiny_config c = base;
     c.n_embd = 64, c.n_ctx = 200, c.n_vocab = VOCAB, c.head = head;
@@ -755,13 +754,14 @@ static void options(gw_model *m, int kind) {
     if (kind == 3)
         for (int id = 0; id < VOCAB; id += 90) CHECK_INT(gw_set_bias(m, id, id % 180 ? 30.0f : -INFINITY), 0);
     if (kind == 4)
-        for (int id = 0; id < 300; id++) CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* too many for the bound */
+        for (int id = 0; id < 300; id++)
+            CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* 300 are more than GW_MOST_REQUIRED */
     if (kind < 5) return;
     set(m, "temperature", 1), set(m, "top_k", 20), set(m, "seed", 11);
     if (kind == 6) set(m, "repetition_penalty", 1.3), set(m, "min_p", 0.1);
     if (kind == 7) set(m, "typical_p", 0.7), set(m, "top_p", 1);
     if (kind == 8) set(m, "top_k", 0);  /* the draw needs all logits */
-    if (kind == 9) set(m, "top_k", 64); /* 64 rows are too many for the number of parts */
+    if (kind == 9) set(m, "top_k", 64); /* too many: more than half of the parts (topk.c) */
 }
 
 THREADED_TEST(top_ids_are_the_same_with_and_without) {
@@ -798,7 +798,7 @@ THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     CHECK(missing(e.m) > 0);
     CHECK(gw_sync(e.m, ids, 5) >= 0);
     gw_want_top(e.m, 1);
-    gw_want_all(e.m, 1); /* all rows: no logits are omitted */
+    gw_want_all(e.m, 1); /* then no logits are omitted */
     for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
 }
 

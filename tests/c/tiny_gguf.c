@@ -147,7 +147,7 @@ static void put_split(writer *w, uint32_t n_tensors) {
                        keys[i].bytes);
 }
 
-/* Only in files whose config requests them. */
+/* Keys that only TINY_SET_KEY adds. */
 static const char *const more_ids[] = { "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
                                         "tokenizer.ggml.padding_token_id" };
 
@@ -282,7 +282,7 @@ static void put_weights(writer *w, const tiny_tensor *t, uint64_t *state) {
     while (w->out.used % aligned(w, 1)) put_number(&w->out, 0, 1);
 }
 
-/* Returns the part of tensor i of n: each part has about as many consecutive tensors. */
+/* Returns the part that has tensor i of n. All parts have about the same number of tensors. */
 static uint32_t part_of(const tiny_config *c, uint32_t i, uint32_t n) {
     if (c->n_parts < 2) return 0;
     return c->bare_first ? 1 + i * (c->n_parts - 1) / n : i * c->n_parts / n;
@@ -314,7 +314,7 @@ tiny_file tiny_make(const tiny_config *c) {
     f.n_tensors = choose_tensors(&w, all, n, f.tensors);
     put(&w.out, "GGUF\3\0\0\0", 8);
     put_number(&w.out, f.n_tensors, 8);
-    put_number(&w.out, 0, 8); /* the count of keys follows at the end */
+    put_number(&w.out, 0, 8); /* number of keys, set at the end */
     if (c->part == 0) put_metadata(&w);
     else if (c->alignment) key_u32(&w, "general.alignment", c->alignment);
     if (c->n_parts) put_split(&w, n);
@@ -326,7 +326,7 @@ tiny_file tiny_make(const tiny_config *c) {
         size_t before = w.out.used;
         if (!strcmp(all[i].name, other)) continue;
         put_weights(&w, &all[i], &state);
-        /* also generated for other parts, so that the parts equal the whole file */
+        /* weights of other parts are also generated, so that the parts equal the whole file */
         if (part_of(c, i, n) != c->part) w.out.used = before;
     }
     w.out.data[16] = (uint8_t)w.n_keys;

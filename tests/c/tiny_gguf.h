@@ -1,6 +1,5 @@
 /* tiny_gguf: small Gemma 3 files made in memory, of any shape and with seeded weights, and the same files with one
- * defect. For tests and fuzz harnesses. Uses only the engine's table of types (to quantise) and, in the loading loop at
- * the end, its API. File layout: GGUF specification, version 3. */
+ * defect. For tests and fuzz harnesses. File layout: GGUF specification, version 3. */
 #ifndef TINY_GGUF_H
 #define TINY_GGUF_H
 
@@ -8,28 +7,28 @@
 
 typedef enum {
     TINY_SOUND,
-    TINY_DROP_TENSOR, /* the victim tensor is not in the file */
-    TINY_TWICE,       /* the victim tensor is there twice */
-    TINY_SHAPE,       /* the victim's last dimension is `number` */
-    TINY_TYPE,        /* the victim's type is `number` */
-    TINY_OFFSET,      /* the victim's offset is `number` */
-    TINY_FAR,         /* before the victim, an unknown tensor of `number` bytes, which are not in the file */
-    TINY_DROP_KEY,    /* the victim key is not in the file */
-    TINY_SET_KEY,     /* the victim key's value is `number`, or `text` for keys that hold text */
-    TINY_EMPTY_ARRAY, /* the victim key's array has no elements */
-    TINY_SHORT_ARRAY, /* the victim key's array has one element less */
-    TINY_KEY_AS_TEXT, /* the victim key's value is text instead of a number */
+    TINY_DROP_TENSOR, /* omits the tensor `victim` */
+    TINY_TWICE,       /* writes the tensor `victim` twice */
+    TINY_SHAPE,       /* sets the last dimension of the tensor `victim` to `number` */
+    TINY_TYPE,        /* sets the type of the tensor `victim` to `number` */
+    TINY_OFFSET,      /* sets the offset of the tensor `victim` to `number` */
+    TINY_FAR,         /* before the tensor `victim`, adds one of `number` bytes, which are not in the file */
+    TINY_DROP_KEY,    /* omits the key `victim` */
+    TINY_SET_KEY,     /* sets the key `victim` to `number`, or to `text` if it holds text */
+    TINY_EMPTY_ARRAY, /* empties the array of the key `victim` */
+    TINY_SHORT_ARRAY, /* omits one element of the array of the key `victim` */
+    TINY_KEY_AS_TEXT, /* writes the key `victim` as text instead of a number */
 } tiny_damage;
 
 typedef struct {
     uint32_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, window, n_ctx, n_vocab;
     uint32_t pattern;      /* every pattern-th layer is global; 0: no key (then it is 6) */
     bool pattern_as_bools; /* written as an array of n_layer bools, true for local */
-    int embd, attn, ffn;   /* GGML types */
-    int head;              /* of output.weight; -1: tied to the embedding */
+    int embd, attn, ffn;   /* GGML types of matrices */
+    int head;              /* GGML type of output.weight; -1: tied to the embedding */
     uint32_t alignment;    /* 0: no key (then it is 32) */
     uint32_t seed;
-    bool header_only; /* for files too large to write */
+    bool header_only; /* omits the weights, for files too large to write */
     /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
      * which this is number `part` (from 0). Together they have the weights of the whole file. */
     uint32_t n_parts, part;
@@ -59,7 +58,7 @@ enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, T
 
 tiny_file tiny_make(const tiny_config *c);
 void tiny_free(tiny_file *f);
-const tiny_tensor *tiny_find(const tiny_file *f, const char *name); /* NULL if absent */
+const tiny_tensor *tiny_find(const tiny_file *f, const char *name); /* returns NULL if absent */
 /* Converts a row of a matrix (or a vector, row 0) to floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
 
