@@ -1,5 +1,5 @@
 /* fuzz: shared by all harnesses: a requirement that aborts the process, a stream of small choices from the input, and
- * memory that must not be read. Knows nothing of the engine except its error struct. */
+ * memory that must not be read. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -43,7 +43,7 @@ static inline uint32_t fuzz_random(uint64_t *state) {
     return (uint32_t)(*state >> 33);
 }
 
-/* With AddressSanitizer, reading there is an error until it is allowed again. */
+/* With AddressSanitizer, reading memory after fuzz_forbid() is an error until fuzz_allow(). */
 #if defined(__SANITIZE_ADDRESS__)
 #define FUZZ_ASAN 1
 #elif defined(__has_feature)

@@ -1,7 +1,6 @@
-/* Fuzz harness of byte-level BPE: the input holds merges, types, damage to them, and a text. The result must be an
- * error with a code, or the ids of a slow tokenizer that is written here from the definitions (the regular expressions
- * of split.c, alternative by alternative; Sennrich et al. 2016): never more ids than bytes, and no control token that
- * was not requested. Decoding must restore the text. */
+/* Fuzz harness of byte-level BPE: the input holds merges, types, damage to them, and a text. The result must be a coded
+ * error, or the ids of a slow tokenizer that is written here from the definitions (the regular expressions in split.c;
+ * Sennrich et al. 2016), with no control token that was not requested. Decoding must restore the text. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/classes.h"
@@ -24,11 +23,11 @@ static int n_pieces, n_merges;
 static bool typed; /* if false, all pieces are normal */
 static gw_tokenizer *t;
 
-/* --- the vocabulary -------------------------------------------------------------------------------- */
+/* --- vocabulary --- */
 
 enum { LACKS_TYPES = 1, SCORES = 2, MARKS = 4, SPECIAL = 8, UNKNOWN_PARTS = 16, ODD_PRE = 32 };
 
-/* The printable form of bytes: visible Latin-1 characters stand for themselves, the others are numbered from 256. */
+/* Writes bytes in GPT-2's alphabet: visible Latin-1 characters stand for themselves, the others are U+0100 and on. */
 static size_t printable(const uint8_t *bytes, size_t len, char *out) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
@@ -81,7 +80,7 @@ static void add_merge(fuzz_input *in, int flags) {
     merges[n_merges++] = (merge){ left, right, find(text, len) };
 }
 
-/* Returns 0 or an error, after which the tokenizer can only be freed. */
+/* Builds the tokenizer. Returns 0 or an error, after which it can only be freed. */
 static int build(fuzz_input *in, int flags, const char *pre) {
     static const char *const names[] = { "<|x|>", "<|u" };
     gw_error e = { 0 };
@@ -99,9 +98,9 @@ static int build(fuzz_input *in, int flags, const char *pre) {
     return bad;
 }
 
-/* --- the slow splitter: characters as code points, classes; -1 after the end ------------------------- */
+/* --- slow reference splitter, on arrays of characters that end with -1 --- */
 
-static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], cases[MOST_TEXT + 4], n_codes; /* classes: without case */
+static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], cases[MOST_TEXT + 4], n_codes; /* cases: with case */
 static size_t begins[MOST_TEXT + 4];
 
 static size_t char_len(const uint8_t *p, size_t left) {
@@ -197,7 +196,7 @@ static bool in_l(int i, int end) {
     return i < end && (cases[i] == GW_LOWER || cases[i] == GW_LETTER || cases[i] == GW_MARK);
 }
 
-/* P U{u,} L{l,} C, with backtracking. */
+/* Matches P U{u,} L{l,} C of split.c, with backtracking. */
 static int cased_end(int i, int end, int u, int l) {
     for (int p = !is_break(i, end) && classes[i] != GW_LETTER && classes[i] != GW_NUMBER; p >= 0; p--) {
         int upper = i + p;
@@ -228,7 +227,7 @@ static int word_end(const char *pre, int i) {
     return gpt2_end(i, end);
 }
 
-/* --- the slow merge --------------------------------------------------------------------------------- */
+/* --- slow reference merge --- */
 
 /* Returns false for a token that the file declares a control token, which no text produces. */
 static bool may_make(int id) { return gw_tokenizer_type(t, id) != GW_TOKEN_CONTROL; }
@@ -254,7 +253,7 @@ static int slow_word(const char *pre, const uint8_t *text, size_t len, int32_t *
     }
 }
 
-/* Returns the longest added token at the front, with the lowest id on ties. */
+/* Returns the longest added token at the start of a text, with the lowest id on ties. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = CONTROL; id < n_pieces; id++) {
@@ -325,7 +324,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t len = gw_min(in.left, MOST_TEXT);
         check_text(pre, in.at, len, 0);
         if (flags & SPECIAL) check_text(pre, in.at, len, GW_TOKENIZE_SPECIAL);
-        check_text(pre, data, gw_min(size, 48), 0); /* the merges' own bytes, which match more often */
+        check_text(pre, data, gw_min(size, 48), 0); /* bytes that defined the merges match more often */
     }
     gw_tokenizer_free(t);
     return 0;

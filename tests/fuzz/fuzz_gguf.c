@@ -1,8 +1,7 @@
-/* Fuzz harness of the GGUF parser. An input that begins like a GGUF file is parsed unchanged. The first byte of any
- * other input chooses: unchanged, after a header with small counts, or as a recipe for a nearly valid file (random
- * bytes alone never get past a length). Each file is parsed in one piece and in chunks: events, result and error must
- * be equal, every event must keep the listener's contract, an error must have a message, and bytes that have not
- * arrived must not be read. */
+/* Fuzz harness of the GGUF parser. An input that begins like a GGUF file is parsed unchanged. Otherwise, the first byte
+ * chooses whether the rest is parsed unchanged, after a header with small counts, or as a recipe for a nearly valid
+ * file. In one piece and in chunks, events, result and error must be equal; events must keep the listener's contract,
+ * errors must have a message, and bytes that have not arrived must not be read. */
 #include "fuzz.h"
 #include "file/gguf.h"
 
@@ -14,9 +13,9 @@ typedef struct {
     gw_gguf *g;
     const uint8_t *view; /* the bytes that the parser last received */
     size_t view_size;
-    uint64_t hash; /* hash of all events */
+    uint64_t hash;
     uint64_t values, arrays, tensors, elements;
-    uint64_t left; /* elements to come */
+    uint64_t left; /* elements of the array still to come */
 } watcher;
 
 static int note(watcher *w, const void *p, size_t n) {
@@ -131,7 +130,7 @@ static int parse(const uint8_t *data, size_t size, size_t step, uint64_t *hash, 
     if (result < 0) {
         size_t used = 99;
         fuzz_check_error(e, result);
-        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0); /* the result is final */
+        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0); /* the parser stays failed */
     }
     if (result == 1) {
         REQUIRE(w.values + w.arrays == g.n_metadata && w.tensors == g.n_tensors && w.left == 0);
@@ -166,7 +165,7 @@ static void put(writer *w, uint64_t v, int bytes) {
     for (int i = 0; i < bytes && w->used < sizeof w->out; i++) w->out[w->used++] = (uint8_t)(v >> 8 * i);
 }
 
-/* Returns a number below `limit`, rarely one outside. */
+/* Returns a number below `limit`, rarely a larger one. */
 static uint64_t number(writer *w, uint32_t limit) {
     uint32_t v = take(w);
     return v == 251 ? (uint64_t)1 << take(w) % 64 : v == 252 ? UINT64_MAX - take(w) : v % limit;

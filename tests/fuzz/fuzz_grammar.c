@@ -1,6 +1,6 @@
-/* fuzz_grammar: fuzzes the grammar reader, the matcher and its masks. A quarter of the inputs are the bytes of a grammar; the
- * others are choices that build a grammar which is often valid. Errors must be coded, the mask must have every token
- * that is allowed when tried alone, and the matcher must not grow. */
+/* Fuzz harness of grammars: of the reader, the matcher and its masks. A quarter of the inputs are the bytes of a
+ * grammar; the others are choices that build a grammar which is often valid. Errors must be coded, the mask must have
+ * every token that is allowed when tried alone, and the matcher must not grow. */
 #include "fuzz.h"
 #include "text/matcher.h"
 
@@ -51,14 +51,15 @@ static void make_words(void) {
     REQUIRE(gw_trie_make(&trie, gw_tokenizer_vocabulary(tokenizer), &e) == 0);
 }
 
-/* --- a grammar from choices --------------------------------------------------------------------------- */
+/* --- grammars from choices in the input --- */
 
 static uint32_t words[MOST_WORDS];
 static size_t n_words;
 
 static void put(uint32_t word) { words[n_words++] = word; }
 
-/* Nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the first. */
+/* Builds a grammar (grammar.h): nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the
+ * first. */
 static void build(fuzz_input *in) {
     static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' },   { 'a', 'b' },
                                           { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };

@@ -1,7 +1,7 @@
 /* Fuzz harness of the loader. An input that begins like a GGUF file is loaded unchanged. Any other input is a recipe:
  * the first bytes choose a small valid file, whole or split, and the chunks in which it is fed; the rest are edits. The
- * result must be an error with a code and a message, or a model that evaluates, and be equal for all chunks. Afterwards
- * a valid file must load and give its usual results. */
+ * result must be a coded error with a message, or a model that evaluates, equal for all chunks. Afterwards a valid file
+ * must load and give its usual results. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
 #include "model/load.h"
@@ -14,14 +14,14 @@ enum { MOST_BYTES = 4 << 20, MOST_CONTEXT = 12, MOST_FILE = 1 << 20, SOUND_FILES
 
 /* --- files ------------------------------------------------------------------------------------- */
 
-/* Types that these quantisers cannot write get random bytes as weights. */
+/* Fills tensors of types without a quantiser (types.h) with random bytes. */
 static void fill(tiny_file *f, uint64_t seed) {
     for (uint32_t i = 0; i < f->n_tensors; i++) {
         const tiny_tensor *t = &f->tensors[i];
         if (gw_type_of(t->type)->quantise) continue;
         for (uint64_t at = 0; at < t->bytes; at++)
             f->data[f->header + t->offset + at] = (uint8_t)(fuzz_random(&seed) % (at % 7 ? 256 : 60) &
-                                                            0xbf); /* no scale is infinite */
+                                                            0xbf); /* keeps f16 scales finite */
     }
 }
 
@@ -32,7 +32,7 @@ static const tiny_file *sound_file(unsigned i, unsigned part) {
     static tiny_file made[SOUND_FILES][MOST_PARTS];
     tiny_file *f = &made[i][part];
     if (f->data) return f;
-    bool big = i % 8 == 6; /* blocks of 256 */
+    bool big = i % 8 == 6; /* types with blocks of 256 */
     unsigned width = big ? 256 : 32, n = big ? 15 : 9;
     tiny_config c = {
         .n_embd = width,
@@ -61,7 +61,6 @@ static const tiny_file *sound_file(unsigned i, unsigned part) {
     return f;
 }
 
-/* Returns the number of files of the model, 1 if it is not split. */
 static unsigned parts_of(unsigned i) { return i % 8 == 5 ? 1 + i / 8 % MOST_PARTS : 1; }
 
 typedef struct {
@@ -115,8 +114,8 @@ static void edit(fuzz_input *in, bytes *f, size_t header) {
 /* --- requirements of a loaded model --------------------------------------------------------------- */
 
 typedef struct {
-    int state;       /* GW_LOAD_*, the result of gw_load_end(), or an error */
-    char text[512];  /* the error */
+    int state; /* GW_LOAD_*, the result of gw_load_end(), or an error */
+    char text[512];
     uint64_t logits; /* hash of the logits of a fixed prompt */
 } outcome;
 
@@ -135,7 +134,7 @@ static uint64_t evaluate(gw_model *m) {
     REQUIRE(gw_run(m, 0) == GW_RUN_DONE);
     uint64_t h = hash(gw_logits(m), n_vocab * sizeof(float));
     int32_t id = gw_sampler_draw(gw_sampler_of(m), gw_logits(m));
-    REQUIRE(id == GW_E_BAD_STATE || (id >= 0 && (uint32_t)id < n_vocab)); /* damaged weights: not finite */
+    REQUIRE(id == GW_E_BAD_STATE || (id >= 0 && (uint32_t)id < n_vocab)); /* damaged weights can give NaN */
     REQUIRE(gw_append(m, 0) == (n < n_ctx ? 0 : GW_E_CONTEXT));
     REQUIRE(gw_run(m, 1) >= 0);
     REQUIRE(gw_sync(m, ids, n / 2 + 1) >= 0);
@@ -143,7 +142,7 @@ static uint64_t evaluate(gw_model *m) {
     return h;
 }
 
-/* Calls everything that is allowed once the header is complete. */
+/* Calls all functions that are allowed once the header is complete. */
 static void ask(gw_model *m) {
     char text[16];
     int32_t ids[8];
@@ -164,7 +163,7 @@ static void ask(gw_model *m) {
     REQUIRE(gw_model_number(m, "parameters") > 0);
 }
 
-/* Reserves memory at PLAN, unless the plan is too large for a harness. Returns the state. */
+/* Reserves memory after the header, unless the plan is too large for a harness. Returns the load state or an error. */
 static int reserve(gw_model *m) {
     static const char *const floats[] = { "auto", "keep", "q8_0" };
     ask(m);
@@ -227,7 +226,7 @@ static void check_sound(gw_pool *pool) {
     logits = o.logits;
 }
 
-/* Makes valid files, then edits them; one file in eight ends early, and parts may be missing or out of order. */
+/* Makes valid files, then edits them. One file in eight ends early; parts may be missing or out of order. */
 static unsigned make_files(fuzz_input *in, bytes *files, uint8_t *steps) {
     unsigned which = fuzz_byte(in) % SOUND_FILES, cut = fuzz_byte(in), n = parts_of(which), turn = 0;
     for (int i = 0; i < STEPS; i++) steps[i] = fuzz_byte(in);

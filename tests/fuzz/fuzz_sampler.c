@@ -1,6 +1,6 @@
 /* Fuzz harness of the sampler: the input holds options by name with any numbers, biases, a history and logits (also
- * infinite ones and NaN). The result must be an error with a code and a message, or a token of the distribution, which
- * sums to 1 and is sorted, best first. A repetition must give the same token. */
+ * infinite ones and NaN). The result must be a coded error with a message, or a token of the distribution, which sums
+ * to 1 and is sorted, best first. After a reset, it must draw the same token. */
 #include "fuzz.h"
 #include "run/sampler.h"
 

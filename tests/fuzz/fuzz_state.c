@@ -1,8 +1,7 @@
 /* Fuzz harness of saved states. An input that begins like a state is restored unchanged. Any other input is a recipe:
  * the first bytes choose a model, its cache and the chunks in which bytes are fed; the rest are edits of a valid state.
- * If only the checksum is wrong, it is corrected, so that the code after it is reached too. The result must be an error
- * with a code, or a context that evaluates, samples, and saves to the same bytes. Afterwards the model must give its
- * usual results. */
+ * If only the checksum is wrong, it is corrected, to reach later code. The result must be a coded error, or a context
+ * that evaluates, samples, and saves to the same bytes. Afterwards the model must give its usual results. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
 #include "model/load.h"
@@ -97,7 +96,7 @@ static int restore(gw_model *m, const uint8_t *bytes, size_t n, size_t chunk) {
     return how;
 }
 
-/* Returns 0, or an error with a message. */
+/* Restores a state, correcting a wrong checksum. Returns 0, or an error with a message. */
 static int offer(rig *r, uint8_t *bytes, size_t n, size_t chunk) {
     int how = restore(r->m, bytes, n, chunk);
     if (how == 0) return 0;
@@ -116,7 +115,7 @@ static void use(rig *r, const uint8_t *bytes, size_t n) {
     uint32_t pos = gw_position(r->m);
     int32_t held[CONTEXT];
     REQUIRE(pos >= 1 && pos <= CONTEXT);
-    memcpy(held, bytes + 64, pos * sizeof *held); /* after the header (state.h) */
+    memcpy(held, bytes + 64, pos * sizeof *held); /* ids follow the header (state.h) */
     REQUIRE(save(r->m, held, pos, again) == n && !memcmp(again, bytes, n));
     gw_draw(r->m, r->logits);
     if (pos < CONTEXT) {

@@ -1,7 +1,7 @@
 /* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and damage to their
- * arrays) and a text. The result must be an error with a code, or the ids of a slow tokenizer that is written here from
- * the definition (Kudo and Richardson 2018, see spm.h), never more ids than bytes. Decoding must restore the text.
- * Texts with a space prefix are tested too. */
+ * arrays) and a text. The result must be a coded error, or the ids of a slow tokenizer that is written here from the
+ * definition (Kudo and Richardson 2018, see spm.h). Decoding must restore the text. Texts with a space prefix are
+ * tested too. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/tokenizer.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_PIECES = 64, MOST_LENGTH = 24, MOST_TEXT = 160, MOST_IDS = MOST_PIECES + 260 };
 
-/* The vocabulary's pieces, with U+2581 as a space, the form in which they are matched with the text. */
+/* A piece of the vocabulary, with spaces for U+2581, as pieces are matched with text. */
 typedef struct {
     uint8_t text[MOST_LENGTH];
     size_t len;
@@ -19,11 +19,11 @@ typedef struct {
 } piece;
 
 static piece pieces[MOST_IDS];
-static int n_pieces, byte_ids[256]; /* -1: no such byte piece */
+static int n_pieces, byte_ids[256]; /* byte_ids: -1 for a missing byte piece */
 static gw_tokenizer *t;
 static gw_tokenizer_kind by_score = { .model = "llama" };
 
-/* --- the vocabulary -------------------------------------------------------------------------------- */
+/* --- vocabulary --- */
 
 enum { HAS_BYTES = 1, HAS_TYPES = 2, MARKS = 4, LACKS_SCORE = 8, LACKS_TYPE = 16, SPECIAL = 32, PREFIX = 64 };
 
@@ -77,7 +77,7 @@ static void note_types(void) {
     }
 }
 
-/* Returns 0 or an error, after which the tokenizer can only be freed. */
+/* Builds the tokenizer. Returns 0 or an error, after which it can only be freed. */
 static int build(fuzz_input *in, int flags) {
     gw_error e = { 0 };
     int bad = flags & HAS_BYTES || fuzz_byte(in) % 16 ? add_bytes(flags & ~(LACKS_SCORE | LACKS_TYPE)) : 0;
@@ -91,7 +91,7 @@ static int build(fuzz_input *in, int flags) {
     return bad;
 }
 
-/* --- the slow tokenizer ------------------------------------------------------------------------------ */
+/* --- slow reference tokenizer --- */
 
 /* Avoids memcmp(), whose arguments the fuzzer traces, which is slow with so many calls. */
 static bool is_text(int id, const uint8_t *text, size_t len) {
@@ -106,7 +106,7 @@ static int find(const uint8_t *text, size_t len, bool normal_only) {
     return -1;
 }
 
-/* Returns the longest added token at the front; on ties a user-defined one, then the lowest id. */
+/* Returns the longest added token at the start of a text; on ties a user-defined one, then the lowest id. */
 static int match(const uint8_t *text, size_t left, bool special) {
     int best = -1;
     for (int id = 0; id < n_pieces; id++) {
@@ -134,7 +134,7 @@ static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     ids[0] = find(p, len, true);
     if (ids[0] >= 0) return 1;
     for (size_t i = 0; i < len; i++)
-        if ((bytes[i] = byte_ids[p[i]]) < 0) return -1; /* the unknown piece */
+        if ((bytes[i] = byte_ids[p[i]]) < 0) return -1;
     memcpy(ids, bytes, len * sizeof *ids);
     return (int)len;
 }
@@ -226,7 +226,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* with this flag only the caller knows the text before it */
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* then decoding needs the token before the text */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
@@ -257,7 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
         if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
-        check_text(data, gw_min(size, 48), 0); /* the vocabulary's own bytes, which match more often */
+        check_text(data, gw_min(size, 48), 0); /* bytes that defined the pieces match more often */
     }
     gw_tokenizer_free(t);
     return 0;
