@@ -1,29 +1,30 @@
-/* autotune: chooses by measurement how many threads compute, and how they read weights while decoding. Neither changes
- * results. */
+/* autotune: measures how many threads, and which order of reading weights while decoding, are fastest. Neither
+ * changes results. */
 /** @import { Engine } from './engine.js' */
 
-/** Number of parts of the weights that are timed with one stream and with several. */
+/** Number of parts into which the layers are divided to time both orders of reading weights. */
 const QUARTERS = 4;
 
-/** Number of rows of the product that stands for prefill in a trial. */
+/** Number of rows of activations that simulate prefill in a trial. */
 const PROMPT_ROWS = 8;
-/** Minimum duration of the first trial, and of all trials before the first one that counts, because JavaScript engines
- * optimise the code meanwhile. In milliseconds. */
+/** Minimum duration of a trial, and total duration of the first trials, which do not count because JavaScript
+ * engines optimise the code meanwhile. In milliseconds. */
 const TRIAL_MS = 1;
 const WARM_MS = 15;
-/** Minimum speedup for which more threads are used, and the number of comparisons that must agree. */
+/** Minimum speedup for which more threads are used, and number of agreeing comparisons that decide. */
 const GAIN = 1.15;
 const VOTES = 3;
 
-/** Makes the choices that are true. @param {Engine} native @param {{ threads: boolean, streams: boolean }} choices */
+/** Chooses the number of threads, the order of reading weights, or both. @param {Engine} native
+ * @param {{ threads: boolean, streams: boolean }} choices */
 export function autotune(native, { threads, streams }) {
   if (threads) chooseThreads(native, trialOf(native));
   if (streams) chooseStreams(native);
 }
 
-/** Evaluates the feed-forward of `count` layers from `layer` on, after the last one again from the first. Returns the
+/** Evaluates the feed-forward of `count` layers from `layer` on; the first layer follows the last. Returns the
  * duration in milliseconds. @param {Engine} native
- * @param {{ layer: number, count: number, rows?: number, sequential?: number }} of (api.h, gw_rehearse) */
+ * @param {{ layer: number, count: number, rows?: number, sequential?: number }} of see gw_rehearse in api.h */
 function feed(native, { layer, count, rows = 1, sequential = 0 }) {
   const layers = native.number('n_layer');
   const before = performance.now();
@@ -31,9 +32,9 @@ function feed(native, { layer, count, rows = 1, sequential = 0 }) {
   return performance.now() - before;
 }
 
-/** Returns a trial for chooseThreads(): evaluates a token and a prompt in some layers, and returns the duration in
- * milliseconds. The first call finds the number of layers that take at least TRIAL_MS. Successive trials read different
- * layers, so that no cache has them. @param {Engine} native */
+/** Returns a function that evaluates a token and a prompt in some layers, and returns the duration in milliseconds.
+ * The first call finds how many layers take at least TRIAL_MS. Successive calls read different layers, so that no
+ * processor cache has them. @param {Engine} native */
 function trialOf(native) {
   let layer = 0;
   let count = 0;
@@ -49,10 +50,10 @@ function trialOf(native) {
   };
 }
 
-/** Chooses and sets the number of threads, from two to the number that has started. A platform can report cores that a
- * container may not use, or that are much slower than others. So doubles the number as long as that is faster. The times
- * of both numbers are measured alternately, because the speed of the machine may change.
- * @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial see trialOf() */
+/** Doubles the number of threads, from two to at most the number started, as long as that is faster, because some of
+ * the reported cores can be slow or not available to a container. Times both numbers alternately, because the speed
+ * of the machine may change. @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial
+ * returns a duration (trialOf()) */
 export function chooseThreads(native, trial) {
   const most = native.threads;
   const timed = (/** @type {number} */ threads) => {
@@ -73,11 +74,10 @@ export function chooseThreads(native, trial) {
   native.useThreads(chosen);
 }
 
-/** Chooses in how many interleaved streams the weights are read. Some processors are fastest with one stream, others
- * with several, so each quarter of the weights is timed with one stream and with several. Quarters can have different
- * types, so the times of a quarter are only compared with each other. Turn -1 warms up the code and does not count.
- * Successive trials read different quarters, so that no cache has them.
- * @param {Engine} native */
+/** Chooses whether weights are read sequentially or in interleaved streams, which depends on the processor. Times both
+ * in each quarter of the layers and compares times of the same quarter, because quarters can have different types; the
+ * median ratio decides. Turn -1 warms up the code and does not count. Successive trials read different quarters, so
+ * that no processor cache has them. @param {Engine} native */
 function chooseStreams(native) {
   const begin = (/** @type {number} */ i) => Math.floor((native.number('n_layer') * i) / QUARTERS);
   const quarter = (/** @type {number} */ sequential, /** @type {number} */ i) => {

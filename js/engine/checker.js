@@ -1,19 +1,18 @@
-/* checker: computes the engine's checksums (src/base/checksum.h) of bytes outside the engine's heap, with a second
- * instance of the wasm module. The memory of that instance never grows, so buffers in it stay valid, and bytes that a
- * download reads into them need not be copied. */
+/* checker: computes checksums (src/base/checksum.h) of bytes outside the engine's heap, in a second instance of the
+ * wasm module. Its memory never grows, so downloads can read into buffers there without a copy. */
 /** @import { Exports } from './heap.js' */
 import { checksum } from '../download/checksum.js';
 import { Heap, imports } from './heap.js';
 
 const PAGE = 65536;
-/** Sizes in bytes: of all buffers, of a copied input, and of the module's own data. */
+/** Parts of the second instance's memory in bytes: for downloads, for a copied input, and for the module's own data. */
 const ROOMS = 12 << 20;
 const COPIES = 5 << 20;
 const OWN = 1 << 20;
 
-/** Returns the functions `sum` and `room` of a download. Creates the second instance on first use; if there is no
- * memory for it, computes checksums in JavaScript, which is slower. @param {WebAssembly.Module} module
- * @param {{ heap: Heap, exports: Exports }} engine for bytes that are in its heap */
+/** Returns functions for downloads: `sum` computes checksums, `room` allocates buffers where that is fast. Creates
+ * the second wasm instance on first use; without memory for it, computes checksums in JavaScript.
+ * @param {WebAssembly.Module} module @param {{ heap: Heap, exports: Exports }} engine for bytes that are in its heap */
 export function checkerOf(module, { heap, exports }) {
   const own = sumIn(heap, exports, heap.reserve(8));
   const shared = !(heap.buffer instanceof ArrayBuffer);
@@ -27,7 +26,7 @@ export function checkerOf(module, { heap, exports }) {
     }
   };
   return {
-    /** Returns a buffer in the second instance's memory, undefined if that is full. @param {number} size in bytes
+    /** Returns a buffer in the second wasm instance, undefined if its memory is full. @param {number} size in bytes
      * @returns {Uint8Array | undefined} */
     room: (size) => get()?.room(size),
     /** @param {Uint8Array} bytes @returns {number[]} */

@@ -1,5 +1,5 @@
-/* constraint: compiles the constraint of an answer, from `format` and `tools`, into bytes for the engine. Loads the
- * compilers on first use. */
+/* constraint: compiles the options `format` and `tools` into a constraint on the answer, as bytes for the engine.
+ * Loads the compilers on first use. */
 /** @import { GenerateArgs, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Engine } from './engine.js' */
 /** @import { Grammars, PromptEncoder } from './prompt-encoder.js' */
@@ -7,7 +7,7 @@ import { ModelError } from '../errors.js';
 import { Grammar } from './grammar.js';
 import { utf8 } from './heap.js';
 
-/** Returns whether a token begins a tool call. before: number of tokens before it in the answer.
+/** Returns whether a token begins a tool call. before: number of tokens before it in the answer, without thoughts.
  * @typedef {(id: number, before: number) => boolean} Begins */
 /** A compiled constraint. begins: recognises the token from which the constraint applies; null if it applies from the
  * beginning of the answer.
@@ -22,7 +22,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   const { alive } = encoder;
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
   const mayAnswer = !tools || tools.choice === 'auto';
-  // With a format, the constraint applies from the first token. Without one, text is free until a call begins.
+  // With a format, the constraint applies from the first token. Without one, it applies when a tool call begins.
   const begins = tools && mayAnswer && !format ? await beginning(encoder, tools.list) : null;
   const part = await encoder.load();
   const { Budget, Unsupported, compile, lower, ordered } = part;
@@ -35,7 +35,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
       ? await ofTools(encoder, part, { ...tools, ...(begins && { choice: 'required' }), text, budget })
       : /** @type {NonNullable<typeof text>} */ (text);
     await pause();
-    // Allows one spelling of each character, because then more tokens are jump-forward tokens.
+    // Allows only the shortest spelling of characters in JSON, so that more tokens are jump-forward tokens.
     return { constraint: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
@@ -55,8 +55,8 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   }
 }
 
-/** Returns a matcher of a constraint. If the prompt contains the beginning of the answer, the matcher has read it.
- * Throws `bad-format` if the constraint does not allow this beginning. @param {Engine} native
+/** Returns a matcher of a constraint, advanced past the beginning of the answer if the prompt contains it. Throws
+ * `bad-format` if the constraint does not allow this beginning. @param {Engine} native
  * @param {Uint8Array} constraint @param {Prompt} prompt */
 export function matcherOf(native, constraint, prompt) {
   const matcher = new Grammar(native, constraint).matcher();
@@ -65,8 +65,9 @@ export function matcherOf(native, constraint, prompt) {
   throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');
 }
 
-/** Returns how to recognise the first token of a call, null if the dialect does not allow that.
- * @param {PromptEncoder} encoder @param {import('../protocol.js').ToolSpec[]} tools @returns {Promise<Begins | null>} */
+/** Returns a function that recognises the first token of a tool call, null if the syntax of calls does not allow
+ * that. @param {PromptEncoder} encoder @param {import('../protocol.js').ToolSpec[]} tools
+ * @returns {Promise<Begins | null>} */
 async function beginning(encoder, tools) {
   const { first, openings } = await encoder.dialect();
   if (first) return (id, before) => before === 0 && encoder.bytes(id, -1)[0] === first.charCodeAt(0);
@@ -74,7 +75,8 @@ async function beginning(encoder, tools) {
   return mark === null ? null : (id) => id === mark;
 }
 
-/** Returns the grammar of answers with tools. text: the grammar of an answer that calls none, null if it is free.
+/** Returns the grammar of answers with tools. text: grammar of an answer without calls, null if that is
+ * unconstrained.
  * @param {PromptEncoder} encoder @param {Grammars} part
  * @param {NonNullable<GenerateArgs['tools']> & { text: import('../grammar/nodes.js').Grammar | null,
  *   budget: import('../grammar/refusal.js').Budget }} asked */

@@ -1,31 +1,29 @@
-/* drafts: speculative decoding without a draft model. Drafts the next tokens of an answer, so that several are
- * evaluated in one step. The draft is what followed the latest tokens at their last occurrence in the context (Saxena
- * 2023, prompt lookup decoding). The caller draws each token from its own logits and accepts a draft token only if it
- * is the token drawn, so answers do not change. Under a constraint, text that it leaves no choice about is drafted
- * first, because other tokens with the same bytes are allowed too. */
+/* drafts: speculative decoding without a draft model. Drafts the next tokens of an answer, so that one step
+ * evaluates several. The draft repeats the tokens that followed the latest tokens at their last occurrence in the
+ * context (Saxena 2023, prompt lookup decoding). The caller draws each token from its own logits and accepts a draft
+ * token only if it is the token drawn, so answers do not change. Bytes that a constraint requires next are also only
+ * drafted, because different tokens can spell them. */
 
 /** Number of latest tokens that are looked up in the context. */
 const SEEN = 3;
-/** Maximum number of draft tokens: the engine computes four rows of logits at a time. */
+/** Maximum number of draft tokens, because a step computes at most four rows of logits. */
 const MOST = 3;
 /** Weight of the latest measurement in moving averages. */
 const LATEST = 0.2;
-/** A step with draft tokens pays if it takes at most this share of the time that single steps would take for the same
- * tokens. */
+/** Drafts save time if a step with draft tokens takes at most this share of the time that single steps would take for
+ * the same tokens. */
 const LEAST_GAIN = 0.9;
-/** Maximum number of tokens without drafts after drafts that did not pay. */
+/** Maximum number of drafts that are skipped after drafts that cost more time than they saved. */
 const LONGEST_REST = 64;
 
-/** Drafts tokens for one answer. */
 export class Drafts {
-  /** The context so far. @type {number[]} */
+  /** Token ids of the context so far. @type {number[]} */
   #ids = [];
   /** Position after the last occurrence of each sequence of SEEN tokens, by the hash of the sequence.
    * @type {Map<number, number>} */
   #places = new Map();
   /** Average duration of a step in milliseconds, by its number of tokens. @type {number[]} */
   #times = [];
-  /** Average number of accepted tokens of a draft. */
   #meanAccepted = MOST;
   #rest = 0;
   #nextRest = 1;
@@ -41,8 +39,8 @@ export class Drafts {
     for (const id of prompt) this.add(id);
   }
 
-  /** Adds a token to the context. Returns whether it was a draft token, so that its logits are known.
-   * @param {number} id */
+  /** Adds a token to the context. Returns whether it is the next draft token, so that the logits after it are
+   * computed already. @param {number} id */
   add(id) {
     this.#places.set(this.#hash(), this.#ids.length);
     this.#ids.push(id);
@@ -68,8 +66,7 @@ export class Drafts {
     return this.waiting.slice();
   }
 
-  /** Returns the tokens that followed the latest tokens at their last occurrence. If they overlap with the latest
-   * tokens, the repetition continues. */
+  /** Returns the tokens that followed the latest tokens at their last occurrence, repeated where the context ends. */
   #continuation() {
     const at = this.#places.get(this.#hash());
     if (at === undefined) return [];
@@ -86,14 +83,13 @@ export class Drafts {
     return rejected;
   }
 
-  /** Pauses drafting, each time for longer, while steps with draft tokens take longer than single steps would for the
-   * same tokens.
+  /** Pauses drafting, longer each time, while steps with draft tokens take more time than single steps.
    * @param {number} accepted number of accepted tokens of a draft */
   #judge(accepted) {
     this.#meanAccepted += LATEST * (accepted - this.#meanAccepted);
     const one = this.#times[1];
     const many = this.#times[this.#size + 1];
-    // The condition is written so that it holds while a duration is unknown.
+    // While a duration is undefined, the comparison is false and drafting continues.
     if (!(many > LEAST_GAIN * one * (1 + this.#meanAccepted))) {
       this.#nextRest = 1;
       return;

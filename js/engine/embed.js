@@ -56,9 +56,8 @@ function vectorsFor(count, width) {
   return wrapped('no-memory', `No memory for the vectors of ${count} texts`, () => new Float32Array(count * width));
 }
 
-/** Returns the token ids of all texts. Runs before any evaluation, so that a text that is too long is rejected
- * immediately.
- * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
+/** Returns the token ids of all texts, before any evaluation, so that a text that is too long is rejected
+ * immediately. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 async function tokenized({ runner, encoder, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
   for (const [i, text] of texts.entries()) {
@@ -77,8 +76,8 @@ async function tokenized({ runner, encoder, contextLength: most }, job, { texts,
   return all;
 }
 
-/** Returns the end of the batch that begins at `start`. A batch has at least one text. @param {number[][]} ids
- * @param {number} start @param {{ texts: number, ids: number }} room limits of a batch */
+/** Returns the index after the batch that begins with text `start`. The batch has at least this text.
+ * @param {number[][]} ids @param {number} start @param {{ texts: number, ids: number }} room limits of a batch */
 function packEnd(ids, start, room) {
   let end = start + 1;
   let tokens = ids[start].length;

@@ -1,5 +1,5 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods that throw
- * ModelError. Knows nothing about prompts, sources or messages. */
+ * ModelError. */
 /** @import { Exports } from './heap.js' */
 /** @import { ErrorCode } from '../errors.js' */
 /** @import { ToThread } from '../protocol.js' */
@@ -14,16 +14,15 @@ import { Heap, createMemory, imports, utf8 } from './heap.js';
 /** Number of bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
-/** Maximum number of threads per core, and lower bound of the resulting limit, because browsers may report fewer cores
- * than there are. Each further thread takes about 12 ms to start, and makes every step slower
- * (docs/reports/threads.md). */
+/** Maximum number of threads per core, and minimum of that limit, because browsers may report fewer cores than there
+ * are. Each further thread takes about 12 ms to start, and makes every step slower (docs/reports/threads.md). */
 const PER_CORE = 2;
 const LEAST_MOST = 4;
 const MAX_TOP = 64;
-/** Maximum initial capacity for the ids of a text, more than any context holds. */
+/** Maximum capacity, in ids, of the first attempt to encode a text. Longer texts need further attempts. */
 const FIRST_IDS = 2 ** 20;
 
-/** Flags of gw_encode. */
+/** Flags of gw_encode (api.h). */
 const CONTINUES = 2;
 const MORE = 4;
 
@@ -31,13 +30,14 @@ const MORE = 4;
 export const LOAD = { PLAN: 1, READY: 3 };
 export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 
-/** Functions that differ between browsers and Node. compile: compiles the wasm file with a name; load: imports one of
- * the modules that are loaded on first use (platform/files.js); yield: resolves after the worker has received queued
- * messages.
+/** Functions of the engine worker that differ between browsers and Node. compile: compiles the wasm file with a
+ * name; load: imports a module that is loaded on first use (platform/files.js); yield: resolves after the worker has
+ * received queued messages.
  * @typedef {{ compile: (name: string) => Promise<WebAssembly.Module>, load: (part: string) => Promise<any>,
  *   parallelism: () => number,
  *   createThread: () => Helper, yield: () => Promise<unknown>,
- *   openStore: OpenStore, createTemporary?: (bytes: number, folder?: string) => Promise<import('../download/source.js').TemporaryFile>,
+ *   openStore: OpenStore,
+ *   createTemporary?: (bytes: number, folder?: string) => Promise<import('../download/source.js').TemporaryFile>,
  *   openFile?: (path: string) => import('../download/source.js').FileReader }} Platform */
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
@@ -113,7 +113,7 @@ export class Engine {
     return noted.code === name ? noted : new ModelError(name, `The engine failed with the code ${name}.`);
   }
 
-  /** Returns the engine's last error. */
+  /** Returns the engine's last error as a ModelError. */
   #noted() {
     const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
     return new ModelError(/** @type {ErrorCode} */ (code), what);
@@ -161,7 +161,8 @@ export class Engine {
     throw this.#noted();
   }
 
-  /** Returns the part of the heap for the next bytes of the file. Valid until the next call. */
+  /** Returns the part of the heap to which the next bytes of the model file must be copied. Valid until the next
+   * call. */
   window() {
     const room = this.#raw('load_room') >>> 0;
     return this.#heap.view(this.#raw('load_window'), room);
@@ -209,8 +210,8 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform grants less memory than WebAssembly can address. The memory plan counts the bytes by which the
-      // heap grows here as used, hence the correction.
+      // The platform grants less than WebAssembly can address. Growing the heap here increases the memory plan's
+      // heap size by `most - before` bytes, so the limit increases as much.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
@@ -255,15 +256,16 @@ export class Engine {
     return this.#encode(utf8(text), Number(special));
   }
 
-  /** Encodes a part of a text. Returns ids and the number of bytes that they cover. If `more` bytes follow, the rest is
-   * not encoded yet, because these bytes could change its ids. begun: whether the text has earlier parts.
-   * @param {Uint8Array} bytes @param {{ special: boolean, begun: boolean, more: boolean }} of */
+  /** Encodes a part of a text. Returns token ids and `taken`, the number of bytes that they cover. If another part
+   * follows (`more`), pass the bytes after these again with it, because it can change their ids. begun: whether the
+   * text has earlier parts. @param {Uint8Array} bytes
+   * @param {{ special: boolean, begun: boolean, more: boolean }} of */
   encodePart(bytes, { special, begun, more }) {
     const ids = this.#encode(bytes, Number(special) | (begun ? CONTINUES : 0) | (more ? MORE : 0));
     return { ids, taken: this.#raw('encode_taken') };
   }
 
-  /** Encodes bytes that follow other tokens, not the beginning of a text. @param {Uint8Array} bytes */
+  /** Returns the token ids of bytes that continue a text. @param {Uint8Array} bytes */
   encodeMore(bytes) {
     return this.#encode(bytes, CONTINUES);
   }
@@ -271,8 +273,8 @@ export class Engine {
   /** @param {Uint8Array} bytes @param {number} flags @returns {Int32Array} */
   #encode(bytes, flags) {
     const { length } = bytes;
-    /** @param {number} p @param {number} room capacity in ids. Twice the number of bytes always suffices (a tokenizer
-     * that inserts a leading space can return more ids than bytes)
+    /** @param {number} p address of the bytes @param {number} room capacity in ids. Twice the number of bytes always
+     * suffices (a tokenizer that inserts a leading space can return more ids than bytes)
      * @returns {Int32Array<ArrayBuffer>} */
     const into = (p, room) => {
       try {
@@ -287,7 +289,7 @@ export class Engine {
     return this.#heap.with(bytes, (p) => into(p, Math.min(2 * length, FIRST_IDS)));
   }
 
-  /** Returns the ids below `count` for which gw_NAME returns 1. @param {string} name @param {number} count */
+  /** Returns the token ids below `count` for which gw_NAME returns 1. @param {string} name @param {number} count */
   where(name, count) {
     const test = this.#exports[`gw_${name}`];
     const ids = [];
@@ -332,9 +334,8 @@ export class Engine {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
-  /** Sets the texts of a batch of embeddings. @param {number[]} ids token ids of all texts, in order
-   * @param {number[]} lengths of the texts
-   * @param {boolean} last whether the vector is that of the last token, not the mean */
+  /** Sets the texts to embed. @param {number[]} ids token ids of all texts, in order @param {number[]} lengths
+   * numbers of ids @param {boolean} last whether a text's vector is that of its last token, not the mean */
   pack(ids, lengths, last) {
     this.#heap.with(Int32Array.from(ids), (p) =>
       this.#heap.with(Int32Array.from(lengths), (q) => {
@@ -353,8 +354,8 @@ export class Engine {
     return this.#ask('look_number', key);
   }
 
-  /** Returns the numbers that gw_look_NAME writes. @param {'norms' | 'attention'} name @param {number} count
-   * @param {number[]} args */
+  /** Returns `count` numbers that gw_look_NAME writes (api.h). @param {'norms' | 'attention'} name
+   * @param {number} count @param {number[]} args */
   lookAt(name, count, ...args) {
     const out = new Float32Array(count);
     return this.#heap.with(new Int32Array(out.buffer), (p) => {
@@ -385,7 +386,7 @@ export class Engine {
     return this.#heap.view(this.#raw('state_window'), count);
   }
 
-  /** Returns the part of the heap for the next bytes of a state that is being restored. */
+  /** Returns the part of the heap to which the next bytes of a saved state must be copied. */
   stateRoom() {
     return this.#heap.view(this.#raw('state_window'), this.#raw('state_left'));
   }
@@ -401,7 +402,7 @@ export class Engine {
     return this.#raw('logits') + row * this.#vocab * 4;
   }
 
-  /** Returns the log probability of an id. @param {number} id @param {number} [row] row of logits */
+  /** @param {number} id @param {number} [row] row of logits */
   logprob(id, row = 0) {
     return this.#exports.gw_logprob(this.#row(row), this.#vocab, id);
   }
@@ -433,14 +434,13 @@ export class Engine {
     this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
   }
 
-  /** Draws a token. @param {number} [back] index of the row of logits, counted back from the last one */
+  /** Draws a token. @param {number} [back] number of rows of logits after the one to use */
   draw(back = 0) {
     return this.call('draw', this.#row(-back));
   }
 
-  /** Draws a token that a grammar allows. @param {number} matcher
-   * @param {boolean} masked whether to mask the logits in any case @param {number} [back] index of the row of logits,
-   * counted back from the last one */
+  /** Draws a token that a grammar allows. @param {number} matcher its address @param {boolean} masked whether to
+   * mask the logits in any case @param {number} [back] number of rows of logits after the one to use */
   drawUnder(matcher, masked, back = 0) {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }

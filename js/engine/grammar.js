@@ -1,12 +1,11 @@
-/* grammar: matches a text with a grammar in the engine, token by token. js/grammar/lower.js compiles the grammar to
- * bytes. */
+/* grammar: matches texts with a compiled grammar (js/grammar/lower.js) in the engine, token by token. */
 
 /** @import { Engine } from './engine.js' */
 
-/** Maximum number of forced bytes that one call returns. */
+/** Maximum number of bytes that forced() returns. */
 const MAX_FORCED = 1024;
 
-/** A compiled grammar in the engine's heap, with which any number of texts can be matched. */
+/** A compiled grammar, with which any number of texts can be matched. */
 export class Grammar {
   #native;
   #bytes;
@@ -82,34 +81,34 @@ export class Matcher {
     return this.#native.call('match_ended', this.#address) === 1;
   }
 
-  /** Returns the forced bytes, the common prefix of all allowed continuations. */
+  /** Returns the bytes that must come next: the common prefix of all continuations that the grammar allows. */
   forced() {
     return this.#native.bytes('match_forced', this.#address, MAX_FORCED);
   }
 
-  /** Returns whether a token can begin inside `text` and extend beyond its end.
-   * @param {Uint8Array} text @param {number} forced number of forced bytes at its end */
+  /** Returns whether a token may begin inside `text` and extend beyond its end. @param {Uint8Array} text
+   * @param {number} forced number of bytes at its end that must come next */
   joins(text, forced) {
     return this.#native.send('match_joins', this.#address, text, forced) === 1;
   }
 
-  /** Number of DFA states whose masks were computed. It grows when a mask is not in the cache. */
+  /** Number of DFA states whose masks were computed. Increases when a mask is not in the cache. */
   get found() {
     return this.#native.call('match_found', this.#address);
   }
 
-  /** Size of the matcher in the heap, in bytes. */
   get heapBytes() {
     return this.#native.call('match_bytes', this.#address);
   }
 
   /** Draws an allowed token. @param {boolean} masked mask the logits too, for log probabilities
-   * @param {number} [back] rows of logits before the last one */
+   * @param {number} [back] number of rows of logits after the one to use */
   draw(masked, back) {
     return this.#native.drawUnder(this.#address, masked, back);
   }
 
-  /** Tells the engine that the token after the pending ones will be drawn with this matcher in its current state. */
+  /** Announces that the token after the pending ones will be drawn with this matcher in its current state. The
+   * engine then computes only logits of allowed tokens. */
   want() {
     this.#native.call('match_want', this.#address);
   }

@@ -1,12 +1,11 @@
-/* heap: the only module that accesses the engine's memory. Copies data in and out, and converts strings. Addresses from
- * C are signed numbers, which `>>> 0` converts to offsets. Each access reads memory.buffer, because growing the memory
- * replaces it. */
+/* heap: the only module that accesses the engine's memory. Addresses from C are signed numbers, which `>>> 0` converts
+ * to offsets. Each access reads memory.buffer, because growing the memory replaces it. */
 import { ModelError, failure } from '../errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
 const MAX_PAGES = 65536;
-/** Smallest maximum memory size to try, because phones refuse a maximum far above their physical memory. */
+/** Smallest maximum memory size to try, in pages, because phones refuse a maximum far above their physical memory. */
 const MIN_PAGES = 4096;
 
 const encoder = new TextEncoder();
@@ -19,7 +18,6 @@ export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
-/** The memory of one WebAssembly instance. */
 export class Heap {
   #memory;
   #exports;
@@ -34,13 +32,13 @@ export class Heap {
     return this.#memory.buffer;
   }
 
-  /** Returns a span of the heap. Valid until the next call of the engine. @param {number} address
+  /** Returns a view of the heap. Valid until the next call of the engine. @param {number} address
    * @param {number} length in bytes */
   view(address, length) {
     return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
-  /** Returns a copy of numbers in the heap. @template T
+  /** Returns a copy of an array of numbers in the heap. @template T
    * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
    * @param {number} address @param {number} count */
   copy(type, address, count) {
@@ -69,8 +67,8 @@ export class Heap {
     this.#exports.gw_free(address);
   }
 
-  /** Calls f with the address of data in the heap. Copies the data there first, unless it is in the heap already.
-   * @template T @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
+  /** Calls f with the address of data in the heap. Copies the data there if it is elsewhere. @template T
+   * @param {Uint8Array | Int32Array} data @param {(address: number) => T} f */
   with(data, f) {
     if (data.buffer === this.buffer) return f(data.byteOffset);
     const address = this.reserve(data.byteLength);
@@ -103,7 +101,7 @@ export class Heap {
     return this.buffer.byteLength;
   }
 
-  /** Stores a word atomically. @param {number} address @param {number} value */
+  /** @param {number} address @param {number} value */
   store(address, value) {
     Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);
   }
@@ -129,7 +127,7 @@ export function createMemory(shared) {
 
 /** Returns the imports of the wasm module. @param {WebAssembly.Memory} memory */
 export function imports(memory) {
-  /** @param {number} size @returns {number} 1 if the heap has `size` bytes now */
+  /** @param {number} size @returns {number} 1 if the heap has `size` bytes now, else 0 */
   const grow = (size) => {
     const missing = Math.ceil(((size >>> 0) - memory.buffer.byteLength) / PAGE);
     try {

@@ -1,6 +1,6 @@
-/* host: the worker's side of protocol.js. Loads one model, then answers calls. Calls that evaluate run in order, one at a
- * time, or several of generate() if the model has several sequences; other calls run immediately, also during an
- * evaluation. */
+/* host: the worker's side of protocol.js. Loads one model, then answers calls. Calls that evaluate run one after the
+ * other, but several calls of generate() run together if the model has several sequences. All other calls run
+ * immediately. */
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
@@ -15,7 +15,7 @@ import { Replay } from './replay.js';
 import { Runner } from './runner.js';
 import { PromptEncoder } from './prompt-encoder.js';
 
-/** Calls that need exclusive use of the session. */
+/** Calls that use the session, which holds the KV cache and the sampler. */
 const EVALUATING = {
   generate,
   /** @type {typeof import('./logits.js').logits} */
@@ -32,7 +32,8 @@ const EVALUATING = {
   inside: async (...call) => (await call[0].load('look')).inside(...call),
 };
 
-/** Calls that do not touch the session. @type {{ [M in Exclude<keyof Calls, keyof typeof EVALUATING>]:
+/** Calls that do not use the session.
+ * @type {{ [M in Exclude<keyof Calls, keyof typeof EVALUATING>]:
  *   (c: Context, args: Calls[M]['args'], job: QuickJob) => Calls[M]['value'] | Promise<Calls[M]['value']> }} */
 const QUICK = {
   tokenize: ({ encoder, runner }, { text, ...options }, job) => {
@@ -55,7 +56,7 @@ const QUICK = {
   }),
 };
 
-/** Matches the error messages of JavaScript engines that cannot allocate an array, a buffer or a string. */
+/** Matches the error messages of JavaScript engines for failed allocations. */
 const NO_ROOM = /allocat|invalid (typed )?array|array buffer|(array|string) length|too (large|big|long)|out of memory/i;
 
 /** Default limit on the total size of saved chats, in bytes. */
@@ -63,14 +64,13 @@ const CHAT_CACHE_BYTES = 2 ** 30;
 
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
-/** alone: runs while no other job does.
+/** A call in the queue. alone: runs only while no other does.
  * @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void, alone: boolean, begun: boolean
  *   }} HostJob */
 
-/** Shortest interval of heartbeats that are sent without a request. */
+/** Minimum interval of heartbeats that the worker sends unasked. */
 const SIGN_MS = 250;
 
-/** Runs one engine for one client. */
 export class Host {
   #post;
   #platform;
@@ -78,14 +78,13 @@ export class Host {
   #engine = null;
   /** @type {Context | null} */
   #context = null;
-  /** Jobs in order, the running ones first. @type {HostJob[]} */
+  /** Calls in order, the running ones first. @type {HostJob[]} */
   #queue = [];
-  /** Evaluates several answers together. @type {import('./sequences.js').Sequences | undefined} */
+  /** @type {import('./sequences.js').Sequences | undefined} */
   #sequences;
   /** Running calls that do not use the session. @type {Map<number, QuickJob>} */
   #quick = new Map();
   #asking;
-  /** Time of the last unrequested heartbeat. */
   #lastSign = -Infinity;
 
   /** @param {Post} post @param {Platform} platform */
@@ -95,14 +94,15 @@ export class Host {
     this.#asking = new Asking(post);
   }
 
-  /** Sends a heartbeat during synchronous work, in which the worker cannot return the client's heartbeats. */
+  /** Sends a heartbeat during synchronous work, while the worker cannot return the client's heartbeats. */
   #alive = () => {
     if (performance.now() - this.#lastSign < SIGN_MS) return;
     this.#lastSign = performance.now();
     this.#post({ kind: 'beat' });
   };
 
-  /** Handles a message of the client. Returns a promise of the end of `dispose`. @param {ToWorker} message */
+  /** Handles a message of the client. The result for `dispose` resolves when the engine is closed.
+   * @param {ToWorker} message */
   receive(message) {
     switch (message.kind) {
       case 'open':
@@ -122,7 +122,7 @@ export class Host {
     }
   }
 
-  /** Frees the heap, and closes the files whose rows are read from disk. */
+  /** Stops the helper threads, and closes the files from which rows of weights are read. */
   async #dispose() {
     const closing = this.#context?.runner.rows?.close();
     this.#engine?.close();
@@ -141,8 +141,8 @@ export class Host {
     }
   }
 
-  /** Loads the model. If the relaxed build computes wrongly on this platform, loads again in the simd128 build, unless
-   * the caller chose the variant or the source cannot be read again. @param {Open} message */
+  /** Loads the model. If the relaxed build computes wrongly here, loads again in the simd128 build, unless the
+   * caller chose the variant or the source cannot be read again. @param {Open} message */
   async #load(message) {
     const { variant = 'auto' } = message.options;
     const pieces = new Replay((part) => this.#asking.pull(part));
@@ -194,7 +194,7 @@ export class Host {
   /** @param {Call} message */
   #call({ id, method, args }) {
     const context = /** @type {Context} */ (this.#context);
-    // The tables' types cannot express that the arguments belong to the method (protocol.js).
+    // TypeScript cannot infer that `args` belongs to `method` in the tables of calls.
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
     if (quick) return void this.#callQuick(id, (job) => quick(context, args, job));
     const evaluate = /** @type {Record<string, any>} */ (EVALUATING)[method];
@@ -227,7 +227,7 @@ export class Host {
     this.#quick.delete(id);
   }
 
-  /** Begins the jobs whose turn it is, in order. */
+  /** Begins as many waiting calls as may run now, in order. */
   #beginNext() {
     const next = this.#queue.findIndex(({ begun }) => !begun);
     if (next < 0) return;
@@ -246,7 +246,7 @@ export class Host {
     this.#beginNext();
   }
 
-  /** Reports a failed call to the client. An unknown exception means a bug or a trap, and the heap can no longer be
+  /** Reports a failed call to the client. An unknown exception means a bug or a trap, so the heap can no longer be
    * trusted; the same holds if a helper thread is lost. A failed allocation in JavaScript does no damage.
    * @param {number} id @param {unknown} cause */
   #fail(id, cause) {

@@ -1,5 +1,5 @@
-/* inside: implements model.debug.inside() in the worker. The engine stops after each stage of a layer (gw_want_look);
- * there, this module reads attention weights, norms and the logit lens. */
+/* inside: implements model.debug.inside() in the worker. The engine stops after each part of a layer (gw_want_look),
+ * so that this module can read attention weights, norms of the residual stream, and the logit lens. */
 /** @import { Inside, InsideArgs, InsideLayer, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
@@ -35,8 +35,8 @@ export async function inside(context, job, args) {
   return { tokens, positions, layers: args.layers.map((layer) => /** @type {InsideLayer} */ (layers.get(layer))) };
 }
 
-/** Returns positions counted from the beginning. Throws `bad-option` for positions outside the prompt.
- * @param {readonly number[] | null} asked @param {number} n number of tokens */
+/** Resolves positions: negative ones count from the end, null means all. Throws `bad-option` for positions outside
+ * the prompt. @param {readonly number[] | null} asked @param {number} n number of tokens */
 function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
@@ -75,7 +75,8 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
 }
 
 /** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
-/** Reads the values of one stage. @param {Context} context @param {EvaluationJob} job @param {View} view */
+/** Reads the requested values of one stage of a layer. @param {Context} context @param {EvaluationJob} job
+ * @param {View} view */
 async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   const { native } = runner;
   const stage = native.look('stage');
@@ -106,8 +107,8 @@ async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   }
 }
 
-/** Returns the most likely next tokens that the logit lens computes for a row.
- * @param {Engine} native @param {Context['encoder']} encoder @param {number} row @param {number} count */
+/** Returns the most likely next tokens according to the logit lens of a row. @param {Engine} native
+ * @param {Context['encoder']} encoder @param {number} row @param {number} count */
 function likely(native, encoder, row, count) {
   native.call('look_lens', row);
   return native.topLogprobs(count).map(({ id, logprob }) => {

@@ -1,18 +1,17 @@
-/* interpreter: runs Jinja with limits on work, time and size, and records for each character of a text whether the
- * template wrote it. Only characters of the template may form control tokens (template.js).
+/* interpreter: runs Jinja templates with limits on work, time and size, and records which characters of a text the
+ * template wrote. Only these may form control tokens (template.js).
  *
- * A text counts as the template's only if this file knows every operation that made it. Any other text counts as
- * message text.
+ * A text counts as the template's only if this file knows every operation that made it, otherwise as message text.
  *
  * Message text can also select text of the template: by a key, a condition, the length of a loop. Selected text gets
- * sentinels at both ends, and no control token may cross a sentinel. Otherwise a message could spell one, letter by
- * letter. */
+ * sentinels at both ends, which no control token may cross. Otherwise a message could spell one, letter by letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
 
-/** Limits of a template, by the words that name them in errors. The characters of a value include those of its parts;
- * a number counts as ITEM times its absolute value. The steps of one operation are the product of its operands' sizes. */
+/** Limits on evaluating a template, by the words that name them in errors. The characters of a value include those
+ * of its parts; a number counts as ITEM times its absolute value. The steps of one operation are the product of its
+ * operands' sizes. */
 const LIMITS = {
   milliseconds: 2000,
   steps: 1 << 27,
@@ -30,13 +29,13 @@ const ITEM = 8;
  * of the template; s, e, t: text of the template with a sentinel before it, after it, or both. */
 const OWN = 'o';
 const OTHER = 'x';
-/** Origin of an empty text of messages or tools. */
+/** Origin string of an empty text that comes from messages or tools. */
 const EMPTY = '-';
 /** @type {Record<string, string>} */
 const SENTINEL_BEFORE = { o: 's', e: 't' };
 /** @type {Record<string, string>} */
 const SENTINEL_AFTER = { o: 'e', s: 't' };
-/** Syntax nodes whose result depends only on their operands. */
+/** Matches the types of syntax nodes whose result depends only on their operands. */
 const OF_OPERANDS = /Literal$|^(Binary|Unary|Member|Call|Filter)Expression$|^FilterStatement$/;
 
 /** The ends of a text that each of Python's strip methods strips. @type {Record<string, 'both' | 'left' | 'right'>} */
@@ -57,8 +56,8 @@ export function limit(what, value) {
 /** @type {new (environment: any) => any} */
 const AnyInterpreter = /** @type {any} */ (Interpreter);
 
-/** The library's Jinja interpreter with limits, which also records the origins of texts. Measures each value once,
- * because only namespaces change, and no value may contain a namespace. */
+/** The imported Jinja interpreter with limits, which also records the origins of texts. Computes the size of each
+ * value once, because only namespaces change, and no value may contain a namespace. */
 class TracingInterpreter extends AnyInterpreter {
   #start = performance.now();
   #work = 0;
@@ -83,9 +82,10 @@ class TracingInterpreter extends AnyInterpreter {
   #decided = 0;
   /** Whether the template compared the name of a control token with message text that contains one. */
   compares = false;
-  /** Of the value measured last, the texts that had not been measured before. @type {any[]} */
+  /** New texts in the value whose size was computed last. @type {any[]} */
   #fresh = [];
-  /** The innermost loop and the origins of its text; decided: whether message text decides how often it runs. */
+  /** The innermost loop. origins: origin strings of the texts that it wrote; decided: whether message text decides how
+   * often it runs. */
   #loop = { node: /** @type {any} */ ({}), origins: /** @type {string[]} */ ([]), decided: false };
   #Text;
   #names;
@@ -110,8 +110,7 @@ class TracingInterpreter extends AnyInterpreter {
     this.#Text = super.evaluateBlock([], environment).constructor;
   }
 
-  /** Renders a compiled template. Returns the text in runs (see traced()) and its origin string.
-   * @param {any} program */
+  /** Renders a compiled template, see traced(). @param {any} program */
   trace(program) {
     const text = this.run(program);
     const origin = this.#originOf(text);
@@ -138,7 +137,7 @@ class TracingInterpreter extends AnyInterpreter {
       const times = multiplies(outer.node, node) ? outer.sum : 0;
       limit('steps of one operation', size * times);
       if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
-      if (!node) this.#own.add(result); // a missing node: an omitted part of a slice
+      if (!node) this.#own.add(result); // There is no node for an omitted part of a slice or a missing `else`.
       if (result && OF_OPERANDS.test(node?.type)) result = this.#record(node, frame.operands, result);
       if (this.#decided && type === 'Set' && value === node) result = this.#selected(result);
       if (type === 'For') this.#enter(outer.node, node, result);
@@ -150,8 +149,8 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Records whether message text decides how often a loop runs. The lists of messages, tools and parts do not count,
-   * because the caller determines their lengths. @param {any} loop @param {any} node @param {any} result */
+  /** Records whether message text decides how often a loop runs. The lists of messages, tools and content parts do
+   * not count, because the caller determines their lengths. @param {any} loop @param {any} node @param {any} result */
   #enter({ iterable }, node, result) {
     if (![iterable, iterable.lhs, iterable.test].includes(node) || this.#own.has(result)) return;
     const items = Array.isArray(result?.value) && node !== iterable.test ? result.value : [null];
@@ -192,17 +191,16 @@ class TracingInterpreter extends AnyInterpreter {
     );
   }
 
-  /** Returns whether message text selects the result of an operation, for example as a key. Not for calls of macros,
-   * which record the origins of their texts themselves.
-   * @param {any} node @param {any[]} operands */
+  /** Returns whether message text selects the result of an operation, for example as a key. Returns false for
+   * macros, which record the origins of their texts themselves. @param {any} node @param {any[]} operands */
   #selects({ type }, operands) {
     if (type === 'MemberExpression') return !operands.slice(1).every((key) => this.#own.has(key));
     const callee = operands.at(-1);
     return /^Filter/.test(type) || (type === 'CallExpression' && (this.#methods.has(callee) || this.#own.has(callee)));
   }
 
-  /** Calls f, whose result and assignments depend on a condition. @template T @param {any} decision
-   * @param {() => T} f */
+  /** Calls f, which depends on a condition. If message text decides the condition, the result and assignments of f
+   * count as selected by message text. @template T @param {any} decision @param {() => T} f */
   #decide(decision, f) {
     if (this.#own.has(decision)) return f();
     this.#decided++;
@@ -400,8 +398,7 @@ class TracingInterpreter extends AnyInterpreter {
     return trims ? this.#stripped(operand) : super.applyFilter(operand, filter, environment);
   }
 
-  /** Implements the methods `strip`, `lstrip` and `rstrip` with their optional argument, as Python does.
-   * @param {any} node @param {any} environment */
+  /** Implements `strip`, `lstrip` and `rstrip` as Python does. @param {any} node @param {any} environment */
   evaluateCallExpression(node, environment) {
     const { callee, args } = node;
     const method = callee.type === 'MemberExpression' && !callee.computed && callee.property.value;
@@ -426,7 +423,7 @@ class TracingInterpreter extends AnyInterpreter {
   /** Returns the size of a value with its parts. The size of a function is that of its operands. @param {any} result
    * @param {number} parts size of the operands */
   #size(result, parts = 0) {
-    if (!result) return 0; // the result of `first` for an empty list
+    if (!result) return 0; // The filter `first` returns undefined for an empty list.
     const { value, type } = result;
     if (typeof value === 'number') return Math.abs(value) * ITEM;
     const known = this.#sizes.get(result);
@@ -465,8 +462,8 @@ export function compiled(source) {
 }
 
 /** Renders a template. The result has `parts`, runs of text that come alternately from the template (the first run,
- * which may be empty) and from messages; `origin`, the origin string of the whole text; and `compares`, whether the
- * template compared the name of a control token with message text that contains one. Throws `template-error`.
+ * which may be empty) and from messages; `origin`, the origin string of the whole text; and `compares` of
+ * TracingInterpreter. Throws `template-error`.
  * @param {any} program
  * @param {{ own: Record<string, unknown>, given: Record<string, unknown> & { messages: { role: string }[] },
  *   names: (text: string) => boolean }} of own, given: variables of the template and of the caller; names: returns
@@ -480,7 +477,7 @@ export function traced(program, { own, given, names }) {
   return new TracingInterpreter(environment, [...Object.keys(own).map(of), ...roles], names).trace(program);
 }
 
-/** Splits a text where its origin changes. @param {string} text @param {string} origin */
+/** Splits a text into runs, alternately of the template and of messages. @param {string} text @param {string} origin */
 function runs(text, origin) {
   const parts = [];
   for (let at = 0, end; at < text.length || !parts.length; at = end) {
@@ -507,9 +504,8 @@ function cut(origin, from = -1, to = origin.length + 1) {
   return to === origin.length ? all : all.slice(0, -1) + (SENTINEL_AFTER[last] ?? last);
 }
 
-/** Returns the origin string of joined texts. An empty text of a message leaves a sentinel, because other messages
- * could have text in its place.
- * @param {string[]} origins @param {string} [between] */
+/** Returns the origin string of joined texts. An empty text from a message leaves a sentinel, because another
+ * message could have text there. @param {string[]} origins @param {string} [between] */
 function glued(origins, between = '') {
   let all = '';
   let isCut = false;

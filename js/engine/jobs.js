@@ -14,21 +14,20 @@ const FLUSH_MS = 10;
 /** @import { CallRunner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
-/** The module js/grammar.js, which constraints need. It is imported on first use.
+/** Exports of js/grammar.js, which answers with a constraint need. Imported on first use.
  * @typedef {typeof import('./constraint.js')
  *   & typeof import('./jump-forward.js')} Constraining */
-/** The loaded model and its environment. load: imports one of the modules that are loaded on first use
- * (platform/files.js); store: the store of models and saved chats; chatCacheBytes: limit on the total size of saved
- * chats.
+/** The loaded model and its environment. load: imports a module that is loaded on first use (platform/files.js);
+ * store: the store of models and saved chats; chatCacheBytes: limit on the size of all saved chats.
  * @typedef {{ runner: CallRunner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
-/** A job. unacked: number of posted steps that the consumer has not read; stalled: resolves at the next ack, abort or
- * call.
+/** A call that evaluates. unacked: number of posted steps that the consumer has not read; stalled: resolves at the
+ * next ack, abort or call; othersWait: whether a call waits for its turn.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
 
-/** The state of an answer. @typedef {Awaited<ReturnType<typeof begin>>} Run */
+/** The state of an answer that is being generated. @typedef {Awaited<ReturnType<typeof begin>>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 async function begin(context, job, args) {
   const start = performance.now();
@@ -62,10 +61,10 @@ async function begin(context, job, args) {
     outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]),
     logprobs: /** @type {TokenLogprob[]} */ ([]),
-    /** Forced tokens that are evaluated one at a time, because log probabilities are requested. */
+    /** Tokens that must follow at the end of a thought, one by one because log probabilities are requested. */
     due: /** @type {number[]} */ ([]),
     drafts: /** @type {Drafts | null} */ (null),
-    /** Whether drafts are used: each token must depend only on its logits and the constraint. */
+    /** Whether speculative decoding is possible: each token must depend only on its logits and the constraint. */
     usesDrafts:
       args.draft &&
       (!constraint || !(args.jumpForward || begins || thinks)) &&
@@ -83,9 +82,8 @@ async function begin(context, job, args) {
   };
 }
 
-/** Returns the matcher as `matcher` if it constrains the answer from its beginning; as `waiting` if the constraint
- * applies only after the thoughts, or from the first token of a tool call.
- * @param {Matcher | null} matcher @param {Begins | null} begins @param {boolean} thinks */
+/** Returns the matcher as `waiting` if the constraint applies only after the thoughts or from a tool call on,
+ * otherwise as `matcher`. @param {Matcher | null} matcher @param {Begins | null} begins @param {boolean} thinks */
 function matchersOf(matcher, begins, thinks) {
   const waits = begins || thinks;
   return { matcher: waits ? null : matcher, waiting: waits ? matcher : null, begins };
@@ -109,7 +107,7 @@ async function answer(run) {
   await runner.claim?.(run.job, run.prompt, args.owner);
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
-  // Computes all logits if the first token of a tool call may be drawn a second time (drawFreely()).
+  // Needs only the top logits, unless log probabilities are requested or drawFreely() may have to draw a token twice.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
   if (run.usesDrafts) startDrafts(run);
   await runner.yield();
@@ -127,7 +125,7 @@ async function answer(run) {
   return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
 }
 
-/** Starts speculative decoding when its module is loaded. If the module is missing, the answer is generated without.
+/** Starts speculative decoding once its module is loaded. If the module is missing, decoding is normal.
  * @param {Run} run */
 function startDrafts(run) {
   const begin = (/** @type {typeof import('./drafts.js')} */ part) => {
@@ -181,8 +179,9 @@ async function decode(run) {
   return reason ?? 'length';
 }
 
-/** Appends tokens that are not sampled: the end of a thought and, unless log probabilities are requested, jump-forward
- * tokens. Returns them, and the reason if the answer ends with them. @param {Run} run */
+/** Appends the end of a thought and jump-forward tokens without sampling. With log probabilities, only adds the end
+ * of a thought to `run.due`. Returns the appended tokens, and the reason if the answer ends with them.
+ * @param {Run} run */
 function jumpForward(run) {
   const {
     native,
@@ -212,15 +211,14 @@ function jumpForward(run) {
   return { ids, reason };
 }
 
-/** Draws the next token. @param {Run} run */
+/** @param {Run} run */
 function draw(run) {
   const back = run.drafts?.waiting.length;
   return run.matcher ? run.matcher.draw(run.args.logprobs !== null, back) : drawFreely(run);
 }
 
-/** Draws a token without a constraint. If the token ends the thoughts or begins a call, the constraint applies from
- * then on.
- * @param {Run} run */
+/** Draws a token without a constraint. If the token is the first after the thoughts or begins a tool call, the
+ * constraint applies from this token on. @param {Run} run */
 function drawFreely(run) {
   const { native, waiting, begins, thoughts, tokens, args } = run;
   const drawn = native.draw(run.drafts?.waiting.length);
@@ -257,8 +255,7 @@ function appendToken(run, id, forced) {
   return prompt.length + tokens.length > run.contextLength ? 'context' : null;
 }
 
-/** Evaluates the prompt. @param {Run} run
- * @param {number[]} opening jump-forward tokens at the beginning of the answer */
+/** @param {Run} run @param {number[]} opening jump-forward tokens at the beginning of the answer */
 async function prefill(run, opening) {
   const {
     native,
@@ -313,8 +310,7 @@ function append({ native, matcher }, ids) {
   matcher?.want();
 }
 
-/** Returns the last token of an answer or else of its prompt, -1 if there is none. @param {number[]} tokens
- * @param {number[]} prompt */
+/** @param {number[]} tokens @param {number[]} prompt */
 function lastOf(tokens, prompt) {
   return tokens.at(-1) ?? prompt.at(-1) ?? -1;
 }
@@ -322,7 +318,7 @@ function lastOf(tokens, prompt) {
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function record(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, thoughts, tokens, logprobs, args } = run;
-  // A constrained text keeps the leading space that some tokenizers insert, because it must have exactly the bytes that
+  // Keeps the leading space that some tokenizers insert, because a constrained text must have exactly the bytes that
   // the grammar accepted.
   const before = run.matcher ? id : lastOf(tokens, prompt);
   tokens.push(id);
@@ -393,8 +389,8 @@ function resultOf(run, finishReason) {
   };
 }
 
-/** Returns the prefix that the next turn can reuse, or the reason why there is none.
- * @param {Run} run @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
+/** Returns the prefix that the chat's next turn can reuse, or the reason why there is none. @param {Run} run
+ * @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
   if (run.reader || run.marked === undefined) return { why: 'could call tools' };
   return run.encoder.template.prefixOf(run, finishReason);
@@ -413,7 +409,7 @@ class Outbox {
   #flushed = 0;
   #reader;
 
-  /** @param {EvaluationJob} job @param {CallReader | null} reader of an answer with tools */
+  /** @param {EvaluationJob} job @param {CallReader | null} reader reads the tool calls in the answer */
   constructor(job, reader) {
     this.#job = job;
     this.#reader = reader;

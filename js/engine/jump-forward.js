@@ -1,15 +1,15 @@
 /* jump-forward: finds the tokens that a grammar leaves no choice about. They are appended without sampling and
  * evaluated in one batch with the tokens before them.
  *
- * The grammar forces bytes, and the tokenizer converts them to tokens, together with the text of the last tokens. The
- * last token is left to the model if a longer token could begin at its place and extend beyond the forced bytes
- * (gw_match_joins). */
+ * The grammar determines the next bytes, and the tokenizer converts these to tokens, together with the text of the
+ * latest tokens. The last new token is left to the model if a longer one could begin there and extend beyond these
+ * bytes (gw_match_joins). */
 
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */
 import { joined } from './heap.js';
 
-/** Number of previous tokens whose text is tokenized together with the forced bytes. */
+/** Maximum number of previous tokens whose text is tokenized together with the bytes that the grammar requires. */
 const SEEN = 4;
 
 /** Returns the jump-forward tokens at the matcher's position; none if the model has a choice.

@@ -1,5 +1,5 @@
-/* loading: loads a model from the client's source descriptors into the heap. Sets options, opens the files one after
- * the other, sends their bytes through the loader, and lets autotune.js measure what is fastest. */
+/* loading: loads a model into the heap: sets options, opens the sources one after the other, passes their bytes to
+ * the engine's loader, and runs autotune.js. */
 /** @import { DownloadDeps } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../rpc/asking.js' */
@@ -12,12 +12,12 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Minimum size of the weights, in bytes, for which streams are timed: no processor cache holds them. */
+/** Minimum size of the weights, in bytes, for which orders of reading are timed: no processor cache holds as much. */
 const MEMORY_BOUND = 2e8;
 const DEFAULT_CONTEXT = 4096;
 
-/** Dependencies of a load. report: called with its progress; reportRest: called with the progress of tables that are
- * downloaded after it; pieces: bytes of files that the client has.
+/** Dependencies of a load. report: called with its progress; reportRest: called with the progress of embedding
+ * tables that are downloaded after it; pieces: bytes that the client sends.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void }} LoadDeps */
 
@@ -42,7 +42,7 @@ export async function load(descriptors, options, deps) {
     if (native.planBytes(1, 'disk')) {
       part = await (await platform.load('rows')).plan(sources, options, { ...deps, meter });
     }
-    if (!part) native.loadOption('tables', 'memory'); // tables without room on disk
+    if (!part) native.loadOption('tables', 'memory'); // no embedding tables, or no room for them on disk
     if (headerOnly) return undefined;
     native.reserve(chooseContext(native, contextLength));
     pieces.forget();
@@ -65,9 +65,9 @@ export async function load(descriptors, options, deps) {
   return { cache: keptOf(sources), notices: meter.notices, threadsMeasured, rows };
 }
 
-/** Lets autotune.js make the choices that this platform has: the number of threads, unless the caller gave it, and in
- * relaxed builds how large models are read. Keeps the defaults if the module is missing. Returns whether the number of
- * threads was measured. @param {Engine} native @param {Platform} platform @param {OpenOptions} options */
+/** Lets autotune.js choose the number of threads, unless the caller gave it, and in relaxed builds the order in
+ * which weights of large models are read. Keeps the defaults if the module is missing. Returns whether threads were
+ * measured. @param {Engine} native @param {Platform} platform @param {OpenOptions} options */
 async function tune(native, platform, options) {
   const threads = options.threads === undefined && native.threads > 2;
   const streams = native.variant.startsWith('relaxed') && native.planBytes(1, 'weights') >= MEMORY_BOUND;
@@ -78,7 +78,7 @@ async function tune(native, platform, options) {
   return threads && part !== undefined;
 }
 
-/** Sets the options of the engine's loader. @param {Engine} native @param {OpenOptions} options */
+/** @param {Engine} native @param {OpenOptions} options */
 function setOptions(native, { quantizeFloats, kvType, sequences, rowsOnDisk = 'auto' }) {
   const tables = rowsOnDisk === true ? 'file' : rowsOnDisk && 'large';
   for (const [name, value] of Object.entries({ quantizeFloats, kvType, sequences, tables })) {

@@ -31,7 +31,7 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
   return all ? out : native.logits();
 }
 
-/** Returns the perplexity of a text. Scores each token except the BOS once, in windows that overlap by half.
+/** Returns the perplexity of a text. Scores each token except the first once, in windows that overlap by half.
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, encoder, contextLength }, job, { text, window }) {
@@ -53,8 +53,8 @@ export async function perplexity({ runner, encoder, contextLength }, job, { text
   return { perplexity: Math.exp(nll), nll, tokens: count };
 }
 
-/** Returns the sum of -ln p of ids[from ..] in one window. @param {CallRunner} runner @param {EvaluationJob} job
- * @param {number[]} ids @param {number} from */
+/** Returns the sum of -ln p of the ids from index `from` on, in one window. @param {CallRunner} runner
+ * @param {EvaluationJob} job @param {number[]} ids @param {number} from */
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;
   let sum = 0;

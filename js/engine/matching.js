@@ -8,11 +8,10 @@ import { Grammar } from './grammar.js';
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
-/** Compiles a format for matching texts. The result accepts everything that the specification of schemas allows. If
- * that is too complex, uses the narrower constraint for answers, so that every format of an answer can be matched. Both
- * compilations have the same budget; the worker answers other calls between them.
- * @param {Format} format @param {import('../grammar/index.js').Options} options
- * @param {() => Promise<unknown>} pause */
+/** Compiles a format for matching texts. Accepts everything that JSON Schema's specification allows, or, if that is
+ * too complex, only what the constraint on answers does, so that every format of an answer can be matched. Both
+ * compilations have the same budget; the worker answers other calls between them. @param {Format} format
+ * @param {import('../grammar/index.js').Options} options @param {() => Promise<unknown>} pause */
 async function compileToMatch(format, options, pause) {
   try {
     return toBytes(format, options);
@@ -62,7 +61,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
   }
 }
 
-/** Matches the tokens of one text. @param {Engine} native @param {number[]} ids
+/** @param {Engine} native @param {number[]} ids
  * @param {{ text: string, matcher: Matcher, times: number[] | null, pause: () => Promise<unknown> }} around
  * @returns {Promise<Verdict>} */
 async function matchText(native, ids, { text, matcher, times, pause }) {
@@ -96,8 +95,8 @@ function offsetOf(text, bytes) {
   return at;
 }
 
-/** Returns the token with a name, undefined if the name is not a single token. @param {Context['encoder']} encoder
- * @param {string} text */
+/** Returns the id of the token with a name, undefined if the name is not a single token.
+ * @param {Context['encoder']} encoder @param {string} text */
 function tokenNamed(encoder, text) {
   const ids = encoder.encode(text, { special: true });
   return ids.length === 1 ? ids[0] : undefined;

@@ -58,15 +58,15 @@ export class Meter {
     this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 
-  /** Reports a notice immediately. @param {string} code @param {string} message */
+  /** @param {string} code @param {string} message */
   notice(code, message) {
     const notice = { code, message };
     if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);
     this.#send(notice);
   }
 
-  /** Sends the last report: rows that are read later are no part of the load. @param {(notice: Notice) => void} later
-   * receives later notices */
+  /** Sends the last report. Rows of weights that are read later do not count.
+   * @param {(notice: Notice) => void} later receives later notices */
   finish(later) {
     this.#phase = 'ready';
     this.#loaded = this.total ?? this.#loaded;

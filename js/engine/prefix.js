@@ -2,7 +2,7 @@
 import { joined } from './heap.js';
 import { strip } from './strip.js';
 /** @import { GenerateAnswer, GenerateArgs } from '../protocol.js' */
-/** Returns the last `count` bytes of the text of ids, at most three.
+/** Returns the last `count` bytes (at most three) of the text of token ids.
  * @param {{ bytes: (id: number, before: number) => Uint8Array }} encoder @param {number[]} ids @param {number} count */
 export function lastBytes(encoder, ids, count) {
   const from = Math.max(ids.length - 4, 0);
@@ -10,18 +10,17 @@ export function lastBytes(encoder, ids, count) {
   return parts.reduce(joined, new Uint8Array()).slice(-count);
 }
 
-/** An answer with its prompt. marked: text of the prompt, with sentinels; cut: number of bytes of an incomplete character
- * at the end of the text.
+/** An answer with its prompt. marked: text of the prompt with sentinels; assembler.cut: bytes of an incomplete
+ * character at the end of the text; thoughts.cut: whether thoughts end inside a character.
  * @typedef {{ assembler: { text: string, cut: number }, native: { stateName: string },
  *   encoder: { decode: (ids: number[], special: boolean, before?: number) => string },
  *   thoughts: { text: string, cut: boolean } | null, marked?: string, prompt: number[], tokens: number[],
  *   args: GenerateArgs }} Answer */
 
-/** Returns the prefix for the next turn: the conversation with this answer, without white space at the end, which
+/** Returns the prefix for the next turn: the prompt with this answer, without white space at the end, which
  * templates trim. Returns the reason if there is none.
  * @param {(marked: string, thought: string, text: string) => string} answered returns a prompt followed by an answer
- * @param {Answer} answer @param {string} finishReason
- * @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
+ * @param {Answer} answer @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 export function prefixOf(
   answered,
   { assembler, native, encoder, thoughts, marked = '', prompt, tokens, args },

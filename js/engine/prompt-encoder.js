@@ -1,5 +1,5 @@
-/* prompt-encoder: converts texts to token ids and back, and prompts of every kind to token ids. Needs only the header
- * of the model file. */
+/* prompt-encoder: converts prompts and other texts to token ids, and ids to text, with the tokenizer and chat
+ * template of a file. Needs only the file's header. */
 import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
@@ -8,12 +8,12 @@ import { SWITCH, thoughtMarks } from './thinking.js';
 /** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
 /** @import { ChatTemplate, Message } from './template.js' */
-/** The module js/grammar.js, which is imported on first use.
+/** The exports of js/grammar.js, which is imported on first use.
  * @typedef {typeof import('../grammar/index.js') & typeof import('../grammar/ordered.js')
  *   & typeof import('../tool-calling/index.js')} Grammars */
 
-/** Number of bytes that are decoded per call, because each call of a decoder has a fixed cost; and typical maximum size
- * of a token, in bytes. */
+/** In bytes: amount that is decoded per call of a decoder, because a call has a fixed cost, and typical maximum size
+ * of a token. */
 const DECODED_AT_ONCE = 1 << 14;
 const ROOM = 16;
 /** Number of characters that are encoded per call; and maximum number of bytes without a word boundary. */
@@ -33,7 +33,6 @@ function sliceOf(text, at, end) {
   return text.slice(at, halved ? end - 1 : end);
 }
 
-/** Encodes and decodes with the tokenizer and the chat template of one file. */
 export class PromptEncoder {
   #native;
   #load;
@@ -97,9 +96,9 @@ export class PromptEncoder {
     return ids;
   }
 
-  /** Normalises a text to NFC if the model's tokenizer requires that, as Qwen's tokenizer.json does. Added tokens are
-   * matched before: for example, U+0338 after a token must not combine with the '>' at its end.
-   * @param {string} text @param {boolean} special */
+  /** Normalises a text to NFC if the model's tokenizer requires that, as Qwen's tokenizer.json does. Normalises text
+   * after an added token separately: U+0338 must not combine with the '>' at the token's end. @param {string} text
+   * @param {boolean} special */
   #normal(text, special) {
     if (text.normalize() === text || !this.#composes) return text;
     /** @type {Map<string, number | null>} */
@@ -123,9 +122,8 @@ export class PromptEncoder {
     return (this.#nfc ??= pre() === 'qwen2');
   }
 
-  /** Returns the text of ids. Drops the space that some tokenizers insert before a text and after control tokens, which
-   * is why the previous token must be given.
-   * @param {number[]} ids @param {boolean} [special] return names of control tokens too
+  /** Returns the text of ids, without the space that some tokenizers insert at the beginning of a text and after
+   * control tokens. @param {number[]} ids @param {boolean} [special] return names of control tokens too
    * @param {number} [before] the previous token, -1 at the beginning of a text */
   decode(ids, special = false, before = -1) {
     return [...this.#texts(ids, special, before)].join('');
@@ -174,7 +172,7 @@ export class PromptEncoder {
     return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
   }
 
-  /** Returns the prefix if it is of this model, else undefined: ids of another model mean other tokens.
+  /** Returns the prefix if it belongs to this model, else undefined: other models have other token ids.
    * @param {Prefix} [prefix] */
   #own(prefix) {
     return prefix?.of === this.#native.stateName ? prefix : undefined;
@@ -189,8 +187,7 @@ export class PromptEncoder {
     return (this.#template ??= await this.#makeTemplate());
   }
 
-  /** Returns the ids of a prompt, which may have tools, unlike that of ids(). @param {Prompt} prompt
-   * @param {Pause} [pause] */
+  /** Returns the token ids of a prompt, with or without tools. @param {Prompt} prompt @param {Pause} [pause] */
   async prompted(prompt, pause) {
     const calling =
       'messages' in prompt &&
@@ -198,9 +195,8 @@ export class PromptEncoder {
     return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
   }
 
-  /** Returns messages with the names that templates use: renames `thoughts`, and the role `developer` to `system`
-   * unless the template knows `developer`.
-   * @param {Message[]} messages */
+  /** Returns messages with the names that templates use: renames `thoughts` to `reasoning_content`, and the role
+   * `developer` to `system` unless the template knows `developer`. @param {Message[]} messages */
   #heard(messages) {
     const knows = this.templateSource?.includes('developer');
     return messages.map(({ thoughts, ...message }) => {
@@ -221,7 +217,7 @@ export class PromptEncoder {
     return apply(instructions ? withInstructions(form.messages, instructions) : form.messages);
   }
 
-  /** Returns the dialect in which the model calls tools. */
+  /** Returns the syntax in which the model calls tools. */
   async dialect() {
     if (this.#dialect) return this.#dialect;
     const { dialectOf } = await this.load();
@@ -229,8 +225,8 @@ export class PromptEncoder {
     return (this.#dialect = dialectOf({ probe, has: (name) => this.idOf(name) !== null }));
   }
 
-  /** Returns a reader of the calls in one answer.
-   * @param {import('../protocol.js').ToolSpec[] | null} tools of an answer that is calls or text of a format */
+  /** Returns a reader of the tool calls in one answer. @param {import('../protocol.js').ToolSpec[] | null} tools
+   * given if the answer is either calls or text of a format */
   async callReader(tools) {
     const { CallReader } = await this.load();
     const { openings, ...dialect } = await this.dialect();
@@ -251,7 +247,7 @@ export class PromptEncoder {
     return this.template.thoughtReader(ids, { thought: prompt.thought, budget });
   }
 
-  /** Returns the token with a name, null if the name is not a single token. @param {string} name */
+  /** Returns the id of the token with a name, null if the name is not a single token. @param {string} name */
   idOf(name) {
     const [id, ...more] = this.encode(name, { special: true });
     return !more.length && id !== undefined && this.decode([id], true) === name ? id : null;
@@ -263,7 +259,7 @@ export class PromptEncoder {
     return this.#native.decode(id, false, before);
   }
 
-  /** Returns whether an id is a control token. @param {number} id */
+  /** @param {number} id */
   isControl(id) {
     return id >= 0 && this.#native.call('is_control', id) === 1;
   }
@@ -282,7 +278,6 @@ export class PromptEncoder {
     return this.encodeAll(text ?? '', { bos: this.addsBos || text === '' }, pause, 'context-exceeded');
   }
 
-  /** Ids that end an answer. */
   get endTokens() {
     return this.#native.where('is_end', this.size);
   }

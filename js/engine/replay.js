@@ -1,5 +1,5 @@
-/* replay: keeps bytes that the client can send only once (of streams) until the engine has tested its kernels. If the
- * test fails, an engine of another build reads the bytes again from the beginning. */
+/* replay: keeps the bytes of streams, which the client can send only once, until the engine has tested its kernels.
+ * If the test fails, an engine of another build reads the bytes again. */
 
 /** Requests the next bytes of a file from the client; null at its end.
  * @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
@@ -33,7 +33,7 @@ export class Replay {
     };
   }
 
-  /** Frees the bytes, once no other engine will need them. */
+  /** Frees the kept bytes, when no other engine will need them. */
   forget() {
     this.#keeping = false;
     for (const pieces of this.#kept) pieces.length = 0;

@@ -1,5 +1,6 @@
-/* rows: reads rows of weights that stay on disk, when the engine requests them (gw_rows_wanted in src/api.h). From a
- * cached copy, reads whole pieces and compares their checksums at each read; a corrupt piece is downloaded again. */
+/* rows: reads rows of embedding tables that stay on disk, when the engine requests them (gw_rows_wanted in
+ * src/api.h). From a cached copy, reads whole pieces and compares their checksums at each read; a corrupt piece is
+ * downloaded again. */
 /** @import { Source } from '../download/source.js' */
 /** @import { Notice, OpenOptions, Progress, TensorInfo } from '../protocol.js' */
 /** @import { Engine, Hash, Platform } from './engine.js' */
@@ -8,16 +9,16 @@ import { ModelError, abortError, reading } from '../errors.js';
 import { sleep } from '../download/http.js';
 import { spill } from './spill.js';
 
-/** Number of words in the list of requested rows (rowcache.h): tensor, count, rows. */
+/** Number of words in the list of requested rows (rowcache.h): tensor index, number of rows, at most 64 rows. */
 const WANTED = 2 + 64;
 /** Interval of checks for an abort while rows are being read, in milliseconds. */
 const POLL_MS = 50;
 /** Maximum size of a span that is read at once, in bytes. */
 const MOST = 1 << 20;
-/** Size of a request for postponed tables in bytes, and number of parallel requests. */
+/** Bytes per request for tables whose download was postponed, and number of parallel requests. */
 const LANE = 4 << 20;
 const PARALLEL = 3;
-/** Size of a read whose bytes are only hashed or dropped. */
+/** Size in bytes of a read whose bytes are only hashed or dropped. */
 const DRAIN_BYTES = 1 << 20;
 /** Maximum gap between two rows that are read at once, in bytes. */
 const SLACK = 1 << 12;
@@ -30,9 +31,9 @@ const SLACK = 1 << 12;
 /** A range of bytes. @typedef {{ start: number, end: number }} Span */
 /** A range with the offsets of its rows. @typedef {Span & { rows: number[] }} RowSpan */
 
-/** Moves a source to the next byte that the engine needs. If a SHA-256 must be computed, reads and hashes the bytes up
- * to there; otherwise skips them if possible.
- * @param {Engine} native @param {Source} source @param {Hash | undefined} hash @param {Meter} meter */
+/** Moves a source to the next byte that the engine needs. Hashes the bytes before it if the file's SHA-256 must be
+ * computed, otherwise skips them if possible. @param {Engine} native @param {Source} source
+ * @param {Hash | undefined} hash @param {Meter} meter */
 async function skip(native, source, hash, meter) {
   const to = native.call('load_offset');
   if (to <= source.at) return;
@@ -52,10 +53,9 @@ async function skip(native, source, hash, meter) {
   }
 }
 
-/** Prepares the sources of tables that stay on disk: sources that cannot be read again get a temporary file, and
- * downloads into the cache postpone tables until the model is ready. Returns the functions that load and read the tables, undefined
- * if these must be in memory.
- * @param {Source[]} sources @param {OpenOptions} options
+/** Prepares embedding tables to stay on disk: copies a table to a temporary file if its source cannot be read again,
+ * and postpones its download if the source is being cached. Returns functions that read tables, undefined if these
+ * must be in memory. @param {Source[]} sources @param {OpenOptions} options
  * @param {{ native: Engine, platform: Platform, meter: Meter }} deps @returns {Promise<TablesPart | undefined>} */
 export async function plan(sources, options, deps) {
   if (!(await spill(sources, options, deps))) return undefined;
@@ -75,8 +75,8 @@ function postpone(sources, { native, meter }) {
   }
 }
 
-/** Returns the range of whole pieces within a tensor. @param {Source['download']} download @param {number} offset
- * @param {number} bytes @returns {[number, number]} */
+/** Returns the file offsets of the whole pieces of the cached copy that lie within a tensor.
+ * @param {Source['download']} download @param {number} offset @param {number} bytes @returns {[number, number]} */
 function holeOf(download, offset, bytes) {
   const grain = download?.grain ?? 1;
   return [Math.ceil(offset / grain) * grain, Math.floor((offset + bytes) / grain) * grain];
@@ -134,7 +134,7 @@ function readerOfDownload(download, inTurn) {
     ahead: false,
     read: (start, end, take) =>
       inTurn(async () => {
-        // Reuses a buffer, because the system clears the pages of a new one. Gives it up if the read or the store fails,
+        // Reuses the buffer, because the system clears the pages of a new one. Drops it if the read or the store fails,
         // because the store may still use it.
         const buffer = spare.length < end - start ? new Uint8Array(end - start) : spare;
         spare = new Uint8Array();
@@ -164,22 +164,21 @@ function spansOf(starts, size, { grain, total }) {
   return spans;
 }
 
-/** Reads the rows of weights that stay on disk. */
 export class Rows {
   #native;
   #sources;
-  /** Readers by file. @type {Map<number, Reader>} */
+  /** @type {Map<number, Reader>} */
   #readers = new Map();
-  /** Tensors by index. @type {TensorInfo[]} */
+  /** @type {TensorInfo[]} */
   #tensors;
 
   #report;
   #closed = false;
   /** Resolves when the last operation in the queue ends. @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** The error of all later calls, if the file turned out to be wrong. @type {unknown} */
+  /** The error of all later calls, if the file's SHA-256 is wrong. @type {unknown} */
   #failure;
-  /** Progress of the tables. @type {Progress} */
+  /** Progress of the download of postponed tables. @type {Progress} */
   #progress = { phase: 'rest', loaded: 0, total: 0, fromCache: 0, bytesPerSecond: 0 };
 
   /** @param {Engine} native @param {Source[]} sources @param {(progress: Progress) => void} report */
@@ -204,7 +203,7 @@ export class Rows {
     return done;
   };
 
-  /** Reports a notice that comes up while tables are downloaded. @param {Notice} notice */
+  /** Reports a notice while postponed tables are downloaded. @param {Notice} notice */
   notice(notice) {
     if (this.#progress.total) this.#report({ ...this.#progress, notice });
   }
@@ -221,7 +220,7 @@ export class Rows {
         const message = `The download of the rest of the model stopped. ${/** @type {Error} */ (error).message}`;
         if (!this.#closed) this.notice({ code: 'rows-stopped', message });
       }
-      // Another tab can continue the copy.
+      // Lets another tab continue the copy.
       if (download.late) await this.#inTurn(() => download.stop()).catch(() => {});
     }
   }
@@ -251,7 +250,7 @@ export class Rows {
     };
     const fillOrEnd = () =>
       fill().catch((error) => {
-        lanes.length = 0; // the other requests end after their current lane
+        lanes.length = 0; // the other requests end after their current range
         throw error;
       });
     report();
@@ -300,7 +299,8 @@ export class Rows {
     }
   }
 
-  /** Does the same, but leaves the evaluation as it is if the rows cannot be read. @param {{ aborted: boolean }} job */
+  /** Gives the engine the rows that it requested. If that fails, does not change the evaluation.
+   * @param {{ aborted: boolean }} job */
   async fill(job) {
     try {
       await this.#fill(job);

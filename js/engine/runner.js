@@ -1,13 +1,12 @@
 /* runner: evaluates in short slices, so that the worker can receive messages and abort between them. The client does
- * not set the abort flag in the heap directly, because a thread that references a shared heap keeps it alive after
- * dispose(). */
+ * not set the abort flag in the heap, because a thread that references a shared heap keeps it alive after dispose(). */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Rows } from './rows.js' */
 import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
 
-/** The runner of one call. claim: chooses the sequence for a prompt; isShared: returns whether other answers are evaluated
- * at the same time.
+/** The parts of a runner that a call uses. claim: chooses a sequence (sequences.js) for a prompt; isShared: returns
+ * whether other answers are evaluated at the same time.
  * @typedef {Pick<Runner, 'native' | 'rows' | 'settle' | 'pause' | 'pauses' | 'yield'> & { isShared?: () => boolean,
  *   claim?: (job: { aborted: boolean }, ids: number[], owner?: string) => Promise<void> }} CallRunner */
 
@@ -15,7 +14,6 @@ const SLICE_MS = 20;
 const YIELD_MS = 15;
 const MAX_LAYERS = 1 << 20;
 
-/** Runs evaluations in slices, and lets the worker receive messages between them. */
 export class Runner {
   #platform;
   #lastYield = 0;
@@ -52,13 +50,13 @@ export class Runner {
     }
   }
 
-  /** Evaluates one slice, and adjusts the number of layers of the next one to the duration.
+  /** Evaluates one slice. Adjusts the number of layers of the next one to the duration.
    * @param {'batch' | 'single'} kind @param {(layers: number) => number} run */
   slice(kind, run) {
     const layers = this.layers[kind];
     const before = performance.now();
     const state = run(layers);
-    if (state === RUN.ROWS) return state; // nothing was evaluated
+    if (state === RUN.ROWS) return state; // rows are missing: nothing was evaluated
     const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
     this.layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
     return state;

@@ -1,13 +1,13 @@
 /* saving: saves and restores the session's state of a chat as bytes (src/run/state.h), in slices, so that the worker
- * can receive messages between them. Loaded on first use. */
+ * can receive messages between them. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatFiles } from '../download/chat-cache.js';
 import { ModelError, abortError, wrapped } from '../errors.js';
 
-/** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has other ids
- * by now. Returns only `head` if there are no ids, or if they belong to another model.
- * @param {Context} context @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
+/** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has others
+ * by now. Returns only `head` if there are no ids, or if they belong to another model. @param {Context} context
+ * @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
   const { native } = runner;
   const ids = all.slice(0, contextLength); // after an answer that filled the context, there is one id too many
@@ -49,8 +49,8 @@ async function stateOf(runner, job) {
   }
 }
 
-/** Calls f, which may use the session, and then restores the session's state. @template T
- * @param {Context} context @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
+/** Calls f, which may change the session's state, and then restores the state. @template T @param {Context} context
+ * @param {EvaluationJob} job @param {() => Promise<T>} f @returns {Promise<T>} */
 export async function aside(context, job, f) {
   const bytes = await stateOf(context.runner, job);
   const owner = context.runner.native.restoredFor;

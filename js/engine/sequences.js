@@ -6,11 +6,11 @@
 /** @import { CallRunner, Runner } from './runner.js' */
 import { RUN } from './engine.js';
 
-/** Number of ids whose evaluation costs less than copying a prefix, or waiting for one. */
+/** Evaluating this many token ids costs less than copying them from another sequence or waiting for them. */
 const FEW = 16;
 
-/** A sequence of the engine. prompt: ids that its call is evaluating now; used: number of its latest call; owner:
- * `restoredFor` of engine.js.
+/** A sequence of the engine. prompt: ids that its call is evaluating now; used: number of its latest call; owner: id
+ * of the chat that restored its state.
  * @typedef {{ index: number, isFree: boolean, prompt: number[], used: number, owner: string }} Sequence */
 /** A call that waits for the evaluation of its pending ids.
  * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
@@ -18,8 +18,8 @@ const FEW = 16;
 
 /** Weight of the latest duration in moving averages. */
 const LATEST = 0.2;
-/** Number of joint steps after which a single step is measured again, and maximum number of single steps after which a
- * joint step is. */
+/** Joint steps evaluate several sequences. Number of joint steps after which a single step is measured again, and
+ * maximum number of single steps before a joint one. */
 const LONGEST = 64;
 
 /** Decides by measured durations whether sequences are evaluated together or take turns. */
@@ -27,11 +27,11 @@ export class Pace {
   /** Average duration of a step in milliseconds, by its number of sequences. @type {number[]} */
   #times = [];
   #joint = 0;
-  /** Number of single steps before the next joint one. */
+  /** Number of steps before sequences are evaluated together again. */
   #rest = 0;
   #nextRest = 1;
 
-  /** Chooses whether the next step is joint, and counts it. */
+  /** Returns whether the next step evaluates sequences together. */
   next() {
     if (this.#rest > 0) {
       this.#rest--;
@@ -40,7 +40,7 @@ export class Pace {
     return this.#times[1] !== undefined && ++this.#joint % LONGEST > 0;
   }
 
-  /** Records the duration of a step. @param {number} count of its sequences @param {number} ms */
+  /** Records the duration of a step. @param {number} count number of sequences evaluated @param {number} ms */
   measured(count, ms) {
     const before = this.#times[count] ?? ms;
     this.#times[count] = before + LATEST * (ms - before);
@@ -51,14 +51,13 @@ export class Pace {
   }
 }
 
-/** The sequences of one engine. */
 export class Sequences {
   #context;
   #runner;
   #native;
   /** @type {Sequence[]} */
   #all;
-  /** The selected sequence. */
+  /** The sequence that functions of the engine use. */
   #now;
   #calls = 0;
   #running = 0;
@@ -84,7 +83,7 @@ export class Sequences {
     this.#now = this.#all[0];
   }
 
-  /** Runs a call: alone, or beside others.
+  /** Runs a call alone (`job.alone`), or together with others.
    * @template T @param {(context: Context, job: EvaluationJob, args: any) => Promise<T>} evaluate
    * @param {EvaluationJob & { alone: boolean }} job
    * @param {any} args @returns {Promise<T>} */
@@ -104,7 +103,7 @@ export class Sequences {
     }
   }
 
-  /** Returns the runner of a call. Its engine selects the sequence of the call before each use.
+  /** Returns the runner of a call, whose `native` selects the call's sequence before each use.
    * @param {{ sequence?: Sequence }} call @returns {CallRunner} */
   #runnerOf(call) {
     const runner = this.#runner;
@@ -124,7 +123,7 @@ export class Sequences {
       rows: runner.rows,
       yield: () => runner.yield(),
       pauses: (job) => runner.pauses(job),
-      pause: async () => {}, // #work yields between all slices
+      pause: async () => {}, // #work() yields to messages between slices
       isShared: () => this.#running > 1,
       claim: async (job, ids, owner) => {
         while (!job.aborted && this.#isComing(ids, owner)) await runner.yield();
@@ -158,10 +157,9 @@ export class Sequences {
     return this.#native.call('pending');
   }
 
-  // Choosing a sequence
-
-  /** Returns how many ids of a prompt a sequence has evaluated (`kept`), and how many ids in all (`position`).
-   * @param {Sequence} sequence @param {number[]} ids @param {string} owner */
+  /** Returns how many ids of a prompt a sequence has evaluated (`kept`), how many ids in all (`position`), and
+   * whether another chat restored them (`isOthers`). @param {Sequence} sequence @param {number[]} ids
+   * @param {string} owner */
   #held(sequence, ids, owner) {
     this.#select(sequence);
     const isOthers = !['', owner].includes(this.#native.restoredFor);
@@ -180,9 +178,9 @@ export class Sequences {
     });
   }
 
-  /** Chooses a sequence for a prompt, copies the longest known prefix there, and selects it. Chooses the free sequence
-   * that loses the fewest tokens that the prompt does not need. Tokens of older calls count less.
-   * @param {number[]} ids @param {string} [owner] */
+  /** Selects a sequence for a prompt, and copies the longest evaluated prefix of the prompt there. Chooses the free
+   * sequence that loses the fewest other tokens; those of older calls count less. @param {number[]} ids
+   * @param {string} [owner] */
   #claim(ids, owner = '') {
     const held = this.#all.map((sequence) => this.#held(sequence, ids, owner));
     const best = held.reduce((a, b) => (b.kept > a.kept ? b : a));
@@ -204,13 +202,11 @@ export class Sequences {
     return sequence;
   }
 
-  // Evaluation
-
   async #work() {
     if (this.#isWorking) return;
     this.#isWorking = true;
     while (this.#waiting.size) {
-      // Meanwhile, continuing answers request their next step, and messages of the client arrive.
+      // Lets answers in progress request their next step, and messages of the client arrive.
       await this.#runner.yield();
       await this.#slice();
     }
@@ -234,8 +230,8 @@ export class Sequences {
     }
   }
 
-  /** Returns the calls of the next slice. Calls that evaluate their prompts join all others.
-   * @param {Waiting[]} all */
+  /** Returns the calls of the next slice: those of an unfinished step, a single call if that is faster and none
+   * evaluates a prompt, or else all. @param {Waiting[]} all */
   #together(all) {
     if (this.#step?.calls.every((one) => this.#waiting.has(one))) return this.#step.calls;
     const isSingle = all.length > 1 && !this.#hasPrompt(all) && !this.#pace.next();
@@ -268,8 +264,8 @@ export class Sequences {
     });
   }
 
-  /** Gives the engine the rows that it lacks. If that fails, the calls are evaluated one at a time, so that only one
-   * fails. @param {Waiting[]} together */
+  /** Gives the engine the rows of weights that it requested. If that fails, the calls are evaluated one at a time,
+   * so that only one fails. @param {Waiting[]} together */
   async #readRows(together) {
     const isAborted = () => together.some(({ job }) => job.aborted);
     try {
@@ -286,8 +282,8 @@ export class Sequences {
     }
   }
 
-  /** Ends the evaluation of a call. Its context then is what was evaluated.
-   * @param {Waiting} one @param {unknown} [error] */
+  /** Aborts the evaluation of a call. Its context is truncated to the evaluated ids. @param {Waiting} one
+   * @param {unknown} [error] */
   #abort(one, error) {
     try {
       if (!this.#pending(one.sequence)) return this.#end(one);

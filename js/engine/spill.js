@@ -1,5 +1,5 @@
-/* spill: copies the tables of a source that cannot be read again (a stream, or a URL that is not cached) to a temporary
- * file while the source is loaded. The file's pieces have checksums, which are compared at each read. */
+/* spill: copies the embedding tables of a source that cannot be read again (a stream, or a URL that is not cached)
+ * to a temporary file while the source is loaded. The file's pieces have checksums, which are compared at each read. */
 /** @import { Source, TemporaryFile } from '../download/source.js' */
 /** @import { OpenOptions, TensorInfo } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
@@ -11,10 +11,9 @@ import { ModelError, abortError, failure } from '../errors.js';
 /** Number of bytes per write. */
 const CHUNK = 1 << 20;
 
-/** Copies the tables that stay on disk to temporary files, as far as their sources cannot be read again. If a file
- * cannot be created, returns false; with `rowsOnDisk: true`, throws `bad-option`.
- * @param {Source[]} sources @param {OpenOptions} options
- * @param {{ native: Engine, platform: Platform, meter: Meter }} deps */
+/** Copies the embedding tables that stay on disk to temporary files, if their sources cannot be read again. If a
+ * file cannot be created, returns false; with `rowsOnDisk: true`, throws `bad-option`. @param {Source[]} sources
+ * @param {OpenOptions} options @param {{ native: Engine, platform: Platform, meter: Meter }} deps */
 export async function spill(sources, { rowsOnDisk, cache }, { native, platform, meter }) {
   const tables = native.list('tensor').filter(({ onDisk }) => onDisk);
   /** @type {[Source, Spill][]} */
@@ -41,7 +40,7 @@ export async function spill(sources, { rowsOnDisk, cache }, { native, platform, 
   return true;
 }
 
-/** The tables of one source in a temporary file, one after the other. */
+/** The embedding tables of one source, one after the other in a temporary file. */
 export class Spill {
   #tables;
   #total;
@@ -55,7 +54,7 @@ export class Spill {
   #size = 0;
   /** Reads the rest of the tables from the source, and closes it. */
   finish = async () => {};
-  /** Size of the pieces that have a checksum each. */
+  /** Size in bytes of the pieces that have a checksum each. */
   grain;
 
   /** @param {TensorInfo[]} tables in order @param {number} total their size @param {TemporaryFile} file
@@ -106,7 +105,7 @@ export class Spill {
       source.close = () => this.close();
       await close();
     };
-    // The last bytes that were read before the plan may belong to a table.
+    // The last read of the header may have read bytes of a table.
     at -= head.length;
     source.head = undefined;
     take(head);
@@ -152,7 +151,8 @@ export class Spill {
     return before.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Returns whole pieces. Throws `cache-failed` or `cache-corrupt`. @param {number} start @param {number} end */
+  /** Returns the bytes of whole pieces. Throws `cache-failed` or `cache-corrupt`. @param {number} start
+   * @param {number} end */
   read(start, end) {
     const file = this.#file;
     if (!file) throw abortError();

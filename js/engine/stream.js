@@ -12,8 +12,8 @@ const DRAIN_BYTES = 1 << 20;
  * reserves the memory or throws; headerOnly: stop after the headers. Fails with `truncated` or `sha256-mismatch`, among
  * others.
  * @param {Engine} native @param {Source[]} sources filled with the sources as they are opened
- * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[], plan: () => Promise<import('./rows.js').TablesPart | undefined>,
- *   headerOnly: boolean, meter: Meter }} options */
+ * @param {{ count: number, open: (i: number) => Promise<Source>, digests: string[],
+ *   plan: () => Promise<import('./rows.js').TablesPart | undefined>, headerOnly: boolean, meter: Meter }} options */
 export async function loadInto(native, sources, { count, open, digests, plan, headerOnly, meter }) {
   /** @type {(Hash | undefined)[]} */
   const hashes = [];
@@ -54,7 +54,7 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
   }
 }
 
-/** Throws `truncated` if a file is too short, before any weight is read.
+/** Sets the total size of the load. Throws `truncated` if a file is too short.
  * @param {Engine} native @param {Source[]} sources @param {Meter} meter */
 function planned(native, sources, meter) {
   meter.total = native.number('file_bytes');

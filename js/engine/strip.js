@@ -1,4 +1,4 @@
-/* strip: strips texts as Python's methods do, which chat templates rely on. */
+/* strip: Python's str.strip(), which chat templates rely on. */
 
 /** White space in Python: as in JavaScript, plus U+001C to U+001F and U+0085, minus U+FEFF. */
 const BLANK = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;

@@ -1,10 +1,9 @@
 /* template: converts messages to token ids with the chat template (Jinja) of the GGUF file.
  *
  * Message text never becomes a control token. The interpreter records which characters the template wrote
- * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text. Text that
- * a template selects by message text (a condition, a key) still counts as the template's, but no control token may be
- * assembled from several selected texts. Conditions on the name of a control token are rejected if they could let a
- * template copy such names out of messages. */
+ * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text.
+ * Conditions on the name of a control token are rejected if they could let a template copy such names out of
+ * messages. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 import { lastBytes, prefixOf } from './prefix.js';
@@ -17,22 +16,21 @@ import { ThoughtReader } from './thoughts.js';
  * ESCAPE and a digit. */
 const SENTINEL = '\ufdd0';
 const ESCAPE = '\ufdd1';
-/** Replaces the first character of a control token's name, to make another text of it (checkCopies). */
+/** Replaces the first character of a control token's name, so that the text is no such name (#checkCopies()). */
 const OTHER = '\ufdd2';
 
-/** Names of tokens around calls, results and thoughts. Some tokenizers match these names in any text, so those in
- * messages are split. */
+/** Names of tokens around tool calls, their results and thoughts. Some tokenizers match these names in any text, so
+ * those in messages are split. */
 const MARKS = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>', '<think>', '</think>'];
 
-/** The chat template for Gemma files that have none. It inserts a system message before the first message of the
- * user. */
+/** The chat template for Gemma files that have none. It puts a system message at the beginning of the next message. */
 const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messages %}
 {%- if m.role == 'system' %}{% set ns.lead = m.content + '\\n\\n' %}{% else %}
 {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else 'user') + '\\n' + ns.lead }}{% set ns.lead = '' %}
 {{- (m.content | trim) + '<end_of_turn>\\n' }}{% endif %}{% endfor %}
 {{- '<start_of_turn>model\\n' if add_generation_prompt }}`;
 
-/** A message in the form of chat templates. Conversations with tools have further properties.
+/** A message as chat templates expect it. In conversations with tools, messages have further properties.
  * @typedef {{ role: string, content: any, thoughts?: string }} Message */
 /** Variables for a template, besides messages. thinking: undefined for the template's default.
  * @typedef {{ tools?: object[], thinking?: boolean }} Variables */
@@ -40,7 +38,6 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 /** The error of a template that called raise_exception(). */
 class Refusal extends ModelError {}
 
-/** A compiled chat template with the tokens of its file. */
 export class ChatTemplate {
   #program;
   #tokenizer;
@@ -53,9 +50,9 @@ export class ChatTemplate {
   /** Functions and constants that templates can use. @type {Record<string, unknown>} */
   #builtins = builtins();
 
-  /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any text;
-   * thoughts: the tokens around thoughts; isPhi3: the vocabulary is Phi-3's; encode: returns the ids of plain text;
-   * variables: bos_token and others. Throws `template-error`.
+  /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any
+   * text; thoughts: the tokens around thoughts; isPhi3: whether the vocabulary is Phi-3's; encode: returns the ids
+   * of plain text; variables: bos_token and others. Throws `template-error`.
    * @param {string} source
    * @param {{ control: Map<string, number>, marks?: string[], thoughts?: ThoughtMarks, isPhi3?: boolean,
    *   encode: (text: string) => number[], bos: number | null, variables: Record<string, string> }} tokenizer */
@@ -73,8 +70,8 @@ export class ChatTemplate {
 
   /** Renders messages. Reuses prefix.ids if the rendered text begins with prefix.text. begin: text that the answer
    * begins with; thought: text that its thought begins with. Returns the ids, the text before the answer with
-   * sentinels, and `cut` of a prefix that ends inside a character. Throws `template-error`.
-   * @param {Message[]} messages @param {{ prefix?: Prefix, begin?: string, thought?: string } & Variables} [more] */
+   * sentinels, and prefix.cut if the prefix is reused. Throws `template-error`. @param {Message[]} messages
+   * @param {{ prefix?: Prefix, begin?: string, thought?: string } & Variables} [more] */
   apply(messages, { prefix, begin = '', thought = '', ...variables } = {}) {
     const given = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
     const { said, written } = this.#accepted(given, variables);
@@ -90,9 +87,9 @@ export class ChatTemplate {
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
-  /** Renders messages. If the template rejects them, joins successive messages of the user; if it still does, also
-   * turns system messages into messages of the user, as Gemma's documentation advises.
-   * @param {Message[]} messages @param {Variables} variables */
+  /** Renders messages. If the template rejects them, joins successive messages of the user; if that fails, also
+   * turns system messages into messages of the user, as Gemma's documentation advises. @param {Message[]} messages
+   * @param {Variables} variables */
   #accepted(messages, variables) {
     const attempts = [messages];
     if (joined(messages).length < messages.length) attempts.push(joined(messages));
@@ -109,10 +106,9 @@ export class ChatTemplate {
     throw refusal;
   }
 
-  /** Throws `template-error` if names of control tokens in messages influence which control tokens the template writes.
-   * To find out, renders the messages again with these names changed, and compares.
-   * @param {Message[]} messages @param {Variables} variables
-   * @param {{ parts: string[], compares: boolean }} written */
+  /** Throws `template-error` if names of control tokens in messages influence which control tokens the template
+   * writes. To find out, renders the messages with these names changed, and compares. @param {Message[]} messages
+   * @param {Variables} variables @param {{ parts: string[], compares: boolean }} written */
   #checkCopies(messages, variables, written) {
     let names = 0;
     /** Returns a copy of a value with the names of control tokens changed. @param {any} value @returns {any} */
@@ -169,9 +165,8 @@ export class ChatTemplate {
     return text && SENTINEL + escaped(text) + SENTINEL;
   }
 
-  /** Returns a prompt followed by the beginning of its answer, with sentinels. If there is text, the thought is
-   * complete.
-   * @param {string} prompt with sentinels @param {string} thought @param {string} text */
+  /** Returns a prompt followed by the beginning of its answer, with sentinels. If `text` is not empty, the thought
+   * is complete. @param {string} prompt with sentinels @param {string} thought @param {string} text */
   answered(prompt, thought, text) {
     const { thoughts } = this.#tokenizer;
     if (!thought || !thoughts) return prompt + this.protect(text);
@@ -189,8 +184,8 @@ export class ChatTemplate {
   }
 
   /** Returns a reader of the thoughts in an answer, null if the vocabulary has no tokens that mark thoughts.
-   * @param {number[]} prompt @param {{ thought?: string, budget?: number }} options thought: beginning of a thought in the
-   * prompt */
+   * @param {number[]} prompt @param {{ thought?: string, budget?: number }} options
+   * thought: beginning of a thought in the prompt */
   thoughtReader(prompt, { thought = '', budget }) {
     const { thoughts, encode } = this.#tokenizer;
     if (!thoughts) return null;
@@ -235,7 +230,8 @@ export class ChatTemplate {
       ...(thinking !== undefined && { [SWITCH]: thinking }),
     };
     const given = { messages, ...(tools && { tools }) };
-    /** Results by text, because many operations of a template test the same texts. @type {Map<string, boolean>} */
+    /** Whether texts contain the name of a control token. Many operations test the same texts.
+     * @type {Map<string, boolean>} */
     const known = new Map();
     const names = (/** @type {string} */ text) => {
       const found = known.get(text) ?? !this.#found(text).next().done;
@@ -279,7 +275,7 @@ export class ChatTemplate {
         flush();
         const name = run.slice(at, end);
         ids.push(/** @type {number} */ (control.get(name)));
-        // `rstrip` in Phi-3's tokenizer.json, which a GGUF does not record.
+        // Phi-3's tokenizer drops white space after most control tokens (`rstrip`), which a GGUF does not record.
         strips = isPhi3 === true && /^<\|(?!endoftext)/.test(name);
         done = end;
       }
@@ -303,7 +299,7 @@ export class ChatTemplate {
     );
   }
 
-  /** Makes the ids begin with exactly one BOS, whether or not the template wrote one. @param {number[]} ids */
+  /** Makes the ids begin with exactly one BOS. @param {number[]} ids */
   #oneBos(ids) {
     const { bos } = this.#tokenizer;
     if (bos === null) return ids;
@@ -418,7 +414,7 @@ function builtins() {
 /** Key that marks the end of a name in the trie. */
 const END = -1;
 /** A node of the trie: children by UTF-16 code unit. @typedef {Map<number, any>} Tree */
-/** Returns a trie of names. @param {string[]} pieces */
+/** @param {string[]} pieces */
 function tree(pieces) {
   /** @type {Tree} */
   const root = new Map();

@@ -2,7 +2,6 @@
  * the beginning of a stop sequence. */
 import { joined, textDecoder } from './heap.js';
 
-/** Assembles the text of one answer. */
 export class TextAssembler {
   #decoder = textDecoder();
   #stops;

@@ -1,4 +1,5 @@
-/* thinking: the table of how model families mark thoughts in an answer. A new family needs only a new row. */
+/* thinking: the table of tokens with which model families mark thoughts in an answer. A new family needs only a new
+ * row. */
 
 /** How one family marks thoughts. begin, end: names of the tokens around a thought; head: text after `begin` that is
  * not part of the thought; close: text to write before `end` if a thought is ended early; gap: text between `end` and
@@ -14,7 +15,7 @@ const MARKS = [
 /** Variable of chat templates that turns thinking on or off. */
 export const SWITCH = 'enable_thinking';
 
-/** Returns the row whose tokens the vocabulary has, undefined if there is none.
+/** Returns the marks whose tokens the vocabulary has, undefined if there are none.
  * @param {(name: string) => number | null} idOf returns the token with a name */
 export function thoughtMarks(idOf) {
   return MARKS.find(({ begin, end }) => idOf(begin) !== null && idOf(end) !== null);

@@ -8,35 +8,32 @@ const NEWLINE = 0x0a;
 /** Token ids of the texts in ThoughtMarks.
  * @typedef {{ begin: number, end: number, head: number[], close: number[], gap: number[] }} MarkIds */
 
-/** Where the last token is, each with the phases that may follow.
+/** Place of the last token, and the phases that may follow (head and gap: see ThoughtMarks).
  *   answer  outside of thoughts                       head
  *   head    in the head of a thought                  blank text end
  *   blank   after the head, only line breaks          text end
  *   text    in the text of a thought                  end
- *   end     it ended a thought                        gap first head
+ *   end     at the end of a thought                   gap first head
  *   gap     only line breaks have followed a thought  first head
  *   first   the first other token after a thought     answer head
  * @typedef {'answer' | 'head' | 'blank' | 'text' | 'end' | 'gap' | 'first'} Phase */
 
-/** Reads one answer that may contain thoughts. */
 export class ThoughtReader {
   #head;
   #ids;
   #budget;
   #decoder = textDecoder();
-  /** Text that is not shown yet: the beginning of a head, or line breaks that may be the end of the thought. */
+  /** Text that is not shown yet: part of a head (ThoughtMarks), or line breaks that may be the end of the thought. */
   #held = '';
   /** @type {Phase} */
   #phase;
-  /** Number of tokens of thoughts so far, without their marks (`spent`), and whether a thought has just begun
-   * (`fresh`). */
+  /** Number of tokens of thoughts so far, without their marks, and whether a thought has just begun. */
   #spent = 0;
   #fresh;
   /** Whether any thought has ended. */
   done = false;
   /** Whether the answer ended inside a character of a thought. */
   cut = false;
-  /** Text of the thoughts so far. */
   text = '';
   /** Number of tokens of the thoughts, including their marks and the gap after a thought. */
   tokens = 0;
@@ -57,9 +54,8 @@ export class ThoughtReader {
     return ['head', 'blank', 'text'].includes(this.#phase);
   }
 
-  /** Returns the token to append for a drawn token: inside a thought, the end of the thought instead of the end of the
-   * answer.
-   * @param {number} id @param {boolean} isEnd whether it would end the answer */
+  /** Returns the token to append for a drawn token: inside a thought, the end of the thought replaces an end of the
+   * answer. @param {number} id @param {boolean} isEnd whether it would end the answer */
   instead(id, isEnd) {
     return this.inside && isEnd ? this.#ids.end : id;
   }
@@ -69,7 +65,7 @@ export class ThoughtReader {
     return this.inside || id === this.#ids.begin;
   }
 
-  /** Appends a token. Returns the text of a thought that can now be shown, undefined if the token belongs to the answer.
+  /** Appends a token. Returns the text of a thought that can now be shown, undefined for a token of the answer.
    * @param {number} id @param {Uint8Array} bytes of the token @returns {string | undefined} */
   add(id, bytes) {
     if (!this.takes(id)) return this.#pass(bytes);
@@ -88,7 +84,7 @@ export class ThoughtReader {
     return '';
   }
 
-  /** Passes a token outside of thoughts. Line breaks between a thought and the answer count as part of the thought.
+  /** Handles a token outside of thoughts. Line breaks between a thought and the answer count as part of the thought.
    * @param {Uint8Array} bytes */
   #pass(bytes) {
     const follows = this.#phase === 'end' || this.#phase === 'gap';
