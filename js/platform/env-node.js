@@ -11,8 +11,8 @@ import { nodePort } from './port-node.js';
 
 const SCRIPT = 'worker.node.js';
 
-/** Returns the environment. @param {() => URL} beside returns the URL of the worker's script, which is wrong if a
- * bundler moved this file
+/** Returns the client's environment. @param {() => URL} beside returns the URL of the worker's script, which is wrong
+ * if a bundler moved this file
  * @returns {Omit<Environment, 'openStore'>} */
 export function nodeEnvironment(beside) {
   return {
@@ -47,8 +47,8 @@ const fileUrl = (text) => (/^file:/i.test(text) ? text : pathToFileURL(resolve(t
 /** @param {() => URL} beside */
 function script(beside) {
   const expected = pathOf(beside);
-  // If the file has another name, a bundler copied it (Turbopack in Next 15). The copy is no ES module, and the other
-  // files are missing beside it.
+  // If the worker's script has another name, a bundler copied it (Turbopack in Next 15). The copy is no ES module, and
+  // the package's other files are missing beside it.
   if (basename(expected) === SCRIPT && existsSync(expected)) return pathToFileURL(expected);
   try {
     // This code was bundled, but the package may be installed: look for its files there.

@@ -7,10 +7,11 @@
  *   onFailure: (handler: (reason: unknown) => void) => void,
  *   keepAlive: (on: boolean) => void }} Port */
 /** @typedef {(where?: string) => Store} OpenStore */
-/** describe: interprets a string as a source; place: locates the package's files, given the option `baseUrl`; obstacle:
- * returns the reason why this global scope cannot start an engine, '' if it can; memory: returns the size of the
- * device's memory in bytes, undefined if unknown.
- * @typedef {{ createWorker: (place: Place) => Port<ToWorker, FromWorker>, openStore: (where?: string) => Store | Promise<Store>,
+/** Functions that differ between browsers and Node. describe: interprets a string as a source; place: locates the
+ * package's files, given the option `baseUrl`; obstacle: returns the reason why this global scope cannot start an
+ * engine, '' if it can; memory: returns the device's memory in bytes, undefined if unknown.
+ * @typedef {{ createWorker: (place: Place) => Port<ToWorker, FromWorker>,
+ *   openStore: (where?: string) => Store | Promise<Store>,
  *   place: (baseUrl?: string) => Place, parallelism: () => number, obstacle: () => string,
  *   memory: () => number | undefined,
  *   tuning?: Partial<import('../protocol.js').Tuning>,

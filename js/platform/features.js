@@ -1,9 +1,9 @@
 /* features: detects what this platform can run, by validating modules of a few bytes. */
 
 const HEAD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10];
-/** Function body: i8x16.popcnt of a splat, which needs SIMD. */
+/** Module with i8x16.popcnt of a splat, which needs SIMD. */
 const SIMD = [...HEAD, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11];
-/** Function body: i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s of
+/** Module with i8x16.relaxed_swizzle, i16x8.relaxed_dot_i8x16_i7x16_s and i32x4.relaxed_dot_i8x16_i7x16_add_s of
  * splats, all relaxed instructions that the kernels use. gw_prove_build() checks their results. */
 // biome-ignore format: one byte per line would be unreadable
 const RELAXED = [

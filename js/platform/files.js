@@ -1,12 +1,11 @@
-/* files: locates the package's files for the worker: the wasm modules, and parts of its JavaScript that are imported on
- * first use.
+/* files: locates the package's files for the worker: the wasm modules, and parts of its JavaScript that are imported
+ * on first use.
  *
- * A part is one module of js/ (grammar.js, for example) beside worker.js. modules.js names it as a literal
- * `new URL('./grammar.js', import.meta.url)`, so that bundlers copy it, and the worker imports it only by
- * `platform.load('grammar')`, the import() below. The comments in that import() keep bundlers from splitting code there:
- * some cannot in workers (Vite up to 7), and none can if a worker is one file. A part passes its exports to `offer`,
- * because some bundlers remove exports (Parcel). tools/build/package.js makes each part a file without imports. On the
- * page, outside the worker, an ordinary `import()` is fine: every bundler splits code there. */
+ * A part is a module of js/, for example grammar.js, in a file without imports (tools/build/package.js) beside
+ * worker.js. modules.js contains the literal `new URL('./grammar.js', import.meta.url)`, so that bundlers copy the
+ * file. The worker imports it by `platform.load('grammar')`, the import() below, whose comments keep bundlers from
+ * splitting code there: some cannot in workers (Vite up to 7), and none can if a worker is one file. A part passes
+ * its exports to `offer`, because some bundlers remove exports (Parcel). */
 
 import { failure } from '../errors.js';
 /** @import { Place } from '../protocol.js' */
@@ -18,7 +17,7 @@ const scope = /** @type {any} */ (globalThis);
  * @returns {Record<string, string> | undefined} */
 export const filesKnown = () => scope[`${OFFERED}files`];
 
-/** Registers the exports of a part. @param {string} name @param {object} part */
+/** Registers the exports of a module that Files.load() imports. @param {string} name @param {object} part */
 export function offer(name, part) {
   scope[OFFERED + name] = part;
 }
@@ -34,7 +33,7 @@ export class Files {
     this.#known = known;
   }
 
-  /** Sets where the files are. The client's first message contains it. @param {Place} [place] */
+  /** Sets where the files are, as the client's first message says. @param {Place} [place] */
   settle(place = {}) {
     this.#place = place;
   }
@@ -47,7 +46,8 @@ export class Files {
     return baseUrl ? new URL(name, baseUrl).href : new URL(String(this.#known[name]), page).href;
   }
 
-  /** Imports a part. Throws `engine-missing`. @param {string} name @returns {Promise<any>} */
+  /** Imports a part of the worker's code, such as `grammar`. Throws `engine-missing`.
+   * @param {string} name @returns {Promise<any>} */
   async load(name) {
     const address = this.address(`${name}.js`);
     try {

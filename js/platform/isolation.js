@@ -1,7 +1,6 @@
-/* isolation: the headers of cross-origin isolation, which shared memory and threads need, and functions with which a
- * service worker adds them for hosts that do not send them. */
+/* isolation: the headers of cross-origin isolation, which threads need, and functions with which a service worker
+ * adds them for hosts that do not send them. */
 
-/** The headers of cross-origin isolation. */
 export const ISOLATION = {
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Cross-Origin-Embedder-Policy': 'require-corp',
@@ -18,8 +17,8 @@ export function isolated(response) {
   return new Response([204, 205, 304].includes(status) ? null : response.body, { status, statusText, headers });
 }
 
-/** Reloads the page, because only a new document can be isolated; the promise then stays pending. Reloads once per tab,
- * because a page that cannot be isolated would reload forever; returns false after that. */
+/** Reloads the page once per tab, because only a new document can be isolated; the promise then stays pending.
+ * Returns false after that, because a page that cannot be isolated would reload forever. */
 export async function reloadOnce() {
   try {
     if (sessionStorage.getItem(TRIED)) return false;

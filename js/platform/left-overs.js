@@ -1,9 +1,9 @@
-/* left-overs: removes temporary files of the origin private file system (download/temporary-browser.js). Each file has a
- * Web Lock, which its worker holds. A page requests the lock of its worker's file too, and removes the file when it gets
- * the lock: a terminated worker cannot do that. Files of closed tabs are removed when the next one is created. */
+/* left-overs: removes temporary files of the origin private file system (download/temporary-browser.js). The worker
+ * that uses a file holds a Web Lock. The page requests the same lock, and removes the file when it gets the lock,
+ * because a terminated worker cannot. Files of closed tabs are removed when the next file is created. */
 
 const FOLDER = 'gemma-wasm-temporary';
-/** The lock of a removed file's handle is freed a moment after its worker ended. */
+/** Number of attempts to remove a file, and pause between them: browsers free it a moment after its worker ended. */
 const TRIES = 20;
 const WAIT_MS = 100;
 
@@ -15,7 +15,7 @@ export async function temporaryFolder() {
   return (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, { create: true });
 }
 
-/** Removes a file when no worker uses it any more. Never rejects. With `ifAvailable`, does nothing to a file in use.
+/** Removes a file when no worker uses it any more. Never rejects. With `ifAvailable`, keeps a file that is in use.
  * @param {string} name @param {{ ifAvailable?: boolean }} [options] */
 export async function remove(name, options = {}) {
   await navigator.locks.request(lockOf(name), options, (lock) => lock && removeNow(name)).catch(() => {});

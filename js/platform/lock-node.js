@@ -1,6 +1,6 @@
-/* lock-node: a lock file between threads and processes. Its owner updates the file's time every second; an owner whose
- * process ended, or that was silent for SILENT_MS, has lost the lock. The file contains a unique text of its owner, so
- * that no other owner's lock is taken or freed. */
+/* lock-node: a lock file between threads and processes. The owner updates the file's time every second, and loses
+ * the lock if its process ends or does not do that for SILENT_MS. The file contains a unique text, so that no other
+ * owner's lock is taken or freed. */
 import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { randomUUID } from 'node:crypto';
@@ -8,10 +8,9 @@ import { randomUUID } from 'node:crypto';
 const ALIVE_MS = 1000;
 const SILENT_MS = 15_000;
 
-/** Takes a lock. Returns undefined if another owner has the lock.
- * @param {string} path @param {(lock: { path: string, owner: string }) => void} told called with the lock, so
- *   that the client can free it if this thread dies
- * @returns {import('../protocol.js').Lock | undefined} */
+/** Takes a lock. Returns undefined if another owner has it. @param {string} path
+ * @param {(lock: { path: string, owner: string }) => void} told called with the lock, so that the client can free it
+ * if this thread dies @returns {import('../protocol.js').Lock | undefined} */
 export function lockFile(path, told) {
   const owner = JSON.stringify({ pid: process.pid, host: hostname(), id: randomUUID() });
   for (let tries = 0; tries < 3; tries++) {
@@ -85,7 +84,7 @@ export function takeAway(path) {
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
-  // The renamed file was the lock of another owner, taken since it was read: put it back.
+  // Another owner took the lock since the file was read, so its file was renamed: puts the file back.
   if (!same)
     present(() => {
       try {

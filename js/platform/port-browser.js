@@ -11,7 +11,7 @@ export function browserPort(worker, whyNot) {
     onFailure(handler) {
       worker.onerror = (event) => {
         event.preventDefault?.();
-        // If the script cannot be loaded, the event has no message.
+        // Browsers send no message if the script cannot be loaded.
         if (event.message) handler(new Error(event.message));
         else void whyNot().then(handler);
       };
@@ -19,8 +19,8 @@ export function browserPort(worker, whyNot) {
   };
 }
 
-/** Returns the port of a MessagePort. @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port @param {() => void} terminate
- * @returns {Port<Sent, Heard>} */
+/** Returns the port of a MessagePort. @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port
+ * @param {() => void} terminate @returns {Port<Sent, Heard>} */
 export function channelPort(port, terminate) {
   return {
     post: (message, transfer = []) => port.postMessage(message, transfer),

@@ -6,7 +6,7 @@ const LEAVE_MS = 5000;
 /** Returns the port of a worker. @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
-  // Listens from the start, because the worker may exit together with its last message, before leave() is called.
+  // Listens early, because the worker may exit together with its last message, before leave() is called.
   const ended = new Promise((resolve) => {
     worker.once('exit', resolve);
   });

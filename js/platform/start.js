@@ -1,4 +1,4 @@
-/* start: starts the package's scripts as workers, wherever they are: beside the page's scripts, renamed by a bundler,
+/* start: starts the package's scripts as workers, whether they are beside the page's scripts, renamed by a bundler,
  * or on another origin. */
 import { ModelError } from '../errors.js';
 import { trustedScriptUrl } from './trusted.js';
@@ -23,10 +23,9 @@ export function obstacle() {
  * @type {Map<string, string>} */
 const blobs = new Map();
 
-/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only this call has
- * the URL that they insert, so the global `Worker` is replaced during the call to intercept the URL. Throws
- * `unsupported-platform`.
- * @param {() => Worker} start @param {string} name @param {Place} place
+/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only there do they
+ * insert the URL, so the global `Worker` is replaced during the call to intercept the URL. Throws
+ * `unsupported-platform`. @param {() => Worker} start @param {string} name @param {Place} place
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { baseUrl, files }) {
   const Usual = globalThis.Worker;
@@ -54,17 +53,17 @@ export function startScript(start, name, { baseUrl, files }) {
 /** @param {string} address */
 const packaged = (address) => address.replace(PREBUNDLED, '$1/node_modules/gemma-wasm/dist/$2');
 
-/** Returns a URL of the page's own origin for a script. Browsers start workers only from that origin, but a module may
- * import scripts of any origin that allows it. So for another origin, returns a blob URL, which a content security
- * policy must allow (`worker-src blob:`). In a sandboxed frame, the origin is 'null', unlike `location.origin`.
- * @param {string} address */
+/** Returns a URL from which the page may start a script as a worker. Browsers require the page's own origin, but a
+ * module may import scripts of any origin that allows it. So for another origin, returns a blob URL, which a content
+ * security policy must allow (`worker-src blob:`). In a sandboxed frame, the origin is 'null', unlike
+ * `location.origin`. @param {string} address */
 function ownOrigin(address) {
   if (!/^https?:/.test(address) || new URL(address).origin === globalThis.origin) return address;
   const known = blobs.get(address);
   if (known) return known;
   const code = `import ${JSON.stringify(address)};`;
   const type = 'text/javascript';
-  // Chromium cannot start a module worker from a blob URL of the origin 'null'.
+  // Chromium cannot start a module worker from a blob URL of the origin 'null', but it can from a data URL.
   const blob =
     globalThis.origin === 'null'
       ? `data:${type},${encodeURIComponent(code)}`

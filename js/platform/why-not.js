@@ -1,4 +1,4 @@
-/* why-not: finds the likely reason why a script of the package did not start as a worker. Loaded only in that case. */
+/* why-not: finds the likely reason why a script of the package did not start as a worker. */
 import { missing } from './files.js';
 
 /** Returns the likely reason why a script did not start. @param {string} address */
