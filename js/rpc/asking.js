@@ -3,7 +3,6 @@
 /** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
 import { unpackError } from '../protocol.js';
 
-/** The pending requests of one worker to the client. */
 export class Asking {
   #post;
   /** @type {Map<number, (answer: Answer) => void>} */
@@ -42,7 +41,7 @@ export class Asking {
     });
   }
 
-  /** Returns the client's store for use in the worker. @returns {Store} */
+  /** @returns {Store} */
   store() {
     return {
       list: () => this.ask('list'),

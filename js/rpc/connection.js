@@ -11,10 +11,10 @@ import { Heartbeat } from './heartbeat.js';
 import { Rpc, refused } from './rpc.js';
 import { deferred } from './signals.js';
 
-/** Time that a worker has to end by itself before it is terminated. */
+/** Time in ms that a worker has to end by itself before it is terminated. */
 const GOODBYE_MS = 1000;
-/** Number of characters for which heartbeats tolerate one more beat of silence: on any platform, the worker can encode
- * or render that many in one beat, during which it receives no messages. */
+/** Number of characters for which one more missed heartbeat is tolerated: a worker that encodes or renders text
+ * receives no messages, but processes as many characters per heartbeat on any platform. */
 const BEAT_CHARACTERS = 50_000;
 /** Maximum number of characters in the arguments of one call. The token ids of more would not fit into an array of V8,
  * which makes Node 20 abort. */
@@ -29,7 +29,6 @@ export function charactersIn(value) {
   return sum;
 }
 
-/** The connection to one worker. */
 export class Connection {
   #port;
   #heartbeat;
@@ -65,8 +64,8 @@ export class Connection {
     return this.#rpc.send({ kind: 'open', source, options }, { onEvent }).answer;
   }
 
-  /** Calls the worker. @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
-   * @param {CallOptions} [options] @returns {CallHandle} */
+  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
+   * @returns {CallHandle} */
   call(method, args, options) {
     const length = charactersIn(args);
     if (length > MAX_CHARACTERS) {
@@ -81,7 +80,6 @@ export class Connection {
     return this.#rpc.send(message, options, Math.floor(length / BEAT_CHARACTERS));
   }
 
-  /** Sends a heartbeat if one is due. */
   tick() {
     this.#heartbeat.tick();
   }
@@ -95,7 +93,7 @@ export class Connection {
   async #close(reason) {
     if (this.#rpc.ended) return;
     this.#port.keepAlive(true);
-    this.#rpc.abortAll(); // first: a busy worker receives the `dispose` message only after its current call
+    this.#rpc.abortAll(); // first, because a busy worker receives `dispose` only after its current call
     this.#end(reason);
     const heard = await new Promise((resolve) => {
       const timer = setTimeout(resolve, GOODBYE_MS, false);

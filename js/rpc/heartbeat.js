@@ -1,4 +1,4 @@
-/* heartbeat: failure detection. Sends a worker heartbeats, which it returns, more often while calls are pending.
+/* heartbeat: failure detection. Sends heartbeats, which the worker returns, more often while calls are pending.
  * Reports a worker that stays silent for too long. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { ToWorker } from '../protocol.js' */
@@ -22,7 +22,6 @@ const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
 /** Maximum number of heartbeats that a late timer counts for. In a hidden tab, timers fire once a second. */
 const MAX_LATE = 4;
 
-/** Watches one worker. */
 export class Heartbeat {
   #port;
   #onSilent;
@@ -33,7 +32,6 @@ export class Heartbeat {
   /** Number of heartbeats since the last message from the worker. */
   #missed = 0;
   #tolerated = SILENT_BEATS;
-  /** Time of the last heartbeat. */
   #beatAt = 0;
   /** @type {any} */
   #timer;
@@ -74,7 +72,6 @@ export class Heartbeat {
     this.#loading = false;
   }
 
-  /** Stops watching. */
   stop() {
     clearInterval(this.#timer);
   }

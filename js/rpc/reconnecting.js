@@ -9,7 +9,6 @@ import { deferred, unlessAborted } from './signals.js';
 /** The methods of a connection that a model uses.
  * @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>} ModelConnection */
 
-/** A connection that survives restarts of the worker. */
 export class ReconnectingConnection {
   /** The latest connection, even if it is broken. @type {Connection} */
   #connection;
@@ -33,17 +32,16 @@ export class ReconnectingConnection {
     if (this.#auto) void this.#watch();
   }
 
-  /** Resolves with the reason when the worker is lost. Read it again after a restart (with automatic restarts, after
-   * each loss), because it is a new promise then.
-   * @returns {Promise<ModelError>} */
+  /** Resolves with the reason when the worker is lost. Each restart (with automatic restarts, each loss) replaces
+   * the promise. @returns {Promise<ModelError>} */
   get lost() {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }
 
-  /** Calls the worker, after a restart in progress. If the worker dies, repeats the call with the next worker, provided
-   * that restarts are automatic and retry() returns true.
-   * @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
-   * @param {CallOptions & { retry?: () => boolean }} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  /** Calls the worker, after a restart in progress. If the worker dies, repeats the call once with the next worker,
+   * provided that restarts are automatic and retry() returns true. @template {keyof Calls} M @param {M} method
+   * @param {Calls[M]['args']} args @param {CallOptions & { retry?: () => boolean }} [options]
+   * @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { retry = () => true, ...options } = {}) {
     const { signal } = options;
     /** @type {CallHandle | undefined} */

@@ -1,5 +1,5 @@
-/* rpc: calls over a port (protocol.js). Numbers the calls, assigns replies and events to them, and handles requests of
- * the worker. Knows neither workers nor models. */
+/* rpc: remote procedure calls over a port (protocol.js). Numbers the calls, assigns replies and events to them, and
+ * handles requests of the worker. */
 /** @import { Answering } from './answers.js' */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Heartbeat } from './heartbeat.js' */
@@ -21,7 +21,6 @@ import { deferred, onAbort } from './signals.js';
 /** Returns the handle of a call that fails without being sent. @param {ModelError} error @returns {CallHandle} */
 export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
 
-/** The calls over one port. */
 export class Rpc {
   #port;
   #heartbeat;
@@ -32,7 +31,7 @@ export class Rpc {
   ended = null;
   /** @type {Answering | undefined} */
   answering;
-  /** Called with the progress of tables that are downloaded after the load.
+  /** Called with the progress of embedding tables that are downloaded after the load.
    * @type {((event: any) => void) | undefined} */
   onRest;
 
@@ -65,7 +64,7 @@ export class Rpc {
     };
   }
 
-  /** Handles a message. @param {FromWorker} message */
+  /** @param {FromWorker} message */
   receive(message) {
     switch (message.kind) {
       case 'done':
@@ -84,7 +83,6 @@ export class Rpc {
     }
   }
 
-  /** Aborts all pending calls. */
   abortAll() {
     for (const id of this.#pending.keys()) this.#abort(id);
   }
