@@ -1,11 +1,11 @@
 /*
- * automaton: builds one rule as an NFA without epsilon transitions (V. M. Glushkov, 1961). The label of an edge is a
- * spelling (a graph of bytes), a token, or a call of another rule. A rule never matches the empty text: callers of a
- * nullable rule get a second edge that skips it. So every rule reads something before it returns, and left recursion is
- * the only endless loop.
+ * automaton: builds one rule of a grammar as an NFA without epsilon transitions (V. M. Glushkov, 1961). An edge reads
+ * characters (as a graph of bytes) or a token, or calls another rule. A rule never matches the empty text: callers of a
+ * nullable rule get a second edge that skips it. So every rule reads something before it returns, and only left
+ * recursion could loop endlessly.
  *
- * Large repetitions are counted instead of unrolled. The count is in a register, which each frame of the engine's stack
- * has. A counted repetition inside another becomes a separate rule. Objects use the register for the set of properties
+ * Large repetitions are counted instead of unrolled. The matcher has one register per stack frame for the count, so a
+ * counted repetition inside another becomes a separate rule. For JSON objects, the register holds the set of properties
  * so far.
  */
 import { hasHalfPair } from './nodes.js';
@@ -14,33 +14,34 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
-/** A label to read and the next state. Fragments share edges, so edges never change.
+/** An edge. label: graph node (spell.js), rule or token, depending on `kind`; to: next state; member: index of a
+ * property, or -1. Fragments share edges, so edges never change.
  * @typedef {{ kind: number, label: number, to: number, member: number, act: number }} Edge */
-/** The part of an automaton for one node. first: possible first edges; last: states where the part may end.
+/** The part of an automaton for one grammar node. first: edges with which it can begin; last: states in which it can
+ * end.
  * @typedef {{ nullable: boolean, first: Edge[], last: number[] }} Fragment */
-/** Bounds for a register: `min` and `max` of a count, or of a set of properties. once: for each property, whether it
- * may occur only once; required: indices of required properties.
+/** A counted repetition, or the properties of a JSON object. min, max: bounds for the count or the number of
+ * properties; once: for each property, whether it may occur only once; required: indices of required properties.
  * @typedef {{ min: number, max: number, once?: boolean[], required?: number[] }} Loop */
 
 export const KIND = { BYTES: 0, CALL: 1, TOKEN: 2 };
-/** The effect of an edge on the register: none; count one repetition; leave the loop; add a property; check that
- * another property may follow. */
+/** Effects of an edge on the register of its stack frame, in order: none; count one repetition; leave the loop; add a
+ * property; check that another property may follow. */
 export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 
-/** Maximum number of states of a repetition that is unrolled. */
+/** Maximum number of states of a repetition that is unrolled instead of counted. */
 const WRITTEN_OUT = 24;
 const DEEPEST = 1500;
-/** Steps of the budget that an edge costs, for building, simplifying and writing it. They limit a grammar to 500,000
- * edges. */
+/** Cost of an edge in units of spend(), for building, simplifying and writing it. Limits a grammar to 500,000 edges. */
 const EDGE = 2.4;
-/** Steps of the budget that inlining a rule costs. */
+/** Cost of inlining a rule, in units of spend(). */
 const INLINED = 15;
-/** Maximum depth of rules that are inlined within each other. */
+/** Maximum depth of nested inlining. */
 const DEEPEST_INLINED = 4;
 /** Maximum number of characters of a literal. */
 const LONGEST = 150_000;
 
-/** The functions of lower.js that a rule uses.
+/** The members of Lowering (lower.js) that a rule uses.
  * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
  *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
  *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,
@@ -66,7 +67,8 @@ export class Rule {
     this.start = this.#state();
   }
 
-  /** Builds the automaton of a node in this rule. Returns false if the node matches nothing. @param {Node} node */
+  /** Builds the automaton of a grammar node. Returns false if the node matches no text, or only the empty text.
+   * @param {Node} node */
   fill(node) {
     const whole = 'members' in node ? this.#members(node) : this.#build(node, false);
     if (!whole?.first.length) return false;
@@ -102,7 +104,8 @@ export class Rule {
   }
 
   /** Builds the states and edges of a node. Returns null if the node matches no text, not even the empty one.
-   * @param {Node} node @param {boolean} counted whether the register is in use @returns {Fragment | null} */
+   * @param {Node} node @param {boolean} counted whether an enclosing loop or object uses the register
+   * @returns {Fragment | null} */
   #build(node, counted) {
     if (++this.#depth > DEEPEST) throw new TooComplex('its parts are nested too deeply');
     const fragment = this.#built(node, counted);
@@ -150,9 +153,8 @@ export class Rule {
     return whole;
   }
 
-  /** Builds a choice. Literals and character sets lead to one shared state, and literals share the spelling of common
-   * prefixes.
-   * @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
+  /** Builds a choice. Literals and character sets lead to one shared state, and literals share the bytes of common
+   * prefixes. @param {Node[]} nodes @param {boolean} counted @returns {Fragment | null} */
   #choice(nodes, counted) {
     /** @type {Fragment} */
     const whole = { nullable: false, first: [], last: [] };
@@ -182,9 +184,8 @@ export class Rule {
     return any || to >= 0 ? whole : null;
   }
 
-  /** Returns as few labels as possible that together spell these texts. No text of a label is a prefix of another text
-   * of that label.
-   * @param {string[]} texts */
+  /** Divides texts among as few graph nodes (spell.js) as possible, such that no text of a node is a prefix of another
+   * of the same node. Returns the nodes. @param {string[]} texts */
   #tries(texts) {
     const labels = [];
     for (let left = texts.sort(); left.length; ) {
@@ -208,8 +209,9 @@ export class Rule {
     return labels;
   }
 
-  /** Returns the label that spells texts from index `at` on. @param {string[][]} texts sorted @param {number} at
-   * @param {boolean} quoted whether a quote follows each text; if not, no text is a prefix of another
+  /** Returns the graph node (spell.js) for the texts from character `at` on. @param {string[][]} texts sorted
+   * @param {number} at
+   * @param {boolean} quoted whether a quote follows each text. If not, no text may be a prefix of another.
    * @returns {number} */
   #trie(texts, at, quoted) {
     this.whole.spend(8 + (texts.length * 3) / 4);
@@ -309,7 +311,7 @@ export class Rule {
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }
 
-  /** Returns a label that spells texts as JSON strings. @param {string[]} texts */
+  /** Returns the graph node (spell.js) for texts as JSON strings with quotes. @param {string[]} texts */
   #quoted(texts) {
     this.how = this.whole.spelling;
     const sorted = [...new Set(texts)].sort().map((text) => [...text]);
@@ -318,7 +320,7 @@ export class Rule {
     return label;
   }
 
-  /** Builds the automaton of a JSON string in this rule. @param {Node} content */
+  /** Builds the automaton of a JSON string with quotes. Returns false if no string matches. @param {Node} content */
   fillString(content) {
     const quote = () => this.#single(KIND.BYTES, this.whole.spell.bytes(Uint8Array.of(QUOTE)));
     const open = quote();
@@ -415,7 +417,7 @@ function joinedLiterals(nodes) {
   return out;
 }
 
-/** Returns the texts of a JSON string that is a choice of literals, else null. @param {{ jsonString: Node }} node */
+/** Returns the texts of a `jsonString` node that allows only literals, else null. @param {{ jsonString: Node }} node */
 function textsOf({ jsonString: inner }) {
   if ('literal' in inner) return [inner.literal];
   if (!('choice' in inner) || !inner.choice.length) return null;
@@ -423,8 +425,8 @@ function textsOf({ jsonString: inner }) {
   return texts.length === inner.choice.length ? texts : null;
 }
 
-/** Returns about how many states a node needs. Stops counting above `most`. @param {Node} node @param {number} most
- * @returns {number} */
+/** Returns the approximate number of states for a grammar node. Stops counting above `most`. @param {Node} node
+ * @param {number} most @returns {number} */
 export function weight(node, most) {
   if ('sequence' in node || 'choice' in node) {
     let sum = 0;

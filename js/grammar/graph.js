@@ -1,7 +1,7 @@
 /*
- * graph: an acyclic graph of byte ranges (spans). Each span leads to an older node. Equal nodes are stored once: a hash
- * table in typed arrays finds them, because schemas have tens of thousands of nodes. Node 0 has no spans and ends every
- * spelling.
+ * graph: an acyclic graph that encodes characters as bytes. A node has spans (byte ranges), each of which leads to an
+ * older node. Node 0 has no spans and ends every encoding. Equal nodes are stored once. A hash table in typed arrays
+ * finds them, because schemas have tens of thousands of nodes.
  */
 import { TooComplex } from './refusal.js';
 
@@ -22,16 +22,16 @@ const mixed = (h, x) => {
 };
 
 export class Graph {
-  /** Number of nodes. */
   count = 1;
   #spans = new Uint32Array(1 << 12);
-  /** For each node, the end of its spans, in words. */
+  /** For each node, the end of its spans in #spans, in 32-bit words. */
   #ends = new Uint32Array(1 << 10);
   #table = new Uint32Array(1 << 11);
-  /** End of the spans of the node under construction. */
+  /** End of the spans of the unfinished node, in 32-bit words. */
   #at = 0;
 
-  /** Appends a span to the node under construction. @param {number} lo @param {number} hi @param {number} to */
+  /** Adds a span to the unfinished node: bytes `lo` to `hi` lead to the node `to`. @param {number} lo
+   * @param {number} hi @param {number} to */
   put(lo, hi, to) {
     const at = this.#at;
     if (at > this.#ends[this.count - 1] && this.#spans[at - 1] === to && this.#spans[at - 2] >> 8 === lo - 1) {
@@ -44,7 +44,7 @@ export class Graph {
     this.#at = at + 2;
   }
 
-  /** Finishes the node under construction. Returns its number, or that of an equal older node. */
+  /** Finishes a node after calls of put(). Returns its number, or that of an equal older node. */
   made() {
     const from = this.#ends[this.count - 1];
     const size = this.#at - from;
@@ -86,16 +86,16 @@ export class Graph {
     this.#table = table;
   }
 
-  /** Returns the nodes that are reachable from some nodes, renumbered so that each comes after its targets. ends: for
-   * each node, the end of its spans, counted in spans; spans: two words each; place: the new number of each node.
-   * @param {Iterable<number>} from */
+  /** Returns the nodes reachable from `from`, renumbered so that each follows the nodes it leads to. ends: end of each
+   * node's spans, in spans; spans: two numbers each (bytes, target); place: new number of each old node, -1 if
+   * unreachable. @param {Iterable<number>} from */
   reachable(from) {
     const place = new Int32Array(this.count).fill(-1);
     const ends = [0];
     /** @type {number[]} */
     const spans = [];
     place[0] = 0;
-    /** @param {number} node @returns a target that has no number yet, 0 if all have one */
+    /** @param {number} node @returns a target of the node without a new number, 0 if there is none */
     const next = (node) => {
       for (let i = this.#ends[node - 1]; i < this.#ends[node]; i += 2) {
         if (place[this.#spans[i + 1]] < 0) return this.#spans[i + 1];

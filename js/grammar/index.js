@@ -1,7 +1,7 @@
 /*
  * index: entry of the grammar compilers. A format (any JSON, a JSON schema, a regular expression, a GBNF grammar, a
  * list of choices) becomes a grammar (nodes.js), which lower.js turns into the engine's automaton. Formats that cannot
- * be enforced are refused with an `Unsupported`, in bounded time.
+ * be enforced are rejected with `Unsupported`, in bounded time.
  */
 import { lower } from './lower.js';
 import { NOTHING, choice, hasHalfPair, literal } from './nodes.js';
@@ -19,10 +19,9 @@ export { Budget, Unsupported } from './refusal.js';
 /** Maximum number of characters in the text of a format. */
 const MOST_TEXT = 4 << 20;
 
-/** Options of a compilation. `matching`: accept all texts that the format's specification accepts, not only those that
- * the narrower constraint for answers allows; `draft`: draft of schemas without `$schema`; `formats`: whether to
- * enforce the keyword `format`, whatever the draft says; `tokenOf`: returns the id of a token by its text, for grammars
- * that name tokens; `budget`: work budget, shared with the passes before and after.
+/** Options of a compilation. `matching`: accept every text that the format's specification accepts, instead of the
+ * narrower constraint for answers; `draft`: draft of schemas without `$schema`; `formats`: whether to enforce the
+ * keyword `format`, whatever the draft says; `tokenOf`: returns the id of a token by its text.
  * @typedef {import('./refusal.js').Limits & { matching?: boolean, draft?: number, formats?: boolean, budget?: Budget,
  *   tokenOf?: (text: string) => number | null | undefined }} Options */
 
@@ -33,8 +32,7 @@ export function compile(format, options = {}) {
   return bounded(() => compiled(format, options, options.budget ?? new Budget(options)));
 }
 
-/** Compiles a format to the bytes that the engine reads, in a bounded number of steps. Throws `Unsupported` if the
- * format cannot be enforced.
+/** Compiles a format to the bytes of the engine's automaton. Throws `Unsupported`, like compile().
  * @param {Format} format @param {Options & { spelling?: 'any' | 'shortest' }} [options] */
 export function toBytes(format, options = {}) {
   const { matching = false, spelling = matching ? 'any' : 'shortest', budget = new Budget(options) } = options;

@@ -1,7 +1,7 @@
 /*
- * language: decides questions about the language of a regular node, for example whether it is empty. Uses derivatives
- * (J. A. Brzozowski, "Derivatives of regular expressions", 1964): the texts that may follow after one code point. Terms
- * are interned by a key, so equal terms are one object and searches visit few states. Terms are built lazily.
+ * language: decides whether a regular grammar node matches a text, or any text. Uses derivatives (J. A. Brzozowski,
+ * "Derivatives of regular expressions", 1964): the derivative of a term (a regular expression) by a code point matches
+ * the texts that may follow it. Terms are built lazily. Equal terms are one object, so searches visit few.
  */
 import { lengths } from './nodes.js';
 import { ANY, has } from './ranges.js';
@@ -11,10 +11,10 @@ import { ANY, has } from './ranges.js';
 /** @typedef {{ id: number, nullable: boolean, kind: string, of: Term[], ranges: Ranges, min: number, max: number,
  *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> | undefined }} Term */
 
-/** Maximum number of states that a search visits. After that the result is "undecided". */
+/** Maximum number of terms that isEmpty() visits before it gives up. */
 const VISITS = 3000;
 
-/** The terms of one compilation, interned. */
+/** Builds and caches the terms of one compilation. */
 export class Languages {
   /** @param {import('./refusal.js').Budget} budget */
   constructor(budget) {
@@ -93,7 +93,7 @@ export class Languages {
     return min === 1 && max === 1 ? term : this.make('repeat', [term], { min: term.nullable ? 0 : min, max });
   }
 
-  /** Returns the term of a regular node. @param {Node} node @returns {Term} */
+  /** Returns the term for a regular grammar node. @param {Node} node @returns {Term} */
   term(node) {
     const known = this.ofNode.get(node);
     if (known) return known;
@@ -153,7 +153,7 @@ export class Languages {
     return edge ? this.make('state', [], { automaton: term.automaton, min: edge[2] }) : this.nothing;
   }
 
-  /** Returns whether the node matches a text. @param {Node} node @param {string} text */
+  /** @param {Node} node @param {string} text */
   matches(node, text) {
     let term = this.term(node);
     this.budget.spend('', text.length / 16);
@@ -161,7 +161,7 @@ export class Languages {
     return term.nullable;
   }
 
-  /** Returns one code point of each class of code points that the term treats alike. @param {Term} term */
+  /** Returns one code point of each class that has the same derivative of the term. @param {Term} term */
   heads(term) {
     const cuts = new Set([0, 0xe000]);
     this.collect(term, cuts);
@@ -180,9 +180,7 @@ export class Languages {
     } else for (const part of term.of) this.collect(part, cuts);
   }
 
-  /** Returns true if it is certain that the node matches nothing; false if it matches something or is too large to
-   * decide.
-   * @param {Node} node */
+  /** Returns true if a node certainly matches nothing. False can mean undecided. @param {Node} node */
   isEmpty(node) {
     if (surelySome(node)) return false;
     const start = this.term(node);
@@ -203,8 +201,7 @@ export class Languages {
 /** @type {WeakMap<Node, boolean>} */
 const plainlySome = new WeakMap();
 
-/** Returns whether a quick look shows that a node matches some text. False means undecided. @param {Node} node
- * @returns {boolean} */
+/** Returns true if a node obviously matches some text. False means undecided. @param {Node} node @returns {boolean} */
 function surelySome(node) {
   if ('literal' in node) return true;
   let known = plainlySome.get(node);
@@ -221,8 +218,7 @@ function looksFruitful(node) {
   return 'repeat' in node && (node.min === 0 || surelySome(node.repeat));
 }
 
-/** Returns whether a quick look shows that a node matches texts of every length above some length. False means
- * undecided. @param {Node} node
+/** Returns true if a node obviously matches texts of unlimited length. False means undecided. @param {Node} node
  * @returns {boolean} */
 function surelyMany(node) {
   if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;

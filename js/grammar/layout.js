@@ -1,13 +1,13 @@
-/* layout: the whitespace between JSON tokens: none (`compact`), as JSON.stringify writes it with two spaces (`pretty`),
- * or any. */
+/* layout: builds nodes for the whitespace between JSON tokens: none (`compact`), lines that are indented by two spaces
+ * per level (`pretty`), or `any`. */
 import { chars, literal, repeat, sequence } from './nodes.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
-/** Whitespace in an array or object at some depth. open, close: after the opening and before the closing bracket;
- * comma, colon: the separators with whitespace around them; empty: inside an empty array or object.
+/** Nodes for the whitespace in an array or object at some depth. open, close: after the opening and before the closing
+ * bracket; comma, colon: separators with the whitespace around them; empty: inside an empty array or object.
  * @typedef {{ open: Node, close: Node, comma: Node, colon: Node, empty: Node }} Layout */
 
-/** Depth up to which `pretty` indents exactly. Deeper lines may be indented by more. */
+/** Depth up to which `pretty` fixes the indentation. Deeper lines are indented by at least as much. */
 const COUNTED = 12;
 
 const SPACE = repeat(
@@ -39,7 +39,6 @@ function line(depth) {
 
 /** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 
-/** The layouts of one document, by depth. */
 export class Layouts {
   /** @param {Whitespace} kind */
   constructor(kind) {
@@ -66,7 +65,7 @@ export class Layouts {
     return this.made[depth];
   }
 
-  /** Returns the whitespace around the document. @returns {Node} */
+  /** Returns the whitespace before and after the JSON text. @returns {Node} */
   get around() {
     return this.kind === 'any' ? SPACE : NONE;
   }

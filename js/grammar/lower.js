@@ -1,8 +1,8 @@
 /*
  * lower: compiles a grammar to the bytes that the engine reads (src/text/grammar.h has their layout). Does everything
- * that does not depend on the model's vocabulary: spellings, intersections, repetitions. The engine later determinises
- * the automaton lazily. Rejects grammars that are too large, left-recursive, or match nothing, in bounded time and
- * memory.
+ * that does not depend on the model's vocabulary: encoding characters, intersecting nodes, unrolling repetitions. The
+ * engine later determinises the automaton lazily. Rejects grammars that are too large, left-recursive, or match
+ * nothing, in bounded time and memory.
  */
 import { ACT, KIND, Rule, weight } from './automaton.js';
 import { partsOf } from './nodes.js';
@@ -19,21 +19,22 @@ const MAGIC = 0x31475747;
 const VERSION = 1;
 const NO_MOST = 0xffffffff;
 const HEAD = 12;
-/** Units of the budget that a state or an edge costs. */
+/** Steps of the work budget per unit of spend(). A new state costs one unit. */
 const STEP = 1 / 5;
-/** Maximum depth of rules that are built within each other, well within JavaScript's stack. */
+/** Maximum nesting depth of rules under construction, which recurse on JavaScript's stack. */
 const DEEPEST = 1100;
 /** Maximum number of states of a rule that is inlined. */
 const INLINED = 4;
-/** Maximum length of a key that is a text. */
+/** Maximum length of a text that keyOf() returns. */
 const MOST_KEY = 2000;
 
-/** Compiles a grammar for the engine. @param {Grammar} grammar @param {LowerOptions} [options] */
+/** Compiles a grammar for the engine. Throws `Unsupported`. @param {Grammar} grammar @param {LowerOptions} [options] */
 export function lower(grammar, { spelling = 'any', budget, ...limits } = {}) {
   return bounded(() => new Lowering(grammar, spelling, budget ?? new Budget(limits)).run());
 }
 
-/** Maximum number of cached spelling nodes. They do not depend on the grammar, so all compilations share them. */
+/** Number of graph nodes (spell.js) above which their cache is cleared. All compilations share it, because nodes do not
+ * depend on the grammar. */
 const KEPT_NODES = 1 << 16;
 let spells = new Spells();
 
@@ -106,8 +107,8 @@ class Lowering {
     return this.#loops.push(loop) - 1;
   }
 
-  /** Returns the number of the rule that matches a node's non-empty texts, -1 if there are none. @param {Node} node
-   * @param {import('./spell.js').Spelling} how */
+  /** Returns the number of the rule for the non-empty texts of a node, -1 if there are none. Builds the rule if it is
+   * new. @param {Node} node @param {import('./spell.js').Spelling} how */
   call(node, how) {
     const keys = this.#keys[how];
     const key = keys.get(node) ?? keyOf(node, how);
@@ -128,7 +129,6 @@ class Lowering {
     return at;
   }
 
-  /** Throws `Unsupported` if a rule is left-recursive. */
   #noLeftRecursion() {
     const seen = new Uint8Array(this.#rules.length);
     /** @param {number} at */
@@ -209,19 +209,21 @@ class Lowering {
   }
 }
 
-/** Returns the spellings that are labels of edges. @param {(import('./simplify.js').Simple | null)[]} rules */
+/** Returns the graph nodes (spell.js) that are labels of edges.
+ * @param {(import('./simplify.js').Simple | null)[]} rules */
 const spellings = (rules) =>
   rules.flatMap((rule) => {
     return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];
   });
 
-/** Facts about rules: which are nullable, productive (match some text) or recursive. */
+/** Determines which rules are nullable (match the empty text), productive (match some text) or recursive. */
 class Facts {
   /** @type {Set<string>} */
   nullable = new Set();
   /** @type {Set<string>} */
   productive = new Set();
-  /** Cached results for composite nodes, valid until another rule passes the test. @type {Map<Node, boolean>} */
+  /** Results of #isNullable() or #isProductive(), by node. #least() clears them when it finds another rule.
+   * @type {Map<Node, boolean>} */
   #found = new Map();
   /** @type {Map<string, boolean>} */
   #recursive = new Map();
@@ -243,7 +245,7 @@ class Facts {
     throw new Unsupported(`there is no rule ${name}`, '');
   }
 
-  /** Collects the rules that each reachable rule uses. @param {string} start */
+  /** Collects the rules that each rule reachable from `start` uses. @param {string} start */
   #collect(start) {
     for (const open = [start]; open.length; ) {
       const name = /** @type {string} */ (open.pop());
@@ -265,8 +267,7 @@ class Facts {
     }
   }
 
-  /** Adds to `found` the rules that pass `test` until none is added any more (a fixed point). `test` may depend on
-   * `found`.
+  /** Adds rules that pass `test` to `found`, up to the least fixed point: `test` may depend on `found`.
    * @param {(node: Node) => boolean} test @param {Set<string>} found */
   #least(test, found) {
     /** @type {Map<string, string[]>} */
@@ -296,7 +297,7 @@ class Facts {
     return known;
   }
 
-  /** Returns whether a node matches the empty text. @param {Node} node @returns {boolean} */
+  /** @param {Node} node @returns {boolean} */
   isNullable(node) {
     if ('literal' in node) return node.literal === '';
     if ('chars' in node) return false;
@@ -317,7 +318,7 @@ class Facts {
     return false;
   };
 
-  /** Returns whether a node can match a text, assuming that only the rules found so far can. @param {Node} node
+  /** Returns whether a node matches some text, assuming that only the rules in `productive` do. @param {Node} node
    * @returns {boolean} */
   #isProductive(node) {
     if ('chars' in node) return node.chars.length > 0;
@@ -355,8 +356,8 @@ class Facts {
   }
 }
 
-/** Returns a key that equal nodes share. The key is a short text. If the text would be long, the key is the node
- * itself: nodes share parts, so the text can be exponentially long. @param {Node} node @param {string} how */
+/** Returns a key that equal nodes share: a text, or the node itself if the text would be too long: nodes share parts,
+ * so it can be exponentially long. @param {Node} node @param {string} how */
 function keyOf(node, how) {
   if ('rule' in node) return `${how} rule ${node.rule}`;
   if (!('jsonString' in node || 'repeat' in node)) return node;

@@ -1,29 +1,30 @@
 /*
  * nodes: the intermediate representation of a grammar, which all format compilers produce and lower.js compiles. A
- * grammar has named rules, and a rule is a tree of nodes. Only regular nodes can be intersected and subtracted.
+ * grammar has named rules, and a rule is a tree of nodes. Only regular nodes (no tokens, JSON strings, objects or
+ * recursive rules) can be intersected and subtracted.
  */
 import { ANY } from './ranges.js';
 
 /** @typedef {import('./ranges.js').Ranges} Ranges */
 /** A DFA over code points. `edges[state]` are sorted, disjoint ranges and their targets.
  * @typedef {{ start: number, accept: number[], edges: [number, number, number][][] }} Automaton */
-/** A property of a JSON object, or several with the same kind of name. key: regular node that the decoded name must
- * match; once: whether it may occur only once.
+/** One or several properties of a JSON object. key: regular node for their unescaped names; once: whether only one of
+ * them may occur.
  * @typedef {{ key: Node, value: Node, required: boolean, once: boolean }} Member */
-/** The properties of a JSON object in any order, without the braces.
+/** The properties of a JSON object in any order, without the braces. min, max: bounds for their number.
  * @typedef {{ members: Member[], colon: Node, comma: Node, min: number, max: number }} Members */
 /** @typedef {{ literal: string } | { chars: Ranges } | { sequence: Node[] } | { choice: Node[] }
  *   | { repeat: Node, min: number, max: number } | { rule: string } | { both: Node[] } | { except: [Node, Node] }
  *   | { jsonString: Node } | { token: number } | { automaton: Automaton } | Members} Node */
 /** @typedef {{ rules: Record<string, Node>, start: string }} Grammar */
 
-/** A node that matches nothing. @type {Node} */
+/** Matches no text. @type {Node} */
 export const NOTHING = Object.freeze({ choice: [] });
-/** A node that matches only the empty text. @type {Node} */
+/** Matches only the empty text. @type {Node} */
 export const EMPTY = Object.freeze({ sequence: [] });
-/** A node that matches any single code point. @type {Node} */
+/** Matches any single code point. @type {Node} */
 export const ANY_CHAR = Object.freeze({ chars: ANY });
-/** A node that matches any text. @type {Node} */
+/** Matches any text. @type {Node} */
 export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
 
 /** @param {Node} node */
@@ -82,7 +83,7 @@ export function except(from, without) {
   return without === ANY_TEXT || from === without ? NOTHING : { except: [from, without] };
 }
 
-/** Returns the children of a node. @param {Node} node @returns {Node[]} */
+/** @param {Node} node @returns {Node[]} */
 export function partsOf(node) {
   if ('sequence' in node) return node.sequence;
   if ('choice' in node) return node.choice;
@@ -131,7 +132,7 @@ function measure(node) {
 }
 
 /** Restricts a regular node to texts of `min` to `max` code points. If the length of only one part varies, changes that
- * part's repetition count; otherwise intersects. @param {Node} node @param {number} min @param {number} max
+ * part's repetition count; otherwise adds an intersection. @param {Node} node @param {number} min @param {number} max
  * @returns {Node} */
 export function ofLength(node, min, max) {
   const [least, most] = lengths(node);

@@ -1,7 +1,6 @@
 /*
- * numbers: builds nodes for the spellings of JSON numbers in a range or with given multiples, without rounding.
- * Automata over decimal digits compare the number with a bound digit by digit, and their states carry the remainder of
- * a division.
+ * numbers: builds grammar nodes for JSON numbers in a range or with a given divisor, without rounding: DFAs read the
+ * decimal digits, compare them with a bound, and carry the remainder of the division in their states.
  */
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
 import { TooComplex } from './refusal.js';
@@ -12,7 +11,8 @@ import { TooComplex } from './refusal.js';
 /** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
 /** A set of numbers: those in any of the intervals that are multiples of all `multiples` and of none of `notMultiples`.
  * @typedef {{ intervals: Interval[], multiples: number[], notMultiples: number[] }} Numbers */
-/** A DFA over the digits of an unsigned number: `step` reads '0'..'9' and '.', `accepts` decides at the end.
+/** A DFA over the digits of an unsigned number: `step` returns the state after '0' to '9' or '.', `accepts` whether the
+ * number may end in a state.
  * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
  *   accepts: (state: string) => boolean }} Reader */
 
@@ -38,8 +38,8 @@ function common(a, b) {
 /** @param {Interval} interval */
 const holdsSome = ({ lo, loOpen, hi, hiOpen }) => lo < hi || (lo === hi && !loOpen && !hiOpen);
 
-/** Returns the numbers that are in both lists of disjoint intervals, in linear time.
- * @param {Interval[]} a @param {Interval[]} b both sorted */
+/** Returns the intersection of two lists of disjoint intervals, in linear time. @param {Interval[]} a
+ * @param {Interval[]} b both sorted */
 function intersection(a, b) {
   const all = [];
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {
@@ -51,7 +51,7 @@ function intersection(a, b) {
   return all;
 }
 
-/** Returns the numbers that are in both sets. @param {Numbers} a @param {Numbers} b @returns {Numbers} */
+/** @param {Numbers} a @param {Numbers} b @returns {Numbers} */
 export function bothNumbers(a, b) {
   return {
     intervals: intersection(a.intervals, b.intervals),
@@ -67,13 +67,13 @@ const sorted = (points) => [...new Set(points)].sort((a, b) => (a < b ? -1 : 1))
 export const pointIntervals = (points) =>
   sorted(points).map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
 
-/** Returns the intervals between the points. @param {Value[]} points @returns {Interval[]} */
+/** Returns the open intervals around the points. @param {Value[]} points @returns {Interval[]} */
 export function gaps(points) {
   const edges = /** @type {Value[]} */ ([-Infinity, ...sorted(points), Infinity]);
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
 }
 
-/** Returns true if it is certain that the set is empty. @param {Numbers} numbers */
+/** Returns true if a set of numbers is certainly empty. @param {Numbers} numbers */
 export function noNumber({ intervals, multiples, notMultiples }) {
   if (!intervals.length || multiples.some((step) => notMultiples.includes(step))) return true;
   const [step] = multiples;
@@ -106,8 +106,9 @@ function digitsOf(value) {
   return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
 }
 
-/** Returns a reader that compares the number with a bound. A state is the result so far (<, = or >) and the position.
- * @param {Value | string} bound @param {(order: '<' | '=' | '>') => boolean} fits @returns {Reader} */
+/** Returns a DFA that accepts a number if the result of comparing it with `bound` fits. A state is the result so far
+ * (<, = or >) and the position. @param {Value | string} bound @param {(order: '<' | '=' | '>') => boolean} fits
+ * @returns {Reader} */
 function comparer(bound, fits) {
   const { integer, fraction } = digitsOf(bound);
   const order = (/** @type {string} */ now, /** @type {string} */ digit, /** @type {string} */ own) =>
@@ -135,9 +136,8 @@ function comparer(bound, fits) {
   };
 }
 
-/** Returns a reader that divides the number. A state is the remainder and the number of digits after the point.
- * @param {number} divisor
- * @param {boolean} wanted true to accept multiples, false to accept all other numbers
+/** Returns a DFA that divides a number. A state is the remainder and the number of digits after the point.
+ * @param {number} divisor @param {boolean} wanted true to accept multiples, false to accept all other numbers
  * @returns {Reader & { remainders: number }} */
 function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
@@ -165,9 +165,8 @@ function divider(divisor, wanted) {
   };
 }
 
-/** Returns a reader for the syntax of an unsigned number without exponent: digits without leading zeros, and an
- * optional fraction.
- * @param {boolean} fractions @returns {Reader} */
+/** Returns a DFA for the syntax of an unsigned number without exponent: digits without leading zeros, and an optional
+ * fraction. @param {boolean} fractions @returns {Reader} */
 const form = (fractions) => ({
   start: 'empty',
   accepts: (state) => state === 'zero' || state === 'digits' || state === 'fraction',
@@ -186,10 +185,9 @@ const INTEGER_DIGITS = 16;
 /** Number of integer digits of the largest double. */
 const MOST_DIGITS = 309;
 
-/** Returns a reader that limits the number of digits: at most `whole` before the point; after it, at most `places`, or
- * as many as make `all` in total if that is more. The state counts the remaining digits. @param {number} whole
- * @param {number} all @param {number} places
- * @returns {Reader} */
+/** Returns a DFA that limits the number of digits: at most `whole` before the point; after it, at most `places`, or as
+ * many as make `all` in total if that is more. The state counts the remaining digits. @param {number} whole
+ * @param {number} all @param {number} places @returns {Reader} */
 const limiter = (whole, all, places) => ({
   start: `${whole} i`,
   accepts: () => true,
@@ -216,7 +214,7 @@ function neighbour(value, step) {
  * @param {number} places decimal places of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {
   const { integer, fraction } = digitsOf(bound);
-  // A text may have one decimal place more than the bounds, and bounds may get two more places when they are moved.
+  // An answer may have one decimal place more than the bounds, and neighbour() may add two places to the bounds.
   const behind = places < 0 ? 0 : Math.max(NUMBER_DIGITS - integer.length, places + 3);
   const next = BigInt(integer + fraction.slice(0, behind).padEnd(behind, '0')) + step;
   return Number(`${next}e-${behind}`) === Number(bound);
@@ -227,7 +225,7 @@ function roundsOnto(bound, step, places) {
  * @returns {Interval} */
 function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
-  // Needed only if `lo` has nearly as many digits as the largest double: otherwise limiter() allows far fewer digits.
+  // Clips `hi` only if `lo` has nearly as many digits as the largest double: limiter() allows far fewer otherwise.
   const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
   if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
   if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];
@@ -235,10 +233,9 @@ function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   return { lo, loOpen, hi, hiOpen };
 }
 
-/** Returns the limiter for an interval of unsigned numbers. It allows more digits than `all` only if the bounds need
- * them.
- * @param {Interval} interval @param {boolean} integers @param {number} all maximum number of digits
- * @param {number} most maximum number of digits for which there are enough states */
+/** Returns a DFA that limits the digits of the unsigned numbers in an interval. Allows more than `all` only if the
+ * bounds need them. @param {Interval} interval @param {boolean} integers @param {number} all maximum number of digits
+ * @param {number} most number of digits above which the DFA would have too many states */
 function limited({ lo, hi }, integers, all, most) {
   const low = digitsOf(lo);
   const high = Number(hi) < Infinity ? digitsOf(hi) : { integer: '', fraction: '' };
@@ -247,7 +244,7 @@ function limited({ lo, hi }, integers, all, most) {
   return limiter(Math.max(needed, Math.min(all, most)), integers ? 0 : all, places && places + 1);
 }
 
-/** Builds the automaton that accepts what all readers accept. @param {Reader[]} readers @param {Budget} [budget]
+/** Returns a node for the numbers that all given DFAs accept. @param {Reader[]} readers @param {Budget} [budget]
  * @param {number} [most] maximum number of states @returns {Node} */
 function product(readers, budget, most = MOST_STATES) {
   const starts = readers.map(({ start }) => start);
@@ -342,9 +339,8 @@ const FINITE = sequence(
   ]),
 );
 
-/** Returns the spellings of exponents in a range, with optional redundant zeros and signs. @param {number} lo
- * @param {number} hi integers
- * @param {Budget} [budget] @returns {Node} */
+/** Returns a node for the exponents from `lo` to `hi`, with optional redundant zeros and plus signs. @param {number} lo
+ * @param {number} hi @param {Budget} [budget] @returns {Node} */
 function exponents(lo, hi, budget) {
   const side = (/** @type {number} */ from, /** @type {number} */ to) =>
     from > to
@@ -368,9 +364,8 @@ function scientific(value) {
   return [`${all[0]}.${all.slice(1) || '0'}`, power];
 }
 
-/** Returns the spellings of the positive numbers in a range that have an exponent and one digit before the point.
- * @param {Interval} interval
- * @param {Budget} budget @returns {Node} */
+/** Returns a node for the positive numbers of an interval in scientific notation, with one digit before the point.
+ * @param {Interval} interval @param {Budget} budget @returns {Node} */
 function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   const [low, from] = lo > 0 ? scientific(lo) : ['1', -Infinity];
   const [high, to] = hi < Infinity ? scientific(hi) : ['10', Infinity];
@@ -385,7 +380,7 @@ function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   return choice(parts);
 }
 
-/** Integers of at least 1e21 in the form in which JSON.stringify writes them. */
+/** Integers of at least 1e21, which JSON.stringify writes with an exponent. */
 const HUGE = sequence(
   chars([[49, 57]]),
   optional(sequence(literal('.'), repeat(DIGIT, 1, 20))),
@@ -393,8 +388,8 @@ const HUGE = sequence(
   exponents(21, Infinity),
 );
 
-/** Returns the spellings of the unsigned numbers in an interval. @param {Interval} interval @param {Numbers} numbers
- * @param {boolean} free whether any spelling is allowed @param {Budget} budget */
+/** Returns a node for the unsigned numbers in an interval. @param {Interval} interval @param {Numbers} numbers
+ * @param {boolean} free whether any notation is allowed @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
   const integers = multiples.some(Number.isInteger);
@@ -406,8 +401,7 @@ function unsigned(interval, { multiples, notMultiples }, free, budget) {
   ];
   const readers = [form(free || !integers), ...bounds(interval), ...dividers];
   if (!free) {
-    // The automaton has a state for every pair of remainder and digit count, so large remainders leave room for few
-    // digits.
+    // The DFA has a state for every pair of remainder and digit count, so large divisors leave room for few digits.
     const remainders = dividers.reduce((all, { remainders: some }) => all * some, 1);
     const digits = Math.max(Math.ceil(LIMITED_STATES / 4 / remainders), String(remainders).length + 2);
     const all = integers && steps === 1 && multiples[0] === 1 ? INTEGER_DIGITS : NUMBER_DIGITS;
@@ -426,7 +420,7 @@ function unsigned(interval, { multiples, notMultiples }, free, budget) {
 const ZEROS = repeat(literal('0'), 0, Infinity);
 const POINT_ZEROS = optional(sequence(literal('.0'), ZEROS));
 
-/** Returns the spellings of one number. @param {Value} value @param {boolean} free @returns {Node} */
+/** @param {Value} value @param {boolean} free @returns {Node} */
 function point(value, free) {
   const text = String(Number(value) === 0 ? 0 : value);
   if (!free || text.includes('e')) return literal(text);
@@ -447,9 +441,8 @@ function fits(value, { multiples, notMultiples }) {
   return multiples.every(divides) && !notMultiples.some(divides);
 }
 
-/** Returns the spellings of a set of numbers. @param {Numbers} numbers
- * @param {boolean} free true to allow any spelling of an equal value (1.0 for an integer), false to allow only the
- * plain one
+/** Returns a node for a set of numbers. @param {Numbers} numbers
+ * @param {boolean} free true to allow any notation of equal value (1.0 for an integer), false for only the usual one
  * @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;

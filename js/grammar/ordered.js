@@ -1,20 +1,19 @@
 /*
- * ordered: makes the properties of objects follow the order of the schema. Used for answers, so that the next name is
- * predictable. Texts that are only validated may have any order (nodes.js).
+ * ordered: rewrites a grammar so that JSON objects have their properties in the order of the schema. Answers use it, to
+ * make the next name predictable. Texts that are only validated may have any order.
  */
 import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
 import { bounded } from './refusal.js';
 
 /** @import { Grammar, Member, Members, Node } from './nodes.js' */
-/** How to write an object. key: returns the node of a name; sort: orders the named properties; others: whether
- * properties without a fixed name may follow.
+/** How to write JSON objects. key: returns the node for a property's name; sort: orders the named properties; others:
+ * whether properties without a fixed name may follow.
  * @typedef {{ key: (name: Node) => Node, sort?: (names: Member[]) => Member[], others?: boolean }} Writing */
 /** @typedef {{ parts: { required: boolean, node: Node }[], rest: Node, comma: Node, min: number, max: number,
  *   prefix: string }} List */
 
-/** Returns the grammar with the properties of objects in the order of the schema. @param {Grammar} grammar
- * @param {import('./refusal.js').Budget} [budget]
- * @returns {Grammar} */
+/** Returns the grammar with properties in the order of the schema. @param {Grammar} grammar
+ * @param {import('./refusal.js').Budget} [budget] @returns {Grammar} */
 export function ordered({ rules, start }, budget) {
   /** @type {Grammar['rules']} */
   const made = {};
@@ -25,15 +24,14 @@ export function ordered({ rules, start }, budget) {
   });
 }
 
-/** Orders the properties of objects, and adds the rules that this needs. */
+/** Orders the properties of JSON objects, and adds the rules that this needs. */
 export class Ordering {
   #rules;
   #writing;
   #budget;
   #objects = 0;
-  /** Rules that are referenced but not built yet. A queue avoids recursion, because an object may have tens of
-   * thousands of properties.
-   * @type {(() => void)[]} */
+  /** Functions that build referenced rules. Deferring them avoids recursion: an object may have tens of thousands of
+   * properties. @type {(() => void)[]} */
   #open = [];
 
   /** @param {Grammar['rules']} rules @param {Writing} writing @param {import('./refusal.js').Budget} [budget] */
@@ -54,7 +52,7 @@ export class Ordering {
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));
     const named = sort(members.filter(({ once }) => once));
     const free = members.filter(({ once }) => !once);
-    // Classes of names of which a member is required follow the members with a fixed name.
+    // Required properties without a fixed name follow those with a fixed name.
     const needed = free.filter(({ required }) => required);
     const parts = [...named, ...needed].map((member) => ({ required: member.required, node: written(member) }));
     const rest = others ? choice(free.map(written)) : NOTHING;
@@ -63,9 +61,8 @@ export class Ordering {
     return first;
   }
 
-  /** Returns the node for the rest of an object: properties from index `at` on, after `count` properties were written.
-   * @param {List} list @param {number} at
-   * @param {number} count @returns {Node} */
+  /** Returns the node for the rest of a JSON object: properties from index `at` on, after `count` properties were
+   * written. @param {List} list @param {number} at @param {number} count @returns {Node} */
   #tail(list, at, count) {
     const { parts, rest, comma, min, max, prefix } = list;
     if (count > max) return NOTHING;
@@ -76,7 +73,7 @@ export class Ordering {
     this.#rules[rule] = NOTHING;
     this.#open.push(() => {
       const { required, node } = parts[at];
-      // If the number of properties is not limited, it only matters whether one was written before, for the comma.
+      // If the number of properties is not limited, `count` only tells whether the next property needs a comma.
       const most = rest === NOTHING ? parts.length : Infinity;
       const next = min > 1 || max < most ? count + 1 : 1;
       const taken = sequence(count ? comma : EMPTY, node, this.#tail(list, at + 1, next));

@@ -6,7 +6,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./refusal.js').Budget} Budget */
 /** @typedef {Record<string, any> | boolean} Schema */
-/** A schema, its base URI, its pointer and its draft.
+/** A schema with its base URI, JSON pointer and draft.
  * @typedef {{ schema: Schema, base: string, pointer: string, draft: number, id: number }} Located */
 
 /** Base URI of a document without an identifier. */
@@ -22,7 +22,7 @@ const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/json-schema\.org\/schema#?$/, 2020],
   [/^https?:\/\/iglucentral\.com\/schemas\/com\.snowplowanalytics\.self-desc\/schema\/jsonschema\//, 4],
 ]);
-/** Keywords whose value is a schema, a list of schemas, or a map of schemas. */
+/** Keywords whose value is a schema, a list of schemas, or a map of schemas, in this order. */
 const ONE = new Set([
   'additionalProperties',
   'additionalItems',
@@ -44,14 +44,14 @@ const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 /** @param {any} value @returns {value is Schema} */
 export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
-/** Returns an own property only, because __proto__ and toString are ordinary names in a schema. @param {object} object
- * @param {string} key */
+/** Returns whether `key` is an own property. Inherited names such as toString are ordinary names in a schema.
+ * @param {object} object @param {string} key */
 export const own = (object, key) => Object.hasOwn(object, key);
 /** @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Returns the value of a keyword that must be an integer from 0, undefined if it is missing. @param {Located} place
- * @param {Record<string, any>} schema @param {string} key
+/** Returns the value of a keyword that must be a non-negative integer, undefined if it is missing. Throws
+ * `Unsupported`. @param {Located} place @param {Record<string, any>} schema @param {string} key
  * @returns {number | undefined} */
 export function count({ pointer }, schema, key) {
   const value = schema[key];
@@ -88,7 +88,6 @@ function guessDraft(schema) {
   return 'definitions' in schema ? 7 : 2020;
 }
 
-/** A schema document. */
 export class Document {
   /** @param {Schema} root @param {Budget} budget @param {number} [draft] draft of schemas without `$schema` */
   constructor(root, budget, draft) {
@@ -97,11 +96,12 @@ export class Document {
     this.located = new Map();
     /** @type {Located[]} */
     this.all = [];
-    /** Schema resources by URI; `anchors` has the anchors by URI with fragment. @type {Map<string, Located>} */
+    /** Schemas with an identifier, by URI. `anchors` has those with an anchor, by URI with fragment.
+     * @type {Map<string, Located>} */
     this.resources = new Map();
     /** @type {Map<string, Located>} */
     this.anchors = new Map();
-    /** Locations of dynamic anchors by name. @type {Map<string, Set<string>>} */
+    /** Base URIs of the schemas with a dynamic anchor, by its name. @type {Map<string, Set<string>>} */
     this.dynamic = new Map();
     /** Whether the document's `$schema` makes `format` an annotation. */
     this.annotates = isObject(root) && /draft\/20(19-09|20-12)\/schema/.test(String(root.$schema));
@@ -120,8 +120,8 @@ export class Document {
     return place;
   }
 
-  /** Indexes a schema and everything below it. @param {Schema} root @param {string} rootBase
-   * @param {string} rootPointer @param {number} rootDraft @returns {Located} */
+  /** Indexes a schema and all its subschemas. @param {Schema} root @param {string} rootBase @param {string} rootPointer
+   * @param {number} rootDraft @returns {Located} */
   index(root, rootBase, rootPointer, rootDraft) {
     /** @type {[Schema, string, string, number, number][]} */
     const open = [[root, rootBase, rootPointer, rootDraft, 0]];
@@ -169,7 +169,7 @@ export class Document {
     this.dynamic.set(dynamic, places.add(base));
   }
 
-  /** Locates a direct child of a schema. @param {Located} from @param {Schema} schema @param {string} path
+  /** Returns the location of a subschema. @param {Located} from @param {Schema} schema @param {string} path
    * @returns {Located} */
   child(from, schema, path) {
     if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', from.pointer + path);

@@ -1,7 +1,6 @@
 /*
  * refusal: the errors of the format compilers, and the work budget of a compilation. An error names what cannot be
- * enforced and where (a JSON pointer in a schema, an offset in an expression or grammar). Callers turn it into an error
- * with a code.
+ * enforced and where (a JSON pointer in a schema, an offset in an expression or grammar).
  */
 
 /** Replaces the middle of a long text by dots. @param {string} text */
@@ -32,24 +31,23 @@ export class TooComplex extends Unsupported {
   }
 }
 
-/** Maximum work of one compilation, all passes included. A unit takes at most about a microsecond. */
+/** Maximum number of steps of one compilation, in all passes. */
 const MOST_STEPS = 250_000;
-/** Time limit of a compilation, in case steps are counted too low. The limit on steps normally applies first, so that
- * the same formats compile on every machine: the maximum number of steps takes about half a second, longer on a slow
- * phone or a busy machine. */
+/** Time limit of a compilation, in case steps underestimate the work. Normally the limit on steps applies first, after
+ * about half a second, so that the same formats compile on every machine. */
 const MOST_MILLISECONDS = 10_000;
 /** Number of steps between two checks of the time limit. */
 const LOOK = 256;
 
-/** Limits of a compilation. alive: called every few milliseconds, because nothing else can run during a compilation.
+/** Limits of a compilation. alive: called every few milliseconds to send a heartbeat, because a compilation blocks the
+ * thread.
  * @typedef {{ steps?: number, milliseconds?: number, alive?: () => void }} Limits */
 
-/** The work budget of a compilation. All passes (parsing, schema logic, ordering, lowering) spend from one budget, once
- * per node that they visit, so time and memory are bounded for every format. */
+/** The work budget of a compilation. All passes spend from it for each node that they visit, which bounds time and
+ * memory for every format. */
 export class Budget {
-  /** Unicode properties that have been charged. The cost is the same whether a property is cached or not, so that
-   * limits are reproducible.
-   * @type {Set<string>} */
+  /** Unicode properties whose cost was spent. The cost does not depend on whether a property is cached, so that limits
+   * are reproducible. @type {Set<string>} */
   properties = new Set();
   #steps = 0;
   #until;

@@ -46,11 +46,10 @@ const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f:
 /** Maximum depth of nested groups, within JavaScript's stack. */
 const DEEPEST = 500;
 
-/** Maximum size of a range to which the flag i adds the characters of the other case. */
+/** Maximum number of code points of a range to which the flag i adds the other case. */
 const MOST_CASED = 0x3000;
 
-/** Steps that a Unicode property costs, because all code points are tested, and additional steps per range of the
- * result. */
+/** Cost of a Unicode property in steps of the budget: for testing all code points, and per range of the result. */
 const PROPERTY = 14_000;
 const PROPERTY_RANGE = 18;
 
@@ -224,7 +223,7 @@ class Parser {
     return ahead ? { kind: 'ahead', part, not: ahead.not } : part;
   }
 
-  /** Parses an escape outside a set, after the backslash. @param {number} place @returns {Tree} */
+  /** Parses an escape outside a character set, after its backslash. @param {number} place @returns {Tree} */
   escape(place) {
     const letter = this.next;
     if (letter === 'b' || letter === 'B') {
@@ -291,7 +290,7 @@ class Parser {
     return [[code, code]];
   }
 
-  /** Parses a set, after the bracket. @param {number} place @returns {Ranges} */
+  /** Parses a character set, after its opening bracket. @param {number} place @returns {Ranges} */
   set(place) {
     const not = this.take('^');
     const ranges = [];

@@ -1,8 +1,8 @@
 /*
  * regex: compiles regular expressions to regular nodes. Parts without assertions map directly. A part with an assertion
  * is compiled together with its continuation, `rest`: a node for everything up to the end of the text. A lookahead is
- * intersected with the continuation, and `$` requires that it is empty. For `^` and `\b`, the compiler distinguishes
- * what precedes a position: nothing, a word character, or another character.
+ * intersected with the continuation, and `$` requires that it is empty. `^` and `\b` depend on what precedes a
+ * position.
  */
 import {
   ANY_TEXT,
@@ -28,17 +28,17 @@ import { TooComplex } from './refusal.js';
 
 const WORD_CHAR = chars(WORD);
 const OTHER_CHAR = chars(complement(WORD));
-/** Maximum number of copies of a repeated part that has assertions. */
+/** Maximum number of repetitions of a repeated part that has assertions. */
 const COPIES = 16;
 /** Maximum depth of nested parts, within JavaScript's stack. */
 const DEEPEST = 1200;
-/** Number of parts of a sequence whose copying costs one step of the budget. */
+/** Number of parts of a sequence that can be copied for one step of the budget. */
 const COPIED = 64;
-/** Number of parts of a choice whose joining costs one step of the budget. */
+/** Number of parts of a choice that can be joined for one step of the budget. */
 const CHOICES = 16;
 
 /** Returns a function that caches the result of `make` for each tree, because a repeated part is compiled once for each
- * copy. Results for characters, which most trees are, are faster to compute again.
+ * copy. Most trees are characters, whose results are faster to compute again.
  * @template T @param {(tree: Tree) => T} make @returns {(tree: Tree) => T} */
 function once(make) {
   /** @type {WeakMap<Tree, { made: T }>} */
@@ -56,7 +56,7 @@ const partsOf = (tree) => ('parts' in tree ? tree.parts : 'part' in tree ? [tree
 /** Returns whether a tree has an assertion that depends on the text before it: `^`, `\b` or `\B`.
  * @type {(tree: Tree) => boolean} */
 const looksBack = once((tree) => tree.kind === 'start' || tree.kind === 'boundary' || partsOf(tree).some(looksBack));
-/** Returns whether a tree has an assertion. @type {(tree: Tree) => boolean} */
+/** @type {(tree: Tree) => boolean} */
 const asserts = once(
   (tree) => tree.kind === 'ahead' || tree.kind === 'end' || looksBack(tree) || partsOf(tree).some(asserts),
 );
@@ -70,9 +70,9 @@ const plain = once((tree) => {
   throw new Error('an assertion');
 });
 
-/** The continuation of a part: a cached node for each kind of character that can precede it. */
+/** The continuation of a part: nodes for the rest of the text, by the kind of character that precedes it. */
 class Rest {
-  /** @param {(before: Before) => Node} make @param {boolean} looks whether the node depends on what precedes it */
+  /** @param {(before: Before) => Node} make @param {boolean} looks whether nodes depend on the preceding character */
   constructor(make, looks) {
     this.make = make;
     this.looks = looks;
@@ -97,11 +97,8 @@ class Compiler {
     this.depth = 0;
   }
 
-  /** Compiles a tree followed by its continuation.
-   * @param {Tree} tree
-   * @param {Before} before
-   * @param {Rest} rest
-   * @returns {Node} */
+  /** Returns a node for a tree followed by its continuation. @param {Tree} tree @param {Before} before
+   * @param {Rest} rest @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
     if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion such as $, \\b or (?=)', 0);
@@ -179,9 +176,8 @@ class Compiler {
   }
 }
 
-/** Returns a node for the texts that contain a match of a node anywhere. Drops optional parts at the ends, which do not
- * matter for that.
- * @param {Node} node @returns {Node} */
+/** Returns a node for the texts that contain a match of a node. Drops optional parts at its ends, because texts contain
+ * a match with or without them. @param {Node} node @returns {Node} */
 function within(node) {
   const parts = 'sequence' in node ? [...node.sequence] : [node];
   const idle = (/** @type {Node | undefined} */ part) => part !== undefined && lengths(part)[0] === 0;
@@ -216,8 +212,7 @@ function build(text, flags, budget, search) {
   return choice(ways);
 }
 
-/** Returns a node for the texts that contain a match anywhere, as `pattern` of a JSON schema requires.
- * @param {string} text
+/** Returns a node for the texts that contain a match, as `pattern` of a JSON schema requires. @param {string} text
  * @param {import('./refusal.js').Budget} budget */
 export const searchNode = (text, budget) => build(text, '', budget, true);
 

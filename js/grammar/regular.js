@@ -19,11 +19,10 @@ const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
 const MAX_PASSES = 8;
-/** Status of a state in merge(). OPEN: its targets are being visited; otherwise the state that it merges into is final
- * unless it is in a cycle. */
+/** Status of a state in merge(): its targets are being visited, or were visited. */
 const OPEN = 1;
 const DONE = 2;
-/** Maximum number of states of an automaton. */
+/** Exceeds all state numbers. Base for packing two numbers into a double. */
 export const STATES = 2 ** 22;
 
 const tooLarge = () => new TooComplex('the combined conditions (allOf, not, ranges, lookaheads) need too many states');
@@ -48,7 +47,7 @@ class Parts {
     return this.moves.push([]) - 1;
   }
 
-  /** Adds a node between two states. @param {Node} node @param {number} from @param {number} to */
+  /** Adds the automaton of a node between two states. @param {Node} node @param {number} from @param {number} to */
   add(node, from, to) {
     if ('literal' in node) return this.#literal(node.literal, from, to);
     if ('chars' in node) {
@@ -67,9 +66,8 @@ class Parts {
       );
   }
 
-  /** Adds a node between two new states, so that loops of the node cannot mix with those of its neighbours.
-   * @param {Node} node @param {number} from
-   * @param {number} to */
+  /** Adds the automaton of a node between two new states, so that its loops cannot mix with those of its neighbours.
+   * @param {Node} node @param {number} from @param {number} to */
   #moved(node, from, to) {
     const a = this.state();
     const b = this.state();
@@ -136,7 +134,7 @@ class Parts {
   }
 }
 
-/** Returns the DFA of a node, whose states are computed on demand. @param {Node} node @param {Context} context
+/** Returns the DFA of a grammar node, whose states are computed on demand. @param {Node} node @param {Context} context
  * @returns {Lazy} */
 function lazy(node, context) {
   const parts = new Parts(context);
@@ -262,9 +260,8 @@ function meet(left, right, intern, difference) {
   return out;
 }
 
-/** Computes all reachable states and drops those that cannot reach an accepting state. The result without states
- * matches nothing. @param {Lazy} source
- * @param {Context} context @returns {Dfa} */
+/** Computes all reachable states of a lazy DFA and drops those that cannot reach an accepting state.
+ * @param {Lazy} source @param {Context} context @returns {Dfa} */
 function explore(source, context) {
   /** @type {Edge[][]} */
   const edges = [];
@@ -346,13 +343,13 @@ function isEqual(a, b) {
 }
 
 /** Merges equivalent states, bottom up: in depth-first order, a state merges with an earlier one if both have the same
- * edges after their targets merged. States in cycles see targets that merge later, so passes repeat until one merges
- * nothing; without cycles of several states, one pass is enough. Equivalent cycles of several states stay apart. States that `start` does not reach are dropped.
+ * edges after their targets merged. Targets in cycles of several states may merge later, so passes then repeat until
+ * one merges nothing. Equivalent cycles of several states are not merged. Drops states that `start` does not reach.
  * @param {number} start @param {number[][]} targets of the edges of each state
- * @param {(state: number, name: (to: number) => number) => ArrayLike<number>} keyOf lists numbers that are equal for
- *   states that may merge, with `name(to)` in place of each target
- * @returns {{ kept: number[], place: Int32Array }} the states that remain, the start last, and the index there of the
- *   state that each one merged into */
+ * @param {(state: number, name: (to: number) => number) => ArrayLike<number>} keyOf returns a list of numbers that is
+ *   equal for states that may merge, with `name(to)` in place of each target
+ * @returns {{ kept: number[], place: Int32Array }} kept: the remaining states, the start last; place: for each state,
+ *   the index in `kept` of the state that it merged into */
 export function merge(start, targets, keyOf) {
   const same = Int32Array.from(targets, (_, i) => i);
   /** @type {number[]} */

@@ -10,18 +10,18 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./references.js').Located} Located */
-/** A set of schemas that a value must or must not match, as sorted numbers: 2 * id of a schema, + 1 if the value must
- * not match it. NEVER if no value can.
+/** The schemas that a value must or must not match, as sorted numbers: 2 * id of a schema, + 1 if the value must not
+ * match it. NEVER if no value can fulfil them.
  * @typedef {number[]} Goal */
 /** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
 /** @typedef {{ all: Node[], none: Node[], min: number, max: number }} Strings */
-/** A requirement of an array: at least `min` and at most `max` items from index `from` on match the goal.
+/** A requirement of an array: at least `min` and at most `max` items from index `from` on match the schemas of `goal`.
  * @typedef {{ goal: Goal, from: number, min: number, max: number }} Contains */
 /** Requirements of an array. `seen`: number of items that count as evaluated for unevaluatedItems (Infinity: all);
- * `alsoSeen`: items that match these schemas count as evaluated, too.
+ * items that match `alsoSeen` count as evaluated, too.
  * @typedef {{ prefix: Goal[], rest: Goal, min: number, max: number, contains: Contains[], unique: string[],
  *   seen: number, alsoSeen: Goal[] }} Items */
-/** A requirement of an object: values of properties that are neither in `names` nor match `patterns` match the goal.
+/** A requirement of an object: values of properties that are neither in `names` nor match `patterns` match `goal`.
  * @typedef {{ names: Set<string>, patterns: Node[], goal: Goal }} Additional */
 /** A requirement of an object: some property has a name that `key` and `name` match, and a value that matches `goal`.
  * @typedef {{ key: Node, name: Goal, goal: Goal }} Exists */
@@ -30,13 +30,13 @@ import { TooComplex } from './refusal.js';
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
-/** The meaning of a keyword for values of one type. demand: the alternatives that fulfil it; deny: the alternatives
- * that violate it.
+/** The meaning of a keyword for values of one type. demand: returns the alternatives that fulfil it; deny: returns
+ * those that violate it.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
-/** Functions that decide questions about names and schemas; spend: spends steps of the budget.
+/** Functions of schema-logic.js that decide whether a name fits a node, or whether certainly no value or text matches.
  * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
  *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
-/** The functions of schema-logic.js that the keywords of arrays and objects use.
+/** The members of Logic (schema-logic.js) that the keywords of arrays and objects use.
  * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
  *   list: (place: Located, schema: Record<string, any>, key: string) => Located[],
@@ -45,18 +45,18 @@ import { TooComplex } from './refusal.js';
 
 export const TYPES = /** @type {Type[]} */ (['null', 'true', 'false', 'number', 'string', 'array', 'object']);
 
-/** Maximum number of schemas in one goal. */
+/** Maximum number of schemas for one value. */
 const MOST_GOALS = 1000;
 
-/** The goal that no value matches. @type {Goal} */
+/** @type {Goal} */
 export const NEVER = [-1];
-/** The goal that every value matches. @type {Goal} */
+/** @type {Goal} */
 export const ALWAYS = [];
 
 /** @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
-/** Returns the goal of the values that match all of the given goals. @param {Goal[]} goals @returns {Goal} */
+/** Combines goals: a value must match all of them. @param {Goal[]} goals @returns {Goal} */
 export function joinGoals(...goals) {
   if (goals.some(isNever)) return NEVER;
   const some = goals.filter((goal) => goal.length);
@@ -66,7 +66,7 @@ export function joinGoals(...goals) {
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
 
-/** Returns an alternative without requirements. @returns {Arm} */
+/** The alternative without requirements. @returns {Arm} */
 export const FREE = Object.freeze({});
 
 /** @returns {Strings} */
@@ -168,7 +168,7 @@ export function mergeArms(a, b) {
 /** Returns the cost of merging two alternatives, in steps of the budget. @param {Arm} a @param {Arm} b */
 export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
 
-/** Returns the number of requirements of an alternative, which is the cost of merging it. @param {Arm} arm */
+/** Returns the number of requirements of an alternative. @param {Arm} arm */
 function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
@@ -199,8 +199,8 @@ export function unseen(arm) {
   return objectArm({ ...arm.object, seenNames: new Set(), seenPatterns: [], seenAll: false });
 }
 
-/** Returns the goal for the value of the property with a name. @param {Members} members @param {string} name
- * @param {Pick<Ask, 'fits' | 'spend'>} ask @returns {Goal} */
+/** Returns the goal (schemas to match) for the value of the property `name`. @param {Members} members
+ * @param {string} name @param {Pick<Ask, 'fits' | 'spend'>} ask @returns {Goal} */
 export function goalOfName({ names, patterns, additional }, name, { fits, spend }) {
   spend((patterns.length + additional.length) / 8);
   const goals = [names.get(name) ?? ALWAYS];
@@ -211,7 +211,7 @@ export function goalOfName({ names, patterns, additional }, name, { fits, spend 
   return joinGoals(...goals);
 }
 
-/** Returns true if it is certain that no value matches an alternative. @param {Arm} arm @param {Ask} ask */
+/** Returns true if certainly no value matches an alternative. @param {Arm} arm @param {Ask} ask */
 export function isBarren(arm, ask) {
   if (arm.number) return noNumber(arm.number);
   if (arm.string) return arm.string.min > arm.string.max || ask.noText(arm.string);
@@ -230,5 +230,5 @@ export function isBarren(arm, ask) {
   });
 }
 
-/** Returns a node for the texts that meet these requirements. @param {Strings} strings @returns {Node} */
+/** Returns a node for the texts that fulfil requirements for strings. @param {Strings} strings @returns {Node} */
 export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

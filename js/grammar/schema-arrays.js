@@ -1,4 +1,4 @@
-/* schema-arrays: the meaning of array keywords, as clauses (schema-arms.js). */
+/* schema-arrays: translates array keywords to clauses (schema-arms.js). */
 import { count, isSchema } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, arrayArm, isNever } from './schema-arms.js';

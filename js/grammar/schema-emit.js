@@ -1,7 +1,7 @@
 /*
- * schema-emit: turns the alternatives of schemas (arms, see schema-arms.js) into rules of a grammar. Each goal becomes
- * a node once; goals with arrays or objects become rules, so that recursive schemas terminate. The names of properties
- * are partitioned into classes whose values have the same goal.
+ * schema-emit: turns the alternatives of schemas (arms, see schema-arms.js) into rules of a grammar. Each goal (set of
+ * schemas to match) becomes a node once; goals with arrays or objects become rules, so that recursive schemas
+ * terminate. The names of properties are partitioned into classes whose values have the same goal.
  */
 import {
   ANY_TEXT,
@@ -30,15 +30,15 @@ import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from 
 /** @typedef {import('./schema-arms.js').Members} Members */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 /** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
-/** A property that must be present: one with a name, or any of a class of names.
+/** A required property: one with a fixed name, or any with a name of a class.
  * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
 
-/** Maximum number of name classes of one object, and of ways to assign its `exists` requirements to properties. */
+/** Maximum number of name classes of one object, and of ways to fulfil its `exists` requirements (schema-arms.js). */
 const MOST_CLASSES = 64;
 const MOST_WAYS = 256;
 /** Maximum number of states that count the items of `contains`. */
 const MOST_COUNTS = 3000;
-/** Number of items of `prefixItems` that are nested before a rule is made. */
+/** Number of `prefixItems` items after which a new rule begins, which limits the depth of nodes. */
 const NESTED = 4;
 
 const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
@@ -61,7 +61,7 @@ export class Emitter {
     this.count = 0;
   }
 
-  /** Returns a reference to a rule, which `make` builds later. @param {() => Node} make @returns {Node} */
+  /** Returns a reference to a new rule, which `make` builds later. @param {() => Node} make @returns {Node} */
   rule(make) {
     const name = `r${this.count++}`;
     this.open.push({ name, make });
@@ -77,8 +77,8 @@ export class Emitter {
     return { rules: this.rules, start: 'start' };
   }
 
-  /** Returns a node for the values that match a goal. @param {Goal} goal @param {number} depth number of enclosing
-   * brackets @returns {Node} */
+  /** Returns a node for the values that match all schemas of a goal. @param {Goal} goal
+   * @param {number} depth number of enclosing brackets @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
     const key = `${goal} ${this.layouts.depth(depth)}`;
@@ -154,7 +154,7 @@ export class Emitter {
     return sequence(literal('['), choice([inner, some]), literal(']'));
   }
 
-  /** Returns the maximum number of items. The array must end before an item that no value can match.
+  /** Returns the maximum number of items of an array. It must end before an item that no value can match.
    * @param {Pick<Items, 'prefix' | 'rest' | 'max'>} items @param {number} depth */
   reach({ prefix, rest, max }, depth) {
     const listed = prefix.slice(0, Math.min(prefix.length, max));
@@ -163,9 +163,9 @@ export class Emitter {
     return max > prefix.length && isNothing(this.value(rest, depth + 1)) ? Math.min(max, prefix.length) : max;
   }
 
-  /** Returns a node for the items from index i on, at least one.
-   * @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items
-   * @param {number} i @param {Node} before @param {Node} comma @param {number} depth @returns {Node} */
+  /** Returns a node for the items of an array from index `i` on, at least one.
+   * @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items @param {number} i @param {Node} before
+   * @param {Node} comma @param {number} depth @returns {Node} */
   tail(items, i, before, comma, depth) {
     const { prefix, rest, min, max } = items;
     if (i >= prefix.length) {
@@ -182,9 +182,8 @@ export class Emitter {
     return sequence(before, value, min > i + 1 ? later : optional(later));
   }
 
-  /** Returns a node for the items of an array with `contains`, with a rule for each combination of index and counts.
-   * @param {Items} items @param {number} reach
-   * @param {number} depth @returns {Node} */
+  /** Returns a node for the items of an array with `contains`, with a rule for each combination of item index and
+   * numbers of matches. @param {Items} items @param {number} reach @param {number} depth @returns {Node} */
   counted(items, reach, depth) {
     const { prefix, contains, min } = items;
     const { comma } = this.layouts.at(depth);
@@ -214,10 +213,9 @@ export class Emitter {
     );
   }
 
-  /** Returns a node for one item and those after it, with an alternative for each subset of `contains` that the item
-   * matches. @param {Items} items
-   * @param {number} at @param {number[]} counts @param {number} depth @param {(counts: number[]) => Node} after
-   * @returns {Node} */
+  /** Returns a node for one array item and those after it, with an alternative for each subset of the `contains`
+   * schemas that the item matches. @param {Items} items @param {number} at @param {number[]} counts
+   * @param {number} depth @param {(counts: number[]) => Node} after @returns {Node} */
   countedItem({ prefix, rest, contains }, at, counts, depth, after) {
     const ways = [{ goal: prefix[at] ?? rest, counts: /** @type {number[]} */ ([]) }];
     contains.forEach((one, i) => {
@@ -239,7 +237,7 @@ export class Emitter {
     );
   }
 
-  /** Returns the negation of a goal of one schema. @param {Goal} goal @returns {Goal} */
+  /** Returns the negation of a goal that has one schema. @param {Goal} goal @returns {Goal} */
   denied(goal) {
     if (isNever(goal)) return ALWAYS;
     return goal.length ? [goal[0] ^ 1] : [-1];
@@ -267,8 +265,8 @@ export class Emitter {
     return [{ key: this.bounded(ANY_TEXT), value: this.value(ALWAYS, depth + 1), required: false, once: false }];
   }
 
-  /** Returns lists of properties, one list for each way to meet the `exists` requirements. @param {Members} object
-   * @param {number} depth @returns {Member[][]} */
+  /** Returns lists of properties, one for each way to fulfil the `exists` requirements (schema-arms.js).
+   * @param {Members} object @param {number} depth @returns {Member[][]} */
   members(object, depth) {
     const named = this.named(object);
     const classes = this.classes(object, new Set(named.keys()));
@@ -300,14 +298,14 @@ export class Emitter {
     return !goal.length || this.logic.languages.matches(this.textsOfGoal(goal), name);
   }
 
-  /** Returns a node for the texts of the strings that match a goal. @param {Goal} goal @returns {Node} */
+  /** @param {Goal} goal @returns {Node} */
   textsOfGoal(goal) {
     if (!goal.length) return ANY_TEXT;
     const arms = this.logic.arms(goal, 'string');
     return choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
   }
 
-  /** Returns the goals of properties with a fixed name, in order. @param {Members} object
+  /** Returns the goals for the values of properties with a fixed name, in output order. @param {Members} object
    * @returns {Map<string, Goal>} */
   named(object) {
     const names = new Set([...object.names.keys(), ...object.required]);
@@ -321,10 +319,8 @@ export class Emitter {
     return all;
   }
 
-  /** Divides all names other than `names` into classes. The values of all names of a class have the same goal: the same
-   * schemas to match and not to match. @param {Members} object
-   * @param {Set<string>} names
-   * @returns {NameClass[]} */
+  /** Divides all names other than `names` into classes. The values of the properties of a class must match, and not
+   * match, the same schemas. @param {Members} object @param {Set<string>} names @returns {NameClass[]} */
   classes(object, names) {
     const { languages } = this.logic;
     const plain = choice([...names].map((name) => literal(name)));
@@ -405,9 +401,8 @@ export class Emitter {
   }
 }
 
-/** Returns the ways to add a property that must be present: as a separate property, or merged with one of the same
- * class. @param {Extra[]} extra
- * @param {Extra} place @returns {{ extra: Extra[] }[]} */
+/** Returns the ways to add a required property to `extra`: as a separate property, or merged with one of the same
+ * class. @param {Extra[]} extra @param {Extra} place @returns {{ extra: Extra[] }[]} */
 function placed(extra, place) {
   const same = extra.flatMap((one, i) => {
     if (!place.of || one.of !== place.of) return [];

@@ -38,9 +38,8 @@ import { formatNode } from './text-formats.js';
 /** A branch of `oneOf` and its alternatives. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
-/** Types of the values of keywords, checked here because the clauses do not check them. In draft 3, `required` is a
- * boolean; false requires nothing.
- * @type {[key: string, type: string, fits: (value: any) => boolean][]} */
+/** Keywords whose values have no other check, with the required type. In draft 3, `required` is a boolean; false
+ * requires nothing. @type {[key: string, type: string, fits: (value: any) => boolean][]} */
 const SHAPES = [
   ['pattern', 'a string', (value) => typeof value === 'string'],
   ['format', 'a string', (value) => typeof value === 'string'],
@@ -54,8 +53,8 @@ const SHAPES = [
 const MOST_ARMS = 1500;
 /** Maximum depth of the search for contradictions. */
 const LOOK_DEPTH = 4;
-/** Maximum number of branches whose subsets are enumerated, if unevaluatedItems or unevaluatedProperties depends on
- * which branches match. */
+/** Maximum number of branches of `anyOf` whose subsets are enumerated, if unevaluatedItems or unevaluatedProperties
+ * depends on which branches match. */
 const MOST_BRANCHES = 6;
 
 export const ANY_VALUE = [FREE];
@@ -89,7 +88,8 @@ export class Logic {
     };
   }
 
-  /** Returns the goal of a schema or of its negation. @param {Located} place @param {boolean} [deny] @returns {Goal} */
+  /** Returns the goal of matching a schema, or of not matching it. @param {Located} place @param {boolean} [deny]
+   * @returns {Goal} */
   goal(place, deny = false) {
     const { schema } = place;
     if (schema === true || (isObject(schema) && !Object.keys(schema).length)) return deny ? NEVER : ALWAYS;
@@ -97,7 +97,8 @@ export class Logic {
     return [place.id * 2 + (deny ? 1 : 0)];
   }
 
-  /** Registers a schema that is not part of the document. @param {Record<string, any>} schema @param {Located} like */
+  /** Adds a schema that is not in the document, at the location of `like`. @param {Record<string, any>} schema
+   * @param {Located} like */
   synthetic(schema, like) {
     return this.document.locate(schema, like.base, like.pointer, like.draft);
   }
@@ -116,7 +117,7 @@ export class Logic {
     );
   }
 
-  /** @param {number} one a number of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
+  /** @param {number} one an element of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
   literal(one, type, track) {
     const place = this.document.all[one >> 1];
     const key = `${one} ${type} ${track}`;
@@ -171,7 +172,7 @@ export class Logic {
     );
   }
 
-  /** Returns the union of lists of alternatives. @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
+  /** @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
   union(lists, pointer) {
     const all = lists.flat();
     if (all.includes(FREE)) return ANY_VALUE;
@@ -185,9 +186,8 @@ export class Logic {
     if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
   }
 
-  /** Returns the product of two lists of alternatives: each of the first merged with each of the second.
-   * @param {Arm[]} left @param {() => Arm[]} more @param {Type} type
-   * @param {string} [pointer] @returns {Arm[]} */
+  /** Returns the product of two lists of alternatives: each pair merged. @param {Arm[]} left @param {() => Arm[]} more
+   * @param {Type} type @param {string} [pointer] @returns {Arm[]} */
   product(left, more, type, pointer = '') {
     if (!left.length) return left;
     const right = more();
@@ -216,7 +216,7 @@ export class Logic {
     }
   }
 
-  /** Returns true if it is certain that no value matches a goal. @param {Goal} goal @returns {boolean} */
+  /** Returns true if certainly no value matches a goal. @param {Goal} goal @returns {boolean} */
   isEmpty(goal) {
     if (isNever(goal) || !goal.length) return isNever(goal);
     const key = goal.join();
@@ -248,8 +248,7 @@ export class Logic {
   }
 
   /** Returns the clauses of a schema for values of one type. @param {Located} place @param {Type} type
-   * @param {boolean} track
-   * @returns {Clause[]} */
+   * @param {boolean} track whether `unevaluated…` keywords need to know which branches match @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter(
@@ -298,8 +297,7 @@ export class Logic {
     return all;
   }
 
-  /** Returns the clauses of enum and const. @param {Located} place @param {any[]} values @param {Type} type
-   * @returns {Clause} */
+  /** @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
@@ -385,9 +383,8 @@ export class Logic {
     };
   }
 
-  /** Returns the alternatives for every subset of branches that can match together, each with the properties or items
-   * that it evaluates.
-   * @param {Arm[][]} lists @param {Type} type @param {string} pointer */
+  /** Returns the alternatives for every subset of `anyOf` branches that can match together, each with the properties or
+   * items that it evaluates. @param {Arm[][]} lists @param {Type} type @param {string} pointer */
   subsets(lists, type, pointer) {
     const live = lists.filter((list) => list.length);
     if (live.length > MOST_BRANCHES)
@@ -525,8 +522,7 @@ function exactly(value) {
 /** @param {any} value */
 const constant = (value) => ({ const: value });
 
-/** Returns the clauses of the numeric keywords. @param {Located} place @param {Record<string, any>} schema
- * @returns {Clause[]} */
+/** @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function numberClauses({ pointer }, schema) {
   /** @type {Clause[]} */
   const all = [];

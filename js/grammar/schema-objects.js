@@ -1,4 +1,4 @@
-/* schema-objects: the meaning of object keywords, as clauses (schema-arms.js). */
+/* schema-objects: translates object keywords to clauses (schema-arms.js). */
 import { ANY_TEXT, choice, except, literal } from './nodes.js';
 import { count, escapePointer, isObject } from './references.js';
 import { Unsupported } from './refusal.js';
@@ -8,8 +8,6 @@ import { ALWAYS, NEVER, isNever, mergeArms, objectArm } from './schema-arms.js';
 /** @typedef {import('./schema-arms.js').Clause} Clause */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
-/** @typedef {import('./schema-arms.js').Goal} Goal */
-/** @typedef {import('./nodes.js').Node} Node */
 
 /** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
 const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
@@ -88,8 +86,7 @@ function valueClauses(logic, place, schema) {
   return all;
 }
 
-/** Returns a clause that applies if an object has a property with a name. @param {string} name
- * @param {() => Arm[]} demand
+/** Returns a clause that applies to objects with the property `name`. @param {string} name @param {() => Arm[]} demand
  * @param {() => Arm[]} deny @returns {Clause} */
 const dependent = (name, demand, deny) => ({
   demand: () => [forbidden(name), ...demand().map((arm) => mergeArms(demanded([name]), arm))],

@@ -15,14 +15,13 @@ const LIMITS = new RegExp(
     '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
     '|patternProperties|propertyNames)$',
 );
-/** Keywords of a schema that do not restrict the value. */
+/** Keywords that do not restrict values. */
 const ANNOTATIONS =
   /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 
 /** @typedef {import('./layout.js').Whitespace} Whitespace */
-/** `matching`: accept all texts that the specification accepts (any whitespace, any spelling of numbers, `format` as
- * the draft says), not only those that the narrower constraint for answers allows; `bounds`: limits for what the schema
- * leaves unbounded.
+/** `matching` (index.js) allows any whitespace, any notation of numbers, and `format` as the draft says; `bounds`:
+ * limits for what the schema leaves unbounded.
  * @typedef {{ bounds?: import('../protocol.js').Bounds, whitespace?: Whitespace,
  *   matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
 

@@ -1,16 +1,16 @@
-/* simplify: removes duplicate edges and equivalent states from a rule, and turns it into lists of numbers. */
+/* simplify: removes duplicate edges and equivalent states from a rule's automaton, and turns it into number lists. */
 import { STATES, merge } from './regular.js';
 
 /** @typedef {import('./automaton.js').Edge} Edge */
-/** A simplified rule. `ends`: for each state, the end of its edges; `how`, `label`, `to`: fields of each edge
- * (src/text/grammar.h).
+/** A simplified rule. ends: for each state, the end of its edges; how, label, to: for each edge, the fields described
+ * in src/text/grammar.h.
  * @typedef {{ accept: boolean[], loop: number[], ends: number[], how: number[], label: number[], to: number[] }} Simple
  */
 
 /** @param {Edge} edge */
 const howOf = ({ kind, act, member }) => kind | (act << 2) | (Math.max(member, 0) << 5);
 
-/** Returns a rule without duplicate edges and equivalent states. Its start is state 0.
+/** Returns the simplified rule. Its start is state 0.
  * @param {{ start: number, edges: Edge[][], accept: boolean[], loop: number[] }} rule @returns {Simple} */
 export function simplified({ start, edges, accept, loop }) {
   /** @type {Map<number, number>} */

@@ -1,14 +1,13 @@
 /*
  * spell: encodes characters as bytes, in an acyclic graph that stores equal nodes once (graph.js). The encoding is
  * UTF-8, or all spellings inside a JSON string (the character itself, \n, \u0041 in upper and lower case, surrogate
- * pairs). Node 0 is the end. Nodes are labels of the automaton.
+ * pairs). Node 0 ends every encoding. The edges of automata (automaton.js) read such nodes.
  */
 import { Graph } from './graph.js';
 
 /** Code points lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Segment */
 /** Bytes lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Span */
-/** 'text': UTF-8; 'any': every spelling inside a JSON string; 'shortest': only the shortest spelling inside a JSON
- * string.
+/** 'text': UTF-8; 'any', 'shortest': every spelling, or only the shortest, inside a JSON string.
  * @typedef {'text' | 'any' | 'shortest'} Spelling */
 
 export const END = 0;
@@ -30,7 +29,7 @@ export class Spells {
   graph = new Graph();
   /** @type {Map<string, number>} */
   #classes = new Map();
-  /** Cached nodes of single characters, by character and target. @type {Record<Spelling, Map<number, number>>} */
+  /** Cached nodes of single characters, by character and next node. @type {Record<Spelling, Map<number, number>>} */
   #letters = { text: new Map(), any: new Map(), shortest: new Map() };
 
   /** @param {Span[]} spans sorted, disjoint */
@@ -45,7 +44,7 @@ export class Spells {
     return this.graph.made();
   }
 
-  /** Returns the node that spells these bytes and leads to `to`. @param {Uint8Array} bytes @param {number} [to] */
+  /** Returns the node that spells bytes and leads to the node `to`. @param {Uint8Array} bytes @param {number} [to] */
   bytes(bytes, to = END) {
     let node = to;
     for (let i = bytes.length - 1; i >= 0; i--) node = this.#byte(bytes[i], node);
@@ -78,7 +77,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node that spells one code point. @param {number} point @param {number} to @param {Spelling} how */
+  /** @param {number} point @param {number} to @param {Spelling} how */
   #letter(point, to, how) {
     if (how === 'text' && point < 0x80) return this.#byte(point, to);
     const key = to * 0x200000 + point;
@@ -149,9 +148,9 @@ export class Spells {
     return spans;
   }
 
-  /** Groups segments of multi-digit numbers by their first digit. After it, `digits` digits of `bits` bits each follow.
+  /** Groups segments by the first digit of their code points, which have `digits` more digits of `bits` bits each.
    * @param {Segment[]} segments @param {number} digits @param {number} bits
-   * @param {(a: number, b: number) => number[][]} write how digits a to b are written */
+   * @param {(a: number, b: number) => number[][]} write returns the byte ranges of the digits `a` to `b` */
   #split(segments, digits, bits, write) {
     /** @type {Span[]} */
     const spans = [];
@@ -195,7 +194,8 @@ export class Spells {
     return this.#node(this.#split(segments, digits - 1, bits, write).sort((a, b) => a[0] - b[0]));
   }
 
-  /** Returns the node that spells any digits. @param {number} digits @param {number} bits @param {number} to */
+  /** Returns the node for any `digits` digits of `bits` bits. @param {number} digits @param {number} bits
+   * @param {number} to */
   #full(digits, bits, to) {
     let node = to;
     for (let i = 0; i < digits; i++) {
@@ -225,15 +225,15 @@ export class Spells {
     return spans.sort((a, b) => a[0] - b[0]);
   }
 
-  /** Returns the node that spells four hexadecimal digits, or those of a surrogate pair. @param {Segment[]} segments
-   * @param {Spelling} how */
+  /** Returns the node that spells code points as four hexadecimal digits, or as a surrogate pair.
+   * @param {Segment[]} segments @param {Spelling} how */
   #code(segments, how) {
     const units = within(segments, 0, 0xffff);
     const high = this.#surrogates(within(segments, 0x10000, 0x10ffff));
     const all = [...units, ...high].sort((a, b) => a[0] - b[0]);
     const write = how === 'any' ? hexDigits : lowerDigits;
     if (how === 'any') return this.#node(this.#split(all, 3, 4, hexDigits).sort((a, b) => a[0] - b[0]));
-    // For control characters only, the code is 00 and two digits.
+    // The shortest spelling writes only control characters as codes: 00 and two more digits.
     const last = (/** @type {Segment[]} */ part) =>
       part
         .flatMap(([lo, hi, to]) => write(lo & 15, hi & 15).map(([a, b]) => /** @type {Span} */ ([a, b, to])))

@@ -24,7 +24,7 @@ const DURATION = `P(\\d+W|${CLOCK}|(\\d+D|\\d+M(\\d+D)?|\\d+Y(\\d+M(\\d+D)?)?)($
 
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
 const HOST = `${LABEL}(\\.${LABEL})*`;
-/** Returns a pattern for a label of at most n characters. @param {number} n */
+/** Returns a pattern for a label of a host name with at most `n` characters. @param {number} n */
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
 /** Patterns for host names. A name may have 253 characters, but counting them needs too many states. These alternatives
  * stay below the limit: a few long labels, many short ones, or one long label among short ones. */
@@ -48,8 +48,8 @@ const QUOTED = '"([ !#-\\[\\]-~]|\\\\[ -~])*"';
 const ADDRESS = `\\[(${IPV4}|IPv6:(${IPV6}))\\]`;
 const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
 
-/** RFC 3986, appendix A; RFC 3987 adds letters. @param {string} more further letters @param {string} own further
- * letters in queries */
+/** Returns patterns for URIs (RFC 3986, appendix A) or IRIs (RFC 3987).
+ * @param {string} more letters that only IRIs allow @param {string} own further ones in queries */
 function identifiers(more, own) {
   const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`;
   const escape = `%${HEX}{2}`;
@@ -79,15 +79,14 @@ const UCS =
 const URI = identifiers('', '');
 const IRI = identifiers(UCS, '\\u{E000}-\\u{F8FF}\\u{F0000}-\\u{FFFFD}\\u{100000}-\\u{10FFFD}');
 const POINTER = '(/([^~/]|~[01])*)*';
-/** Returns the expression of a URI template. dot: an expression of what may separate the parts of a variable's name;
- * letters: the content of a character class, for the text outside of braces. @param {string} dot
- * @param {string} letters */
+/** Returns the pattern of a URI template. dot: pattern of the separator within variable names; letters: content of a
+ * character class, for text outside braces. @param {string} dot @param {string} letters */
 function template(dot, letters) {
   const variable = `([A-Za-z0-9_]|%${HEX}{2})(${dot}([A-Za-z0-9_]|%${HEX}{2}))*(:[1-9]\\d{0,3}|\\*)?`;
   return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;
 }
 
-/** Patterns of the supported formats. @type {Record<string, string>} */
+/** @type {Record<string, string>} */
 export const FORMATS = Object.freeze({
   date: DATE,
   time: TIME,
@@ -106,9 +105,9 @@ export const FORMATS = Object.freeze({
   'json-pointer': POINTER,
   'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
 });
-/** Narrower patterns for answers, for formats of which common validators and parsers reject a part or read it
- * differently: lower-case letters in a time, a host without a dot and quoted local parts in an email, a URI with only a
- * scheme, dots in variable names of a template. @type {Record<string, string>} */
+/** Narrower patterns for answers. They leave out forms that common validators reject or read differently, such as
+ * lower-case letters in a time, a host without a dot and quoted local parts in an email, a URI with only a scheme, dots
+ * in variable names of a template. @type {Record<string, string>} */
 const NARROW = Object.freeze({
   time: ANSWERED_TIME,
   'date-time': `${DATE}T${ANSWERED_TIME}`,
@@ -127,10 +126,9 @@ export const REFUSED = Object.freeze({
 /** @type {Map<string, Node>} */
 const made = new Map();
 
-/** Returns a node for the texts of a format; undefined if the format is only an annotation. @param {string} name
- * @param {import('./refusal.js').Budget} budget @param {string} pointer @param {boolean} narrow whether to use the
- * narrower patterns for answers
- * @returns {Node | undefined} */
+/** Returns a node for the texts of a format; undefined if the format is unknown and so only an annotation.
+ * @param {string} name @param {import('./refusal.js').Budget} budget @param {string} pointer
+ * @param {boolean} narrow whether to use the narrower patterns for answers @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {
   if (Object.hasOwn(REFUSED, name))
     throw new Unsupported(`the format ${name} is not supported: ${REFUSED[name]}`, pointer);

@@ -1,6 +1,6 @@
 /*
- * trim: removes dead ends. A rule that matches no text (a contradictory schema, recursion without an exit) would lead
- * answers into a dead end, so alternatives and optional properties that need such a rule are removed.
+ * trim: removes rules that match no text (a contradictory schema, endless recursion), and the alternatives and optional
+ * properties that need them. Otherwise an answer could begin a rule that it can never complete.
  */
 import { EMPTY, NOTHING, choice, isNothing, partsOf, repeat, sequence } from './nodes.js';
 import { eachOnce } from './ordered.js';
@@ -10,7 +10,7 @@ import { Unsupported } from './refusal.js';
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 /** @typedef {import('./language.js').Languages} Languages */
 
-/** Returns the productive rules, which match some text. @param {Grammar} grammar
+/** Returns the names of productive rules, which match some text. @param {Grammar} grammar
  * @param {(node: Node) => boolean} hasText whether a regular node matches some text
  * @param {import('./refusal.js').Budget} budget */
 function fruitful({ rules }, hasText, budget) {
@@ -34,12 +34,10 @@ function fruitful({ rules }, hasText, budget) {
   return good;
 }
 
-/** Returns a function that decides whether a node matches some text, if only the rules in `good` do. The function
- * visits each node once, because there may be very many paths to a shared node. @param {Set<string>} good
- * @param {Set<string>} missing collects the rules that were needed and not in `good`
- * @param {(node: Node) => boolean} hasText
- * @param {import('./refusal.js').Budget} budget
- * @returns {(node: Node) => boolean} */
+/** Returns a function that decides whether a node matches some text, assuming that only the rules in `good` do. Visits
+ * each node once, because there may be very many paths to a shared node. @param {Set<string>} good
+ * @param {Set<string>} missing collects needed rules that are not in `good` @param {(node: Node) => boolean} hasText
+ * @param {import('./refusal.js').Budget} budget @returns {(node: Node) => boolean} */
 function endsBy(good, missing, hasText, budget) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
@@ -120,7 +118,7 @@ export function trimmed(grammar, languages, budget) {
   return { rules, start: grammar.start };
 }
 
-/** Adds the rules that a node references. @param {Node} node @param {string[]} into */
+/** Adds the rules that a node references to `into`. @param {Node} node @param {string[]} into */
 function collect(node, into) {
   /** @type {Set<Node>} */
   const seen = new Set();
