@@ -1,5 +1,5 @@
-/* build: helps dialects build grammars for answers that may call tools, from text, calls and the grammars of the tools'
- * schemas. Knows no dialect itself. */
+/* build: builds grammars of answers that may call tools, from text, calls and the grammars of the tools' schemas. The
+ * dialects (dialects.js) use it. */
 import { ANY_CHAR, ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
@@ -8,9 +8,9 @@ import { parametersOf } from './messages.js';
 /** @import { ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar, Node } from '../grammar/nodes.js' */
 
-/** id: returns the token of a name, null if there is none; control: returns whether an id is a control token; schema:
- * compiles a schema into a grammar of its JSON texts; choice: whether the answer must call tools, or which one; text:
- * the grammar of an answer that calls none, if it is not free; budget: of the compilation.
+/** Input for a grammar of answers. id: returns the id of the token with a name, or null; control: returns whether an id
+ * is a control token; schema: compiles a schema into a grammar of its JSON texts; choice: whether the answer must call
+ * tools, or which one; text: grammar of an answer without calls, if it has a format.
  * @typedef {{ budget?: import('../grammar/refusal.js').Budget, text?: Grammar | null,
  *   tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
  *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} CallGrammarOptions */
@@ -49,25 +49,24 @@ export class Builder {
     });
   }
 
-  /** Adds the rules of a grammar under prefixed names. @param {Grammar} grammar @param {string} prefix
-   * @param {(node: Node) => Node} change @returns {Node} */
+  /** Adds a grammar's rules under prefixed names. Returns a reference to the start rule. @param {Grammar} grammar
+   * @param {string} prefix @param {(node: Node) => Node} change @returns {Node} */
   #taken({ rules, start }, prefix, change) {
     const renamed = eachOnce((node, visit) => ('rule' in node ? { rule: prefix + node.rule } : mapped(node, visit)));
     for (const [name, node] of Object.entries(rules)) this.rules[prefix + name] = change(renamed(node));
     return { rule: prefix + start };
   }
 
-  /** Returns a node for the token with a name. If there is no such token, the node matches the name as text.
-   * @param {string} name
+  /** Returns a node for the token `name`, or for the name as text if there is no such token. @param {string} name
    * @returns {Node} */
   mark(name) {
     const id = this.#wanted.id(name);
     return id === null ? literal(name) : { token: id };
   }
 
-  /** Returns a node for texts that do not contain the marks. A mark that is a control token cannot occur in text
-   * anyway; other marks are excluded by their spelling. @param {string[]} marks
-   * @param {string[]} [words] control tokens that may occur between texts @returns {Node} */
+  /** Returns a node for texts without the delimiters `marks`. Control tokens cannot occur in text anyway; other
+   * delimiters are excluded by their spelling. @param {string[]} marks
+   * @param {string[]} [words] control tokens that are allowed between texts @returns {Node} */
   words(marks, words = []) {
     const { id, control } = this.#wanted;
     const isControl = (/** @type {string} */ name) => control(id(name) ?? -1);
@@ -77,41 +76,40 @@ export class Builder {
     return said.length ? sequence(text, repeat(sequence(choice(said), text), 0, Infinity)) : text;
   }
 
-  /** Returns the grammar of one call, or several if the choice allows it.
-   * @param {Node} call @param {Node} between @param {Node} [behind] what follows the last call */
+  /** Returns the grammar of one call, or of several if the tool choice allows it. @param {Node} call
+   * @param {Node} between @param {Node} [behind] what follows the last call */
   calls(call, between, behind = EMPTY) {
     const more = this.several ? repeat(sequence(between, call), 0, Infinity) : EMPTY;
     return sequence(call, more, behind);
   }
 
-  /** Returns the grammar of an answer: calls or, with `auto`, also text before or instead of them. Text that follows a
-   * format can only replace calls, not precede them. @param {Node} calls @param {Node} words */
+  /** Returns the grammar of an answer: calls or, with the tool choice `auto`, also text before or instead of them. Text
+   * that follows a format can only replace calls, not precede them. @param {Node} calls @param {Node} words */
   answer(calls, words) {
     const free = this.#wanted.choice === 'auto' && !this.#wanted.text;
     return free ? sequence(words, optional(calls)) : this.either(calls, words);
   }
 
-  /** Returns the grammar of an answer: calls or, with `auto`, text instead of calls. The text is words, or follows the
-   * format.
-   * @param {Node} calls @param {Node} words */
+  /** Returns the grammar of an answer: calls or, with the tool choice `auto`, text instead of calls. The text is
+   * `words`, or follows the format. @param {Node} calls @param {Node} words */
   either(calls, words) {
     const { choice: wanted, text } = this.#wanted;
-    // No tool has a name with a space.
+    // Tool names have no spaces, so the prefix is unique.
     return wanted === 'auto' ? choice([text ? this.#taken(text, ' ', (node) => node) : words, calls]) : calls;
   }
 
-  /** Returns whether the answer may have several calls. */
+  /** Returns whether the tool choice allows several calls in an answer. */
   get several() {
     return typeof this.#wanted.choice === 'string';
   }
 
-  /** Returns the finished grammar. @param {Node} start the start rule @returns {Grammar} */
+  /** Returns the finished grammar. @param {Node} start node of the start rule @returns {Grammar} */
   grammar(start) {
     return { rules: { ...this.rules, answer: start }, start: 'answer' };
   }
 }
 
-/** Returns a grammar of compact JSON with a space after each colon and comma. Python's json.dumps writes this form, so
+/** Adds a space after each colon and comma to a grammar of compact JSON. Python's json.dumps writes this form, so
  * models have seen it most often. @param {Node} node @returns {Node} */
 export function spaced(node) {
   if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;

@@ -1,6 +1,6 @@
-/* dialects: the table of the forms in which models call tools. Each dialect recognises its models, prepares messages
- * for the chat template, builds the grammar of answers, and parses calls. Models whose template ignores tools get
- * instructions as text and answer in JSON (llama.cpp calls this form generic). */
+/* dialects: the forms in which models call tools. Each dialect recognises its models, prepares messages for the chat
+ * template, builds the grammar of answers, and parses calls. Models whose template ignores tools get instructions as
+ * text and answer in JSON (llama.cpp calls this form generic). */
 import { ANY_TEXT, choice, literal, repeat, sequence } from '../grammar/nodes.js';
 import { Builder, notFirst, spaced } from './build.js';
 import { asResponses, functionOf, joinedResponses, oneCallPerMessage, standardForm, withoutTools } from './messages.js';
@@ -9,7 +9,7 @@ import { callOf, flat, jsonCall, objectEnd } from './reading.js';
 import { declared, unquotedCalls } from './unquoted.js';
 
 /** @import { PostedMessage, ToolSpec as Tool } from '../protocol.js' */
-/** @import { Node, Grammar } from '../grammar/nodes.js' */
+/** @import { Grammar } from '../grammar/nodes.js' */
 /** @import { Message } from './messages.js' */
 /** @import { Parse, ParsedAnswer } from './reading.js' */
 /** @import { CallGrammarOptions } from './build.js' */
@@ -20,9 +20,9 @@ import { declared, unquotedCalls } from './unquoted.js';
 /** Input of the chat template. tools: undefined if there are none or the template ignores tools; instructions: text to
  * insert before the conversation.
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
-/** marks: names of the tokens that delimit calls; openings: how answers with calls begin, the token first if there is one;
- * first: the first character of such an answer and of no other; stop: the token that ends an answer with calls, besides
- * the model's end tokens; render: `formatted` if an answer in words has a format.
+/** A form of calls. marks: names of the tokens that delimit calls; openings: texts or tokens with which an answer with
+ * calls can begin; first: the first character of every answer with calls, and of no other; stop: the token that ends an
+ * answer with calls, besides the model's end tokens; render: `formatted` if an answer in words has a format.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
  *   first?: string, openings: (tools: Tool[]) => string[], stop?: string,
  *   render: (messages: PostedMessage[], tools: Tool[], formatted?: boolean) => Rendering,
@@ -131,7 +131,7 @@ const LLAMA3 = {
 
 const ONE_CALL = '{"tool_call": ';
 const SEVERAL_CALLS = '{"tool_calls": [';
-/** All other models. @type {Dialect} */
+/** Models that no other dialect recognises. @type {Dialect} */
 export const GENERIC = {
   name: 'generic',
   fits: () => true,
@@ -165,7 +165,7 @@ export const GENERIC = {
 /** The dialects, in the order in which they are tested. */
 export const DIALECTS = [FUNCTION_GEMMA, GEMMA4, HERMES, LLAMA3, GENERIC];
 
-/** Returns the grammar of `{"name": "NAME", "FIELD": ARGUMENTS}` for each tool. @param {Builder} build
+/** Returns a grammar of `{"name": "NAME", "FIELD": ARGUMENTS}` with each tool's name. @param {Builder} build
  * @param {string} field */
 function jsonCalls(build, field) {
   return choice(
@@ -178,7 +178,7 @@ function jsonCalls(build, field) {
 /** Returns the JSON of a call up to its arguments. @param {string} name @param {string} field */
 const callStart = (name, field) => `{"name": ${JSON.stringify(name)}, "${field}": `;
 
-/** Returns instructions for models without a dialect. @param {Tool[]} tools
+/** Returns the instructions of the generic dialect. @param {Tool[]} tools
  * @param {boolean} formatted whether an answer in words has a format */
 function instructionsFor(tools, formatted) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');

@@ -70,8 +70,8 @@ export function oneCallPerMessage(messages) {
  * @param {PostedMessage[]} messages */
 export const asResponses = (messages) => responsesIn(messages, 'content', () => ({ role: 'tool', content: [] }));
 
-/** Converts messages to a form in which the message with the calls also has their results. Drops the text of such a
- * message: templates write it after the results and end the turn there, so that the model could not answer the results.
+/** Converts messages to a form in which a message with calls also has their results. Drops the text of such a message:
+ * templates write it after the results and end the turn there, so that the model could not answer the results.
  * @param {PostedMessage[]} messages */
 export const joinedResponses = (messages) =>
   responsesIn(messages, 'tool_responses', (out) => ({
@@ -80,7 +80,7 @@ export const joinedResponses = (messages) =>
     content: '',
   }));
 
-/** Collects successive results in a property of one message, which `begin` makes.
+/** Collects successive results of tools in the property `name` of one message, which `begin` makes.
  * @param {PostedMessage[]} messages @param {string} name @param {(out: Message[]) => Message} begin */
 function responsesIn(messages, name, begin) {
   /** @type {Message[]} */

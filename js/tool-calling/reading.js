@@ -24,7 +24,8 @@ export class CallReader {
   parsed = { text: '', calls: [] };
 
   /** @param {{ marks: string[], parse: Parse, stop?: string }} dialect @param {(name: string) => number | null} id
-   * @param {string[] | null} [openings] how an answer with calls begins, if others are text of a format */
+   * @param {string[] | null} [openings] texts or tokens with which an answer with calls begins; null if other answers
+   *   have no format */
   constructor({ marks, parse, stop }, id, openings = null) {
     /** Id of the token that ends an answer with calls, null if there is none. */
     this.stop = stop ? id(stop) : null;
@@ -54,7 +55,7 @@ export class CallReader {
     return this.#fresh();
   }
 
-  /** Ends the answer. Returns the text that was held back because it could have been the beginning of a call. */
+  /** Ends the answer. Returns the text that add() held back because a call could have begun with it. */
   end() {
     if (this.#calls() === null) this.parsed.text = flat(this.#items).text;
     return this.#fresh();
@@ -66,7 +67,7 @@ export class CallReader {
     return fresh;
   }
 
-  /** Returns whether to look for calls in the answer, null if that depends on its next tokens. */
+  /** Returns whether to look for calls in the answer, null if that depends on further tokens. */
   #calls() {
     const [first] = this.#items;
     if (!this.#openings || !first || 'mark' in first) return true;

@@ -12,15 +12,15 @@ import { partialJson } from './partial.js';
 /** @import { CallGrammarOptions } from './build.js' */
 /** @import { Item, ParsedAnswer } from './reading.js' */
 
-/** Names of tokens. start, end: around a call; quote: on both sides of a string; stop: written after the calls, if the
- * model does that. @typedef {{ start: string, end: string, quote: string, stop?: string }} CallMarks */
+/** Names of tokens. start, end: delimiters of a call; quote: delimiter of a string; stop: end of an answer with calls,
+ * if the model writes it. @typedef {{ start: string, end: string, quote: string, stop?: string }} CallMarks */
 
 /** Matches a name that needs no quotes. */
 const BARE = /^[^\s:{}[\],"]+$/;
 /** Matches a key without quotes after a brace or a comma. */
 const BARE_KEY = /([{,]\s*)([^\s:{}[\],"]+)\s*:/g;
 
-/** Returns the properties of a dialect that follow from the tokens of its calls. @param {CallMarks} names */
+/** Returns the properties of a dialect whose calls have these tokens. @param {CallMarks} names */
 export function unquotedCalls(names) {
   const { start, end, quote, stop } = names;
   return {
@@ -32,7 +32,7 @@ export function unquotedCalls(names) {
   };
 }
 
-/** Parses an answer. @param {Item[]} items @param {CallMarks} names @returns {ParsedAnswer} */
+/** @param {Item[]} items @param {CallMarks} names @returns {ParsedAnswer} */
 function parse(items, { start, end: last, quote }) {
   /** @type {ParsedAnswer} */
   const said = { text: '', calls: [] };
@@ -49,7 +49,7 @@ function parse(items, { start, end: last, quote }) {
   return said;
 }
 
-/** Parses one call. @param {Item[]} items between the two marks @param {string} quote @param {boolean} done
+/** Parses one call. @param {Item[]} items between the call's delimiters @param {string} quote @param {boolean} done
  * @returns {Call[]} */
 function callOf([first, ...rest], quote, done) {
   const [, name, args] = (first && 'text' in first && /^\s*call:([^{]*)(\{[^]*)$/.exec(first.text)) || [];
@@ -57,7 +57,7 @@ function callOf([first, ...rest], quote, done) {
   return [{ name: name.trim(), arguments: partialJson(jsonOf([{ text: args }, ...rest], quote)), done }];
 }
 
-/** Converts arguments to JSON. @param {Item[]} items @param {string} quote */
+/** Converts the arguments of a call to JSON. @param {Item[]} items @param {string} quote */
 function jsonOf(items, quote) {
   let json = '';
   let quoted = false;
@@ -93,7 +93,7 @@ function typed(schema) {
   };
 }
 
-/** Returns the grammar of answers. @param {CallGrammarOptions} wanted @param {CallMarks} names @returns {Grammar} */
+/** @param {CallGrammarOptions} wanted @param {CallMarks} names @returns {Grammar} */
 function grammar(wanted, { start, end, quote, stop }) {
   const build = new Builder(wanted);
   const converter = new Converter(build, build.mark(quote));
