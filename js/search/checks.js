@@ -1,12 +1,11 @@
-/* checks: validates the arguments of a search index. Invalid ones throw `bad-option`. */
+/* checks: validates the arguments of a search index. Throws `bad-option` if one is invalid. */
 import { ModelError } from '../errors.js';
 
 /** @param {any} value */
 const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value);
 
-/** Throws unless a value is an object that has no other keys than `names`. @param {'item' | 'option'} what
- * @param {any} value
- * @param {string[]} names */
+/** Throws unless a value is an object without other keys than `names`. @param {'item' | 'option'} what
+ * @param {any} value @param {string[]} names */
 export function checkNames(what, value, names) {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     const subject = what === 'item' ? 'An item' : 'The argument for options';

@@ -1,4 +1,4 @@
-/* folder-browser: stores an index in the origin private file system. */
+/* folder-browser: stores a search index in the origin private file system. */
 /** @import { Folder } from './segments.js' */
 
 /** @param {any} error */

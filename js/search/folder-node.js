@@ -1,4 +1,4 @@
-/* folder-node: stores an index in a folder. */
+/* folder-node: stores a search index in a folder. */
 /** @import { Folder } from './segments.js' */
 import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';

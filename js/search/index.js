@@ -43,14 +43,14 @@ export class SearchIndex {
   #folder;
   /** Files that this index has read or written. @type {Set<string>} */
   #files = new Set();
-  /** Highest file number seen of each writer, including files that have been replaced. @type {Seen} */
+  /** For each writer, the highest file number seen, including files that have been replaced. @type {Seen} */
   #seen = {};
   #writer = newWriter();
-  /** @type {(Entry | null)[]} by row; null for free rows */
+  /** @type {(Entry | null)[]} items by row; null for free rows */
   #rows = [];
   /** For each row, the stamp of the file that its item came from. @type {string[]} */
   #stamps = [];
-  /** Three numbers per row about its rounding: scale, length, error. The scale is NaN for free rows. */
+  /** For each row, scale, length and error of its rounded vector (scan.js). The scale is NaN for free rows. */
   #rounded = new Float64Array(0);
   /** @type {Map<string, number>} */
   #byId = new Map();
@@ -127,7 +127,7 @@ export class SearchIndex {
     return this.#rows.flatMap((row) => (row ? [{ ...row }] : []));
   }
 
-  /** Returns how much memory the vectors need, and how much storage. @returns {Promise<StorageUse>} */
+  /** Returns the bytes that all vectors need, as `usage`. @returns {Promise<StorageUse>} */
   async estimate() {
     return { usage: this.size * this.dimensions * Float32Array.BYTES_PER_ELEMENT };
   }
@@ -186,7 +186,7 @@ export class SearchIndex {
     return this.#change({ about, vectors: new Float32Array(0) });
   }
 
-  /** Runs f after earlier changes. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  /** Runs `f` after all earlier changes. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #locked(f) {
     const turn = this.#turn.then(f);
     this.#turn = turn.catch(() => {});
@@ -297,7 +297,7 @@ export class SearchIndex {
   }
 }
 
-/** Keeps the n greatest numbers seen so far, in a heap with the smallest of them on top. */
+/** Keeps the `n` greatest numbers seen so far, in a heap with the smallest of them on top. */
 class Least {
   #heap;
   /** The smallest of the numbers that are kept. */

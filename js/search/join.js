@@ -1,20 +1,20 @@
 /* join: merges the files of a search index, which several writers may have written concurrently. Each item has the
- * stamp of the file that it came from. A file that replaces others or deletes items records which stamps its writer had
- * seen. Items that the writer had seen and did not keep are deleted; items that it had not seen stay. So several
- * indexes may write to one folder and compact it at any time. */
+ * stamp (number and writer) of the file that it came from. A file that replaces others or deletes items records which
+ * stamps its writer had seen. Items that the writer had seen and did not keep are deleted; items that it had not seen
+ * stay. So several indexes may write to one folder and compact it at any time. */
 /** @import { Entry, Seen, Segment } from './segments.js' */
 
-/** A file and its stamp. @typedef {Segment & { stamp: string }} Stamped */
+/** @typedef {Segment & { stamp: string }} Stamped */
 /** @typedef {{ entry: Entry, stamp: string, vector: Float32Array }} Kept */
 
-/** Records that a file was seen, and with it all lower numbers of its writer, because writers number their files
+/** Records that a file was seen, and with it all files of its writer with lower numbers, because writers number files
  * upwards. @param {Seen} seen @param {string} stamp */
 export function see(seen, stamp) {
   const [number, writer] = stamp.split('-');
   seen[writer] = Math.max(seen[writer] ?? 0, Number(number));
 }
 
-/** Returns whether `seen` includes a file. @param {Seen} seen @param {string} stamp */
+/** @param {Seen} seen @param {string} stamp */
 function sees(seen, stamp) {
   const [number, writer] = stamp.split('-');
   return Number(number) <= (seen[writer] ?? 0);

@@ -1,10 +1,10 @@
-/* scan: stores vectors as rows of bytes in the heap of an engine, which computes their dot products with a query
- * (gw_scan). */
+/* scan: stores vectors as rows of bytes in WebAssembly memory, where gw_scan() computes their dot products with a
+ * query. */
 /** @import { Exports } from '../engine/heap.js' */
 import { Heap, createMemory, imports } from '../engine/heap.js';
 
-/** Constants of gw_scan. The length of a row is a multiple of STEP bytes; the others are the largest values in a query
- * and in a row. */
+/** STEP: gw_scan() needs rows of a multiple of this length, in bytes. QUERY_TOP, ROW_TOP: largest absolute values in a
+ * rounded query and row. FIRST_ROWS: initial capacity. */
 const STEP = 16;
 const QUERY_TOP = 4095;
 const ROW_TOP = 127;
@@ -20,8 +20,8 @@ export async function makeScan(module, dimensions) {
   return new Scan(functions, memory, dimensions);
 }
 
-/** Facts about a rounded vector. scale: factor of its integers; length: its Euclidean length; error: its distance from
- * the exact vector.
+/** Facts about a rounded vector. scale: value of one unit of its integers; length: Euclidean length; error: distance
+ * from the exact vector.
  * @typedef {{ scale: number, length: number, error: number }} Rounded */
 
 export class Scan {
@@ -43,7 +43,7 @@ export class Scan {
     this.#query = this.#heap.reserve(2 * this.#width);
   }
 
-  /** Allocates memory for `rows` rows. @param {number} rows */
+  /** @param {number} rows */
   reserve(rows) {
     if (rows <= this.#room) return;
     const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5));
@@ -66,9 +66,8 @@ export class Scan {
     return round(vector, ROW_TOP, bytes);
   }
 
-  /** Returns the dot products of a query with the first rows. The array is valid until the next call.
-   * @param {Float32Array} vector @param {number} rows
-   * @returns {{ sums: Int32Array, query: Rounded }} */
+  /** Returns the dot products of a query with the first `rows` rows. The result is valid until the next call.
+   * @param {Float32Array} vector @param {number} rows @returns {{ sums: Int32Array, query: Rounded }} */
   products(vector, rows) {
     const words = new Int16Array(this.#heap.buffer, this.#query, this.#width).fill(0);
     const query = round(vector.subarray(0, this.#dimensions), QUERY_TOP, words);
@@ -77,7 +76,7 @@ export class Scan {
   }
 }
 
-/** Rounds a vector to integers of at most `top`. @param {Float32Array} vector @param {number} top
+/** Rounds a vector to integers from -`top` to `top`. @param {Float32Array} vector @param {number} top
  * @param {Int8Array | Int16Array} out @returns {Rounded} */
 function round(vector, top, out) {
   let largest = 0;

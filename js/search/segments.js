@@ -1,8 +1,8 @@
 /* segments: the format of a search index's files. Each change is a file that is written atomically and never modified:
  * "GWV2", the length of a JSON text, a checksum of two words (over the file's name and the file, with zeros in place of
  * the checksum), the text, spaces up to a multiple of four bytes, then the vectors as little-endian float32. The file's
- * name is its stamp: a number greater than all others in the folder, and the writer. Files that begin with "GWV1" have
- * no checksum and are rejected. */
+ * name has its stamp: a number greater than all others in the folder, and the id of the writer. Files that begin with
+ * "GWV1" have no checksum and are rejected. */
 import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';
 
@@ -12,9 +12,9 @@ import { ModelError } from '../errors.js';
  * @property {string} id Id of the item.
  * @property {any} [data] Data of the item.
  */
-/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: only in a merged file, which
- * replaces all files in `seen`: for each entry, the stamp of the file it came from; seen: in a merged file and in one that
- * deletes items, the files that its writer had read. It affects no others.
+/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: only in a merged file,
+ * which replaces all files in `seen`: for each entry, the stamp of the file it came from; seen: in a merged file and in
+ * one that deletes items, the files that its writer had read. Other files are not affected.
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
 /** The storage of a search index. read: returns null if the file was removed or is not completely written.
@@ -26,7 +26,7 @@ const MAGIC = 0x32565747;
 const UNCHECKED = 0x31565747;
 const HEAD = 16;
 const CHECKSUM = 8;
-/** Largest number of a file: names have eight digits. */
+/** Largest number of a file, because names have eight digits. */
 const LAST_NUMBER = 99_999_999;
 const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
 const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/;
@@ -38,7 +38,7 @@ export const isSegment = (name) => NAME.test(name);
 /** Returns the stamp (`number-writer`) in a file's name, '' if it has none. @param {string} name */
 export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
-/** Returns the number in a file's name. @param {string} name */
+/** @param {string} name */
 const numberOf = (name) => Number(stampOf(name).split('-')[0]);
 
 /** Returns the name of the next file. Throws `index-failed` if there are no numbers left.
@@ -76,8 +76,8 @@ export function pack(about, vectors, name) {
   return bytes;
 }
 
-/** Returns the checksum of a file. It is computed with zeros in place of the checksum.
- * @param {Uint8Array} bytes @param {string} name of the file */
+/** Returns the checksum of a file, computed with zeros in its place. @param {Uint8Array} bytes
+ * @param {string} name of the file */
 function sign(bytes, name) {
   const words = new TextEncoder().encode(name);
   const all = new Uint8Array(words.length + bytes.length);
@@ -138,7 +138,7 @@ export async function readAll(folder, dimensions) {
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Returns the parsed JSON of a file and the offset of the vectors; null if the file is not valid.
+/** Returns the contents of a file without its vectors, and their offset; null if the file is not valid.
  * @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   if (buffer.byteLength < HEAD) return null;
@@ -154,7 +154,7 @@ function headOf(buffer) {
   }
 }
 
-/** Returns whether parsed JSON has the properties of a file's contents. @param {any} about */
+/** Returns whether parsed JSON is the contents of a file. @param {any} about */
 function isAbout({ dimensions, entries, deleted, stamps, seen = {} }) {
   const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
   const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');
