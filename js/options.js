@@ -22,11 +22,11 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   readonly validate: (value: unknown) => Validated<V> | Promise<Validated<V>>,
  *   readonly types?: { readonly input: unknown, readonly output: V } | undefined } }} StandardSchema */
 
-/** The type of an object that a JSON Schema describes. P: `properties` of the schema; R: names in `required`.
+/** The type of an object that a JSON Schema describes. P: type of the schema's `properties`; R: names in `required`.
  * @template P, R
  * @typedef {{ -readonly [K in keyof P as K extends R ? K : never]: FromSchema<P[K]> }
  *   & { -readonly [K in keyof P as K extends R ? never : K]?: FromSchema<P[K]> }} MembersOf */
-/** The type of the JSON values that one `type` of a schema allows. @template S, T
+/** The type of the JSON values that the schema S with the `type` T allows. @template S, T
  * @typedef {T extends 'string' ? string : T extends 'number' | 'integer' ? number : T extends 'boolean' ? boolean
  *   : T extends 'null' ? null : T extends 'array' ? (S extends { items: infer I } ? FromSchema<I>[] : any[])
  *   : [T, S] extends ['object', { properties: infer P }]
@@ -52,7 +52,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {string} id Id of the call.
  * @property {AbortSignal} signal Aborted when the answer is aborted.
  */
-/** A requirement that the model calls a tool.
+/** A value of `toolChoice`: the model must call a tool.
  * @typedef {object} ToolDemand
  * @property {string} [name] Name of the tool. Default: any.
  * @property {boolean} [everyRound] Whether the demand also holds for answers to the results of tools. Default: false.
@@ -77,13 +77,13 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @typedef {object} SchemaFormat
  * @property {StandardSchema<V> | object | boolean} schema A JSON Schema, or a schema object of a library.
  * @property {'compact' | 'pretty' | 'any'} [whitespace] White space between values. Default: compact.
- * @property {number} [maxLength] Characters of a string that the schema leaves unbounded.
- * @property {number} [maxItems] Items of an array that the schema leaves unbounded.
- * @property {number} [maxProperties] Members of an object that the schema leaves unbounded.
+ * @property {number} [maxLength] Maximum number of characters of a string that the schema leaves unbounded.
+ * @property {number} [maxItems] Maximum number of items of an array that the schema leaves unbounded.
+ * @property {number} [maxProperties] Maximum number of properties of an object that the schema leaves unbounded.
  */
 /** Format: text that matches a regular expression as a whole.
  * @typedef {object} RegexFormat
- * @property {string | RegExp} regex The expression, without the flags i, m, s and v.
+ * @property {string | RegExp} regex The expression. The flags i, m, s and v are not supported.
  */
 /** Format: text that follows a grammar.
  * @typedef {object} GrammarFormat
@@ -105,11 +105,13 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @typedef {object} ThinkingOptions
  * @property {number} budget Maximum number of tokens of the thoughts. The answer follows after them.
  */
-/** Options that type the result.
+/** Options whose types determine that of the result.
  * @template {Format} F @template {readonly object[]} P
  * @typedef {object} TypedOptions
- * @property {F} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be compiled.
- * @property {{ readonly [K in keyof P]: Tool<P[K]> | FunctionTool<P[K]> }} [tools] Tools that the model may call. The prompt must be messages.
+ * @property {F} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
+ *   compiled.
+ * @property {{ readonly [K in keyof P]: Tool<P[K]> | FunctionTool<P[K]> }} [tools] Tools that the model may call. The
+ *   prompt must be messages.
  */
 /** `GenerateOptions` with the types of `value` and of the tools' arguments. F: the format; P: the parameters of each
  * tool.
@@ -121,25 +123,27 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {number} [maxTokens] Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
  * @property {number | null} [seed] Seed of the random numbers. The same seed, prompt and options give the same answer.
  *   Default: random, reported as `seed` in the result.
- * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is left
- *   out.
+ * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is
+ *   left out.
  * @property {Record<number, number> | Map<number, number>} [logitBias] Added to the logits of single tokens, by id.
  *   `-Infinity` bans a token.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
  *   position. Turns `jumpForward` off. Default: no log probabilities.
- * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
- *   compiled. With `tools`, the answer is either calls or text of this format.
+ * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot
+ *   be compiled. With `tools`, the answer is either calls or text of this format.
  * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
- *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template decides.
- * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model for
- *   each of them. Default: true.
+ *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template
+ *   decides.
+ * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model
+ *   for each of them. Default: true.
  * @property {boolean} [draft] Speculative decoding: drafts tokens from an earlier place in the context and evaluates
  *   them together. The answer is the same. Faster if reading weights limits the speed, not computing. With
  *   `format`, it needs `jumpForward: false`, and drafts text that the format leaves no choice about. Default: false.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
- * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required` demands calls, `{ name }` one call of
- *   that tool, and `none` ignores the tools. Demands apply to the first answer; after the results of tools the model may
- *   answer in words. `{ everyRound: true }`, with or without a `name`, demands calls after results, too. Default: auto.
+ * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required`
+ *   demands calls, `{ name }` one call of that tool, and `none` ignores the tools. Demands apply to the first answer;
+ *   after the results of tools the model may answer in words. `{ everyRound: true }`, with or without a `name`, demands
+ *   calls after results, too. Default: auto.
  * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` runs. Default: 8.
  * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
  * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called as the prompt is evaluated.
@@ -147,42 +151,43 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
 /** Options of an answer. null is the same as undefined. A value out of range fails with `bad-option`.
  * @template [V=any]
  * @typedef {SamplingOptions & DecodingOptions<V>} GenerateOptions */
-/** HTTP headers, in any form that `new Headers()` accepts. @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
+/** HTTP headers, in any form that `new Headers()` accepts.
+ * @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
 /** Options of `loadModel` and `inspectModel`. A value out of range fails with `bad-option`.
  * @typedef {object} LoadOptions
  * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
  * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.
- * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs cross-origin
- *   isolation. Limited to twice the number of cores, or to four if that is more. Default: all cores; if there are more than
- *   two, a short measurement at the end of the load finds out how many of them are useful.
- * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default: the
- *   model's own, at most 4096.
+ * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs
+ *   cross-origin isolation. Limited to twice the number of cores, or to four if that is more. Default: all cores; if
+ *   there are more than two, a short measurement at the end of the load finds out how many of them are useful.
+ * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default:
+ *   the model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` uses relaxed SIMD where the platform
  *   has it, else simd128. Default: auto.
  * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them.
- *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is `keep`.
- *   Default: auto.
+ *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is
+ *   `keep`. Default: auto.
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` is
- *   exact. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In long
- *   contexts with outlier channels, `q8_0` changes 1 to 10 % of greedy tokens. Default: auto.
+ *   exact. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In
+ *   long contexts with outlier channels, `q8_0` changes 1 to 10 % of greedy tokens. Default: auto.
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
  *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Models that only
  *   compute embeddings ignore it. Default: 1.
  * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables: matrices of which a token needs one row, such as
- *   Gemma 4's per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows there;
- *   those of a stream, or of a URL that is not cached, go to a temporary file. `true` leaves all tables on disk, `false`
- *   none. Answers are the same. Default: auto.
- * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing are
- *   requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
+ *   Gemma 4's per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows
+ *   there; those of a stream, or of a URL that is not cached, go to a temporary file. `true` leaves all tables on disk,
+ *   `false` none. Answers are the same. Default: auto.
+ * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing
+ *   are requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a
  *   split model. Another hash fails with `sha256-mismatch`.
  * @property {string} [token] Access token for the model's host, sent as a header and never stored.
  * @property {HeaderList} [headers] Headers of the requests for the model.
- * @property {boolean} [restart] Restarts the worker when it dies, and repeats the calls that had not returned anything yet
- *   ([more](errors.md#when-the-engine-dies)). Default: false.
- * @property {number} [chatCacheBytes] Maximum size of all chats in [`chatCache`](chat.md#keep-it-for-the-next-visit), in bytes.
- *   Default: 1 GiB.
+ * @property {boolean} [restart] Restarts the worker when it dies, and repeats the calls that had not returned anything
+ *   yet ([more](errors.md#when-the-engine-dies)). Default: false.
+ * @property {number} [chatCacheBytes] Maximum size of all chats in [`chatCache`](chat.md#keep-it-for-the-next-visit),
+ *   in bytes. Default: 1 GiB.
  * @property {string | URL} [baseUrl] Folder of the package's files (worker, threads, wasm), if they are not next to the
  *   script that imports the package: a URL, in Node also a path ([more](hosting.md#files)).
  * @property {string | URL} [hub] Mirror of Hugging Face, for sources with a `repo`. Default: https://huggingface.co.
@@ -193,13 +198,15 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  */
 /** Options of `countTokens`.
  * @typedef {object} CountOptions
- * @property {boolean | ThinkingOptions} [thinking] As for the answer; needs messages. Default: as the model's chat template decides.
+ * @property {boolean | ThinkingOptions} [thinking] As for the answer; needs messages. Default: as the model's chat
+ *   template decides.
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
  */
 /** Options of `tokenize`.
  * @typedef {object} TokenizeOptions
  * @property {boolean} [bos] Puts the BOS token first. Default: false.
- * @property {boolean} [special] Encodes the names of control tokens as these tokens. Not for untrusted text. Default: false.
+ * @property {boolean} [special] Encodes the names of control tokens as these tokens. Not for untrusted text. Default:
+ *   false.
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
  */
 /** Options of `detokenize`.
@@ -293,7 +300,7 @@ export function jsonOf(value, plain = false, check) {
     if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
     if (part === undefined && Array.isArray(this)) throw new Error(`item ${name} of an array is undefined`);
     const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
-    // Only the prototype of plain objects has no prototype. This test also works for objects of other frames.
+    // A class instance has a prototype that has a prototype. This test also works for objects of other frames.
     const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
     if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
     return part;
@@ -329,7 +336,7 @@ const TOOL = {
   strict: (value) => value === null || ['boolean', 'undefined'].includes(typeof value),
 };
 
-/** Returns a tool in the package's form. @param {any} tool @returns {Tool} */
+/** Converts a tool in OpenAI's form to the package's. @param {any} tool @returns {Tool} */
 export function toolOf(tool) {
   const { type, function: described, ...rest } = tool ?? {};
   return type === 'function' && object.fits(described) ? { ...described, ...rest } : tool;

@@ -1,6 +1,6 @@
 /*
  * protocol: every message between the client, its engine worker and helper threads, and the types of the values in
- * them. All other files import these types from here; this file imports no other layer but errors.
+ * them. Imports no other layer but errors.
  */
 /** @import { SamplingOptions } from './generated.js' */
 import { ModelError } from './errors.js';
@@ -11,16 +11,18 @@ import { ModelError } from './errors.js';
  * files: URLs by file name, if the entry script registered them.
  * @typedef {{ page?: string, baseUrl?: string, files?: Record<string, string> }} Place */
 /** Sizes, limits and delays of downloads. segment: bytes of one range; parallel: maximum number of connections; alone:
- * speed in bytes per millisecond above which a single connection reads long ranges; share: length of a long range as a
- * share of the file's cached copy, at least `least` bytes; most: its length without a cached copy, in bytes; spare: its
- * minimum, as a multiple of the bytes that arrive during the latency of a request; journal: bytes between two journal
- * writes; attempts: maximum number of attempts without progress; backoffMs: first pause between attempts, doubled each
- * time; longestMs: longest pause that a server may request; stallMs: time without data after which a connection has
- * stalled; glanceMs: the same if a complete copy is cached; toldMs: interval of progress reports while no data arrives.
+ * speed in bytes per millisecond above which one connection requests long ranges instead; share, least, most, spare:
+ * length of a long range, as a share of the file's stored copy or, without one, `most` bytes, but at least `least`
+ * bytes and `spare` times the bytes that arrive during a request's latency; journal: maximum number of bytes between
+ * two journal writes; attempts: maximum number of attempts without progress; backoffMs: first pause between attempts,
+ * doubled each time; longestMs: longest pause that a server may request; stallMs: time without data after which a
+ * connection has stalled; glanceMs: the same if a complete copy is cached; toldMs: interval of progress reports while
+ * no data arrives.
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
  *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
  *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */
-/** key: identifies the cached copy, because `url` may lack the query, which can hold secrets.
+/** A URL of a model file. key: key of the cached copy, for a source that is an entry of the cache: its `url` lacks
+ * secrets.
  * @typedef {{ url: string, key?: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 /** A model source that can be posted to the worker. pull: the client has the bytes and sends them on request.
  * @typedef {{ kind: 'url' } & UrlSource | { kind: 'blob', blob: Blob } | { kind: 'path', path: string }
@@ -40,8 +42,8 @@ import { ModelError } from './errors.js';
  * @property {(name: string, at: number, bytes: Uint8Array) => Promise<void>} write Writes bytes at an offset. A gap
  *   before them may have any content. Fails if storage is full or another tab has locked the file.
  * @property {(name: string) => Promise<void>} remove Deletes a file.
- * @property {(name: string) => Promise<Lock | undefined>} [lock] Takes the right to store names with this prefix. Returns
- *   undefined while another tab or process has it.
+ * @property {(name: string) => Promise<Lock | undefined>} [lock] Takes the right to store names with this prefix.
+ *   Returns undefined while another tab or process has it.
  * @property {(name: string) => void} [tidy] Removes the lock of a dead owner.
  * @property {(name: string) => Promise<void>} [flush] Makes written bytes survive a crash.
  * @property {(name: string) => Promise<void>} [close] Closes a file that was read or written.
@@ -57,11 +59,12 @@ import { ModelError } from './errors.js';
 
 // Loaded models
 
-/** headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the default location
- * (no `folder`), or a store of the client (`remote`).
+/** Options of a load. headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the
+ * default location (no `folder`), or a store of the client (`remote`).
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   quantizeFloats?: string, kvType?: string, sequences?: number, rowsOnDisk?: boolean | 'auto', rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
+ *   quantizeFloats?: string, kvType?: string, sequences?: number, rowsOnDisk?: boolean | 'auto',
+ *   rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
 /** Information about a load that does not stop it.
  * @typedef {object} Notice
  * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended`, `rows-later` or `rows-stopped`.
@@ -70,8 +73,8 @@ import { ModelError } from './errors.js';
 /** Progress of a load.
  * @typedef {object} Progress
  * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from the cache, a
- *   file or a stream; `ready`: the model can be used (reported once); `rest`: as `ready`, while matrices that stay on disk
- *   (option `rowsOnDisk`) are downloaded.
+ *   file or a stream; `ready`: the model can be used (reported once); `rest`: as `ready`, while matrices that stay on
+ *   disk (option `rowsOnDisk`) are downloaded.
  * @property {number} loaded Bytes read so far.
  * @property {number | undefined} total Bytes of the whole model, once known.
  * @property {number} bytesPerSecond Average rate of the last three seconds.
@@ -99,14 +102,14 @@ import { ModelError } from './errors.js';
  * @property {boolean} threadsMeasured Whether a measurement chose `threads` (see the option `threads`).
  * @property {number} sequences Number of answers that are evaluated together (option `sequences`).
  * @property {string} variant Build in use: `simd128` or `relaxed`, with `+threads` for the threaded builds.
- * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which instructions
- *   the kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the repository). Empty
- *   otherwise.
+ * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which
+ *   instructions the kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the
+ *   repository). Empty otherwise.
  * @property {boolean} isolated Whether the platform allows threads.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
  * @property {number} fileBytes Bytes up to the end of the last tensor.
- * @property {boolean} chatTemplate Whether the model accepts messages: the file has a chat template, or is a Gemma model
- *   without one.
+ * @property {boolean} chatTemplate Whether the model accepts messages: the file has a chat template, or is a Gemma
+ *   model without one.
  * @property {boolean} thinking Whether the option `thinking` can turn thoughts on and off.
  * @property {number | null} bosToken Id of the token that begins a text.
  * @property {number[]} endTokens Ids that end an answer.
@@ -150,7 +153,7 @@ import { ModelError } from './errors.js';
  * @typedef {object} MetadataEntry
  * @property {string} key Key, for example `general.name`.
  * @property {string} type GGUF type of the value.
- * @property {unknown} [value] Value; not of arrays.
+ * @property {unknown} [value] Value; missing for arrays.
  * @property {string} [of] Of an array: type of its elements.
  * @property {number} [count] Of an array: number of elements.
  */
@@ -177,8 +180,8 @@ import { ModelError } from './errors.js';
  */
 /** A message of a conversation.
  * @typedef {object} ChatMessage
- * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is an
- *   alias of `system`, `model` of `assistant`. A `tool` message has the result of a call.
+ * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is
+ *   an alias of `system`, `model` of `assistant`. A `tool` message has the result of a call.
  * @property {any} content Text, or an array of text parts. The result of a tool may be any JSON.
  * @property {string} [thoughts] Thoughts of an answer. Most chat templates leave them out of later prompts.
  * @property {boolean} [aborted] Whether the answer was cut short.
@@ -220,10 +223,10 @@ import { ModelError } from './errors.js';
  * @property {any} arguments Arguments so far.
  * @property {boolean} done Whether the call is complete.
  */
-/** Why an answer ended: at an end token (`stop`), at `maxTokens` (`length`), at one of the texts of `stop`, by its signal,
- * because the context was full, or to call tools.
+/** Why an answer ended: at an end token (`stop`), at `maxTokens` (`length`), at a text of the option `stop`, aborted by
+ * its signal, because the context was full, or to call tools.
  * @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context' | 'tool-calls'} FinishReason */
-/** A token and the natural logarithm of its probability.
+/** A token and its log probability.
  * @typedef {object} AlternativeToken
  * @property {number} id Token id.
  * @property {number} logprob Natural logarithm of the probability.
@@ -282,10 +285,11 @@ import { ModelError } from './errors.js';
  *   computed from the raw logits; with a `format`, only from those of the allowed tokens.
  * @property {V} [value] With a `format`, if the answer is complete (`finishReason` is `stop`): its parsed JSON, or its
  *   text if the format is not JSON.
- * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is missing then.
+ * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is
+ *   missing then.
  * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
- * @property {ChatMessage[]} [dropped] In a chat, messages that the policy [`overflow`](chat.md#when-the-context-is-full)
- *   removed before this answer.
+ * @property {ChatMessage[]} [dropped] In a chat, messages that the policy
+ *   [`overflow`](chat.md#when-the-context-is-full) removed before this answer.
  */
 /** Properties of an answer that calls tools.
  * @typedef {object} CallingFields
@@ -302,8 +306,7 @@ import { ModelError } from './errors.js';
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
 /** Arguments of `generate` in their posted form. tools: `choice` is the tool choice for the first answer, `next` for
  * answers after results of tools; sampler: names and values of the engine's sampling options; grammar: a compiled
- * constraint (lower() of js/grammar); jumpForward: append tokens that the constraint leaves no choice about; draft:
- * speculative decoding (engine/drafts.js); owner: id of the calling chat if it has a saved state, because only it reuses
+ * constraint (lower() of js/grammar); owner: id of the calling chat if it has a saved state: other chats do not reuse
  * tokens that it restored; thinking: null for the template's default, a number for a budget in tokens.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
  *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, draft?: boolean, progress: boolean,
@@ -417,8 +420,8 @@ import { ModelError } from './errors.js';
  *   | { kind: 'steps', id: number, steps: Step[], calls?: PartialCall[] }} Event
  * @typedef {Event | Question | { kind: 'done', id: number, value: ModelInfo | Calls[keyof Calls]['value'] }
  *   | { kind: 'failed' | 'fatal', id: number, error: PackedError } | { kind: 'beat' } | { kind: 'disposed' }
- *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort } | { kind: 'locked', path: string, owner: string }
- *   | { kind: 'temporary', name: string }} FromWorker */
+ *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort }
+ *   | { kind: 'locked', path: string, owner: string } | { kind: 'temporary', name: string }} FromWorker */
 
 /** Messages of the engine worker to a helper thread, which replies to `prepare` with true when it is ready.
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }
