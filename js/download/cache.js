@@ -56,13 +56,14 @@ export class ModelCache {
     return (await this.list()).find((entry) => entry.key === key);
   }
 
-  /** Returns how much storage is used, without the properties that the platform does not know.
+  /** Returns how much storage is used, as far as the platform knows.
    * @returns {Promise<StorageUse>} */
   estimate() {
     return this.#with(async (store) => store.estimate?.() ?? {});
   }
 
-  /** Asks the browser not to clear the storage automatically; it may ask the user. Returns whether it agreed. */
+  /** Asks the browser not to clear the storage automatically. The browser may ask the user. Returns whether it agreed,
+   * always true in Node. */
   persist() {
     return this.#with(async (store) => (await store.persist?.()) ?? true);
   }
@@ -88,7 +89,7 @@ export class ModelCache {
     });
   }
 
-  /** @internal The cache in posted form: its folder, or `remote` if the client has the store. */
+  /** @internal Description of the cache for the worker: its folder, or `remote` if the client has the store. */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
@@ -103,7 +104,7 @@ export class ModelCache {
     try {
       this.#store ??= typeof this.#where === 'object' ? this.#where : environment.openStore(this.#where);
       const opening = Promise.resolve(this.#store);
-      opening.catch(() => (this.#store = undefined)); // importing the store's module may succeed next time
+      opening.catch(() => (this.#store = undefined)); // the next call tries again to import the store
       return await f(await opening);
     } catch (cause) {
       throw failure('cache-failed', 'The model cache failed', cause);

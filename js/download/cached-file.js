@@ -1,11 +1,11 @@
-/* cached-file: one file of the cache during a load. No method throws: if the store fails, a notice says so and the load
- * continues without the cache. Rules, which tests/js/store-faults.test.js checks:
- *   - Reading deletes nothing, and neither does any answer of a server: a load that only reads cannot delete copies.
- *   - A complete copy is deleted when another copy is complete, flushed and loaded as a model, or when the user asks.
- *   - A copy that proves wrong is marked (`doubt`) and no longer counts as complete, but stays until then.
+/* cached-file: the cached copies of one file during a load. No method throws: if the store fails, the load sends a
+ * notice and continues without the cache. Rules, which tests/js/store-faults.test.js checks:
+ *   - Neither reading a copy nor a server's response deletes it.
+ *   - A complete copy is deleted when another one is complete, flushed and loaded as a model, or by the user.
+ *   - A complete copy that proves wrong is only marked (`doubt`). It no longer counts as complete.
  *   - A copy that this load began is deleted if it proves to be no model or cannot be written.
  *   - Short reads and writes are continued; one without progress is an error.
- *   - A store gets no more time than a stalled connection.
+ *   - An operation of the store has the same time limit as a stalled connection.
  *   - One tab or process at a time stores a file (Store.lock). Others wait while it makes progress, and read its
  *     copy. */
 /** @import { Store } from '../protocol.js' */
@@ -28,7 +28,7 @@ const INNOCENT = [
   'cache-corrupt',
   'engine-fault',
 ];
-/** Interval at which another tab's progress is checked. */
+/** Interval of checks whether another tab makes progress, in ms. */
 const WAIT_MS = 200;
 /** Reasons why a file is not cached, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = {
@@ -79,9 +79,9 @@ export class CachedFile {
   #entry;
   /** @type {import('../protocol.js').Lock | undefined} */
   #lock;
-  /** The copies that find() returned last. @type {Entry[]} */
+  /** @type {Entry[]} */
   #found = [];
-  /** Running operations of the store. @type {Set<Promise<unknown>>} */
+  /** @type {Set<Promise<unknown>>} */
   #running = new Set();
 
   /** @param {EntryDeps & { store?: Store, notice: (code: string, message: string) => void }} deps
@@ -127,7 +127,7 @@ export class CachedFile {
     }
   }
 
-  /** Removes the lock file of a process that was killed after its last byte and before it released the lock.
+  /** Removes the lock file of a process that was killed after it stored the last byte.
    * @param {string} key */
   tidy(key) {
     try {
@@ -137,7 +137,7 @@ export class CachedFile {
     }
   }
 
-  /** Finds the copies of a file, the latest first. @param {string} key */
+  /** Finds the copies of a file, most recently used first. @param {string} key */
   async find(key) {
     const store = this.#store;
     if (store) this.#found = (await this.#try(() => Entry.find(store, key, this.#deps))) ?? [];
@@ -157,13 +157,13 @@ export class CachedFile {
     await within(this.#patience, entry.close()).catch(() => {});
   }
 
-  /** Makes a complete copy the one that is read. @param {Entry} entry from find() */
+  /** Sets the complete copy to read. @param {Entry} entry from find() */
   use(entry) {
     this.kept = 'cached';
     this.#entry = entry;
   }
 
-  /** Makes an incomplete copy the one that is read and continued. @param {Entry} entry from find() */
+  /** Sets the incomplete copy to read and to complete. @param {Entry} entry from find() */
   async continue(entry) {
     if (await this.#try(() => entry.save().then(() => true))) this.#entry = entry;
   }
@@ -184,7 +184,7 @@ export class CachedFile {
         await entry.save();
         this.#entry = entry;
       } catch (error) {
-        // The file must stay if another tab stores it, even if that tab has finished since.
+        // Keeps the file if another tab has locked it, because that tab may have completed it since.
         if (ours(error)) await entry.remove().catch(() => {});
         throw error;
       }
@@ -206,23 +206,22 @@ export class CachedFile {
     return this.#entry?.journal.piece ?? 1;
   }
 
-  /** Returns the end of the cached range that contains `at`, or `at` if none does. @param {number} at */
+  /** @param {number} at */
   held(at) {
     return this.#entry?.heldTo(at) ?? at;
   }
 
-  /** Returns the start of the first cached range after `at`. @param {number} at */
+  /** @param {number} at */
   gap(at) {
     return this.#entry?.gapTo(at) ?? Infinity;
   }
 
-  /** Sets the number of bytes that the engine needs. @param {number} need up to the last tensor's end */
+  /** @param {number} need bytes up to the end of the last tensor */
   need(need) {
     if (this.#entry) this.#entry.journal.need = need;
   }
 
-  /** Returns the start of `into` that is best filled by one read, which should cover whole pieces. @param {number} at
-   * @param {Uint8Array} into */
+  /** @param {number} at @param {Uint8Array} into */
   pieces(at, into) {
     return into.subarray(0, this.#entry?.pieces(at, into.length) ?? 0);
   }
@@ -237,25 +236,25 @@ export class CachedFile {
     return count ?? 0;
   }
 
-  /** Returns a description of the piece at offset `at` if it is corrupt, else ''. @param {number} at */
+  /** @param {number} at */
   lost(at) {
     return this.#entry?.lost(at) ?? '';
   }
 
-  /** Writes bytes of a lane. Returns false if they should repair a corrupt piece and do not match it.
+  /** Writes bytes of a lane (lanes.js). Returns false if they are no valid replacement for a corrupt piece.
    * @param {Range} lane @param {number} at @param {number} end
-   * @param {{ journalEvery: number, same: boolean }} how journalEvery: bytes that a crash may lose; same: see Entry */
+   * @param {{ journalEvery: number, same: boolean }} how see Entry.put() */
   async put(lane, at, end, how) {
     return (
       (await this.#try(async () => {
         if (this.#lock?.lost) taken();
-        // Copies the lane's fields, because leave() gives the lane another buffer during the write.
+        // Copies the lane's fields, because leave() replaces its buffer if this write times out.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true
     );
   }
 
-  /** Waits for writes that may complete the copy. rest: resolves after them. @param {Promise<void>} rest */
+  /** Waits for writes that may complete the copy. @param {Promise<void>} rest resolves after them */
   async wait(rest) {
     if (this.#entry && !this.#entry.complete) await within(this.#patience, rest).catch(() => {});
   }
@@ -268,7 +267,7 @@ export class CachedFile {
     const entry = this.#entry;
     if (!reads) this.#entry = undefined;
     try {
-      // A write that ends later would open the file again.
+      // Waits for pending operations: a write after the close would open the file again.
       await within(this.#patience, Promise.allSettled([...this.#running]));
       if (entry) await within(this.#patience, this.#leave(entry, digest, error, reads));
     } catch (problem) {
@@ -300,8 +299,8 @@ export class CachedFile {
     if (this.#deps.readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
-      // Saves only the time of use, and ignores a failure, because another tab may have the file open. Waits for the
-      // write, so that later reads do not overlap with it.
+      // Saves only the time of use. Ignores a failure, because another tab may have the file open. If reads follow,
+      // waits for the write, so that they do not overlap.
       const saved = entry.close().catch(() => {});
       return reads ? saved : undefined;
     }
@@ -317,7 +316,7 @@ export class CachedFile {
     await this.#clear((old) => old !== entry);
   }
 
-  /** Removes those of the copies from find() that `which` selects. @param {(old: Entry) => boolean} which */
+  /** Removes the copies that `which` selects. @param {(old: Entry) => boolean} which */
   async #clear(which) {
     const old = this.#found.filter(which);
     this.#found = this.#found.filter((entry) => !which(entry));

@@ -1,7 +1,8 @@
 /* chat-cache: stores saved chats (chat.save()) beside the cached models. Each chat is a file with checksums and a
- * journal, like a model's copy (entry.js). The file's name:
- *   c-NAME-ENGINE-TIME.state     NAME: hash of the chat's name; ENGINE: hash of the model, its KV cache's type and
- *                                layout; TIME: when it was begun, so that no two tabs write one file
+ * journal, like a model's copy (entry.js). Its name is c-NAME-ENGINE-TIME.state: a hash of the chat's name, a hash of
+ * the model and of the type and layout of its KV cache, and the time of creation with a random number, so that no two
+ * tabs write one file.
+ *
  * A chat's previous file is removed when the new one is complete. The total size of all files is limited; the least
  * recently used ones are removed first. */
 /** @import { Store } from '../protocol.js' */
@@ -13,13 +14,13 @@ import { Entry } from './entry.js';
 import { within } from './cached-file.js';
 
 const AT_ONCE = 1 << 22;
-/** Time limit of each operation of the store. */
+/** Time limit of each operation of the store, in ms. */
 const PATIENCE_MS = 8000;
 /** Number of hexadecimal digits of a hash in a file name. */
 const DIGITS = 16;
-/** Age after which an unfinished file counts as abandoned: the process that wrote it was killed. */
+/** Age in ms after which an unfinished file counts as abandoned, because its process was killed. */
 const ABANDONED_MS = 600_000;
-/** Size of a saved chat's header, and the offset in it of the length of the messages (js/saved.js). */
+/** Size of a saved chat's header, and offset of the messages' length in it, in bytes (js/saved.js). */
 const HEAD = 16;
 const LENGTH_AT = 8;
 const DEPS = { sum: checksum };
@@ -32,10 +33,10 @@ const DEPS = { sum: checksum };
  * @property {boolean} fits Whether this model saved the chat with the same KV cache type and layout, so that its KV
  *   cache can be restored.
  */
-/** A file of a chat. journal: null if none was written yet.
+/** A file of a saved chat. journal: null if none was written yet.
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
-/** Dependencies. engine: fingerprint of model and KV cache, 16 hexadecimal digits; hash: hashes a text; limit: maximum
- * size of all files in bytes.
+/** Dependencies of ChatFiles. engine: fingerprint of model and KV cache, 16 hexadecimal digits; hash: hashes a text;
+ * limit: maximum size of all files in bytes.
  * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
 /** Lets the worker receive messages; throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
 
@@ -50,7 +51,7 @@ export class ChatFiles {
   #deps;
   /** Resolves when the previous operation ends: operations run one after the other. @type {Promise<unknown>} */
   #turn = Promise.resolve();
-  /** Known complete files, which no longer change. @type {Map<string, Found>} */
+  /** Complete files by name. Their contents no longer change, so they are not read again. @type {Map<string, Found>} */
   #seen = new Map();
 
   /** @param {Store} store @param {ChatCacheDeps} deps */
@@ -68,8 +69,8 @@ export class ChatFiles {
     );
   }
 
-  /** Returns the bytes saved under a name by this engine. If there are none, returns those of another engine, whose
-   * messages can be used. Cuts off corrupt bytes after the messages; throws `bad-saved` if the messages are corrupt.
+  /** Returns the bytes saved under a name for this model and KV cache, or else for another one: the messages can be
+   * used. Cuts off corrupt bytes after the messages; throws `bad-saved` if the messages are corrupt.
    * @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
@@ -118,7 +119,7 @@ export class ChatFiles {
     });
   }
 
-  /** Removes the files of one chat, or of all chats, whichever engine saved them. @param {string} [name]
+  /** Removes the files of one chat or all chats, whichever model saved them. @param {string} [name]
    * @returns {Promise<void>} */
   remove(name) {
     return this.#inTurn(async () => {
@@ -220,8 +221,8 @@ export class ChatFiles {
     }
   }
 
-  /** Returns how many bytes must be freed for a new file. @param {Found[]} others @param {number} length of the new
-   * file */
+  /** Returns how many bytes must be freed for a new file. @param {Found[]} others files of other chats
+   * @param {number} length of the new file */
   async #missing(others, length) {
     const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
     const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#deps.limit;

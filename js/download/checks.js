@@ -6,8 +6,8 @@
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
-/** Size of a piece in files above 1 GiB. It is small, because tables on disk are read row by row (engine/rows.js), and
- * each row needs its whole piece. */
+/** Size of a piece in files above 1 GiB. It is small, because embedding tables can stay on disk (engine/rows.js), and
+ * reading a row means checking its whole piece. */
 const LARGE_FILE = 1 << 30;
 const SMALL_PIECE = 1 << 15;
 
@@ -41,14 +41,15 @@ export class Checks {
     return this.#rows[i * ROW] === a && this.#rows[i * ROW + 1] === b;
   }
 
-  /** Sets the checksum of a piece. @param {number} i @param {number[]} sum */
+  /** @param {number} i index of the piece @param {number[]} sum */
   set(i, sum) {
     this.#rows.set(sum, i * ROW);
     this.#from = Math.min(this.#from, i);
     this.#to = Math.max(this.#to, i + 1);
   }
 
-  /** Returns the part of the table that changed and its offset; undefined if nothing did. */
+  /** Returns the part of the table that changed since the last call, and its offset in bytes; undefined if nothing
+   * did. */
   take() {
     const [from, to] = [this.#from, this.#to];
     if (to <= from) return undefined;

@@ -19,13 +19,13 @@ export function describeSource(source, describeString, hub) {
   const parts = given.map((one) => describePart(one, describeString, hub));
   if (parts.length === 1) return allParts(parts[0]);
   const names = parts.map(({ descriptor }) => SPLIT.exec(nameOf(descriptor)));
-  // A file picker returns files in any order.
+  // Sorts the parts, because a file picker returns files in any order.
   if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
   if (parts.length) return parts;
   throw new ModelError('unsupported-source', 'The list of model files is empty. Pass at least one file.');
 }
 
-/** Returns the part. If its name is that of the first file of a split model, returns all files of the model.
+/** Returns all files of a split model if `part` is the first one, otherwise only `part`.
  * @param {Part} part @returns {Part[]} */
 function allParts(part) {
   const { descriptor } = part;
@@ -69,7 +69,7 @@ function describePart(source, describeString, hub) {
   );
 }
 
-/** Describes a source that is a string. Errors do not quote the string, because URLs may hold secrets.
+/** Returns the descriptor of a path or URL. Errors do not quote the string, because it may hold secrets.
  * @param {string} text @param {(text: string) => SourceDescriptor} describe */
 function describeText(text, describe) {
   try {

@@ -18,15 +18,15 @@ import { CachedFile } from './cached-file.js';
 /** The states of a download, each with the states that may follow.
  *   planned     no request was made yet
  *   probing     asks the cache and the server for their versions of the file
- *   starting    the server has answered and there is no usable copy: next() begins one
+ *   starting    the server has answered, and no cached copy is usable: next() begins one
  *   streaming   bytes come from the network
  *   reading     a complete copy is cached: read() copies bytes directly from it
- *   resuming    a copy is cached: bytes come from it, or from the network where it has none
- *   mending     the same, and corrupt pieces of the copy are fetched again
- *   serving     the model is loaded: at() reads bytes of the copy, or of the network where it has none
- *   repairing   the same, and corrupt pieces of the copy are fetched again
+ *   resuming    a part of the file is cached: bytes come from that copy, or else from the network
+ *   mending     like resuming, and corrupt pieces of the copy are downloaded again
+ *   serving     the model is loaded: at() reads any range, from the copy or the network
+ *   repairing   like serving, and corrupt pieces of the copy are downloaded again
  *   done, failed   closed
- * Tests check that every download follows it (tests/js/given-up.test.js). @type {Record<State, string>} */
+ * Tests check that downloads follow this table (tests/js/given-up.test.js). @type {Record<State, string>} */
 export const TRANSITIONS = {
   planned: 'probing',
   probing: 'starting reading resuming failed',
@@ -47,16 +47,17 @@ const HASHED = 1 << 20;
 /** The bytes that every GGUF file begins with. */
 const MAGIC = 'GGUF';
 
-/** Dependencies of a download. readOnly: do not change the cache; expected: the caller's SHA-256; hash: hashes a text;
- * sum: computes a checksum; room: allocates bytes in the engine's heap, where checksums are fast, if it has space;
- * counted: is called with the number of bytes that arrived; watched: is called with the progress of another tab or
- * process that downloads the same file.
+/** Dependencies of a download. readOnly: whether the cache must stay unchanged; expected: SHA-256 that the caller
+ * passed; hash: hashes a text; sum: computes a checksum; room: allocates bytes in the engine's heap, where checksums
+ * are fast, if it has space; counted: called with the number of bytes that arrived; watched: called with the progress
+ * of another tab or process that downloads the file.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
  *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
  *   sum: (bytes: Uint8Array) => number[], room: (size: number) => Uint8Array | undefined,
  *   counted: (bytes: number, cached: boolean) => void,
  *   watched: (have: number, total: number) => void, notice: (code: string, message: string) => void }} DownloadDeps */
-/** The best complete copy. verified: it has the SHA-256 that the caller gave; wrong: why another copy is not used.
+/** The best complete copy in the cache. verified: whether it has the SHA-256 that the caller passed; wrong: the error
+ * of a rejected copy.
  * @typedef {{ whole?: Entry, verified?: boolean, wrong?: ModelError }} Found */
 
 export class Download {
@@ -65,7 +66,7 @@ export class Download {
   #url;
   /** Key of the cached copy that the caller chose from the cache's list. @type {string | undefined} */
   #key;
-  /** Whether requests have an access token. */
+  /** Whether requests carry an access token. */
   #guarded;
   #deps;
   #tuning;
@@ -76,11 +77,11 @@ export class Download {
   #stallBudget;
   /** Bytes up to the end of the last tensor; 0 until the header was read. */
   #need = 0;
-  /** Bytes that read() has returned. */
+  /** Offset in the file of the next byte to return. */
   #read = 0;
   /** Number of repairs of corrupt pieces in progress. */
   #mends = 0;
-  /** Timer of progress reports. @type {any} */
+  /** @type {any} */
   #reporting;
   /** Time of the last report about another tab's download. */
   #watched = -Infinity;
@@ -101,28 +102,28 @@ export class Download {
     this.#lanes = new Lanes(room, (range, before) => this.#fill(range, before));
   }
 
-  /** Whether parts of the file are postponed, and not given up. */
+  /** Whether ranges were postponed (postpone()) and are still to be downloaded. */
   get late() {
     return this.#lanes.holes.length > 0;
   }
 
-  /** Whether the load has ended, and at() may be called. */
+  /** Whether the model is loaded, so that at() may be called. */
   get #served() {
     return this.state === 'serving' || this.state === 'repairing';
   }
 
-  /** Whether bytes come from the network. */
+  /** Whether bytes can come from the network: not while a complete copy is read. */
   get network() {
     return this.state !== 'reading';
   }
 
-  /** Whether the bytes can be read at any offset after the load: there is a cached copy, or would be one if this load
-   * were not limited to the header. */
+  /** Whether bytes at any offset can be read after the load: the file is cached, or would be if more than its header
+   * were loaded. */
   get seekable() {
     return this.#file.total !== undefined || (this.#deps.readOnly && Boolean(this.#deps.store));
   }
 
-  /** Size in bytes to which at() should align its range, because only whole pieces of the copy can be checked. */
+  /** Alignment in bytes for the ranges of at(), because only whole pieces of a cached copy can be checked. */
   get grain() {
     return this.#file.grain;
   }
@@ -188,8 +189,8 @@ export class Download {
     this.#deps.watched(have, total);
   }
 
-  /** Returns the first copy with the SHA-256 that the caller gave; without a SHA-256, the first copy that is not in
-   * doubt.
+  /** Returns the first copy with the SHA-256 that the caller passed; without a SHA-256, the first copy that is not
+   * marked as wrong.
    * @param {Entry[]} copies complete ones @returns {Promise<Found>} */
   async #verify(copies) {
     const expected = this.#deps.expected?.toLowerCase();
@@ -257,7 +258,7 @@ export class Download {
     let why = 'The server sends no version of the file (ETag or Last-Modified).';
     try {
       answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
-      // A copy with the SHA-256 that the caller gave is used whatever version the server has.
+      // A copy with the SHA-256 that the caller passed is used, whatever version the server has.
       verdict = verified ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
       // A client that may not access the file must not use the cached copy either.
@@ -324,7 +325,7 @@ export class Download {
     return this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
 
-  /** Starts without a copy. @param {Answer} [answer] */
+  /** Starts a load without a usable cached copy. @param {Answer} [answer] */
   async #start(answer) {
     // If the request of a range failed, requests the whole file, because some servers refuse a range of a small file.
     this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
@@ -370,8 +371,8 @@ export class Download {
     });
   }
 
-  /** Called after the header was read. From now on, requests are larger or parallel, and end after the last tensor.
-   * @param {number} need bytes */
+  /** Called when the header was read. Later requests are larger or parallel. Unless a SHA-256 must be computed, they
+   * end after the last tensor. @param {number} need bytes up to there */
   planned(need) {
     this.#need = need;
     if (!this.digest) this.#requests.limit = need;
@@ -411,12 +412,13 @@ export class Download {
     return true;
   }
 
-  /** Returns the end of the cached range that contains `at`, or `at` if none does. @param {number} at */
+  /** @param {number} at */
   held(at) {
     return this.#file.held(at);
   }
 
-  /** Returns bytes that are valid until the next call; null at the end. @param {number} [most] bytes at most */
+  /** Returns the next bytes of the file, valid until the next call; null at the end. @param {number} [most] bytes at
+   * most */
   async next(most) {
     if (this.state === 'reading') this.state = 'resuming';
     if (this.state === 'starting') {
@@ -431,7 +433,7 @@ export class Download {
     return this.#lanes.next(this.#read, settings, most);
   }
 
-  /** @param {Range} range @param {Promise<void>} before resolves when all ranges before it are full */
+  /** @param {Range} range @param {Promise<void>} before resolves when all earlier ranges are full */
   async #fill(range, before) {
     const end = () => Math.min(range.end, this.total ?? Infinity);
     while (range.at < end()) {
@@ -444,7 +446,7 @@ export class Download {
     }
   }
 
-  /** Calls `fetch`. If it repaired a corrupt piece of the copy, sends a notice. @param {Range} range
+  /** Downloads a range. Sends a notice if that repaired a corrupt piece of the cached copy. @param {Range} range
    * @param {() => Promise<void>} fetch */
   async #mend(range, fetch) {
     const lost = this.#file.lost(range.at);
@@ -459,13 +461,13 @@ export class Download {
     } finally {
       if (!--this.#mends && this.state === 'repairing') this.state = 'serving';
     }
-    // While `late`, lanes still write the copy; keep() closes it later.
+    // While postponed ranges are downloaded, lanes still write the copy; keep() closes it later.
     if (this.#served && !this.late) await this.#file.rest();
     this.#deps.notice('mended', `The cached copy was corrupt at ${lost}, which was fetched again.`);
   }
 
-  /** Caches bytes that arrived. If the store times out, it may still be reading the range's buffer, so the range gets a
-   * new one.
+  /** Caches bytes that arrived. If the store times out, it may still be reading the range's buffer, so the range gets
+   * another.
    * @param {Range} range @param {number} count @param {Parameters<CachedFile['put']>[3]} how */
   async #put(range, count, how) {
     const { total } = this.#file;
@@ -516,7 +518,7 @@ export class Download {
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
   }
 
-  /** Ends the load. Keeps the copy open, and allows at() to make requests. */
+  /** Ends the load. Keeps the cached copy open, and allows at() to make requests. */
   async serve() {
     clearInterval(this.#reporting);
     await this.#file.wait(this.#lanes.settled());
@@ -533,20 +535,20 @@ export class Download {
     await this.#file.finish(this.digest, undefined, true);
   }
 
-  /** Ends the download of postponed ranges (`late`), so that another tab or the next load continues the copy. Must not
-   * overlap with at(). */
+  /** Ends the download of postponed ranges; another tab or the next load continues the copy. Must not overlap with
+   * at(). */
   async stop() {
     this.#lanes.holes = [];
     await this.#file.freeze();
   }
 
-  /** Fills a view with the bytes at an offset, after serve(). Calls may overlap only while `late`, because a repair
-   * closes the file of a complete copy. @param {number} at @param {Uint8Array} into */
+  /** Fills a view with the bytes at an offset, after serve(). Calls may overlap only while ranges are postponed
+   * (`late`), because repairing a complete copy closes its file. @param {number} at @param {Uint8Array} into */
   async at(at, into) {
     const range = new Lane(at, into);
     await this.#fill(range, Promise.resolve());
     if (range.at < range.end) this.#requests.ended(range.at);
-    if (range.bytes !== into) into.set(range.bytes); // see Lane.leave()
+    if (range.bytes !== into) into.set(range.bytes); // leave() has replaced the buffer
   }
 
   /** Closes connections and the cached copy; resolves when both are done.

@@ -1,14 +1,14 @@
 /* entries: the format of a stored copy: one file with the model's bytes at their offsets, then the checksums of its
- * pieces (checks.js) and a journal. The journal has two slots, written alternately, and a slot holds its text twice,
- * each with a checksum: torn or corrupt text does not count, and the other slot has the previous state. Copies of
- * earlier versions have no checksums; there, text is torn if the two halves differ. */
+ * pieces (checks.js) and a journal. The journal has two slots, written alternately. A slot holds its text twice, each
+ * time with a checksum. If both texts of a slot are torn or corrupt, the other slot has the previous state. Copies of
+ * earlier versions have no checksums: there, a slot is valid if both texts are equal. */
 import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
 
 const HALF = 4096;
 const SLOTS = 4 * HALF;
-/** Number of hexadecimal digits of the checksum at the end of each half of a slot. */
+/** Number of hexadecimal digits of the checksum after each text of the journal. */
 const DIGITS = 16;
 const MAX_PIECES = 64;
 /** Largest time value of a Date, in milliseconds since 1970. */
@@ -78,7 +78,7 @@ const digitsOf = (bytes) =>
     .map((word) => word.toString(16).padStart(DIGITS / 2, '0'))
     .join('');
 
-/** Returns whether a value is a valid journal, because another program or version may have written the file.
+/** Returns whether a value is a valid journal. Another program or version may have written the file.
  * @param {any} journal */
 function isJournal(journal) {
   const { url, total, have, need, used, turn, piece = 1, etag = '', modified = '', sha256 = '' } = Object(journal);

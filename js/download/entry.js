@@ -3,17 +3,17 @@
  * version, or match the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
-/** Bytes of a lane. start: their offset in the file. @typedef {{ start: number, bytes: Uint8Array }} Part */
+/** Bytes of a lane (lanes.js). start: their offset in the file. @typedef {{ start: number, bytes: Uint8Array }} Part */
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 
-/** Number of bytes per read: few enough to be still in the processor's cache when their checksum is computed. */
+/** Number of bytes per read. They are still in the processor's cache when their checksum is computed. */
 const AT_ONCE = 1 << 20;
 
-/** Longest time between two writes of the journal. Other tabs read the journal to see the progress. */
+/** Longest time between two writes of the journal, in ms. Other tabs read the journal to see the progress. */
 const SAVE_MS = 2000;
 
-/** Dependencies. sum: computes a checksum of two words; readOnly: do not change the store.
+/** Dependencies of an Entry. sum: computes a checksum of two words; readOnly: whether the store must stay unchanged.
  * @typedef {{ sum: (bytes: Uint8Array) => number[], readOnly?: boolean }} EntryDeps */
 
 /** @typedef {'reading' | 'writing' | 'whole' | 'removed'} State */
@@ -21,8 +21,8 @@ const SAVE_MS = 2000;
  *   reading   nothing is written: the load reads only the header, or another tab may continue the copy
  *   writing   the copy is incomplete: bytes are written as they arrive, and it may be removed if that fails
  *   whole     the copy was complete when it was found, or when the load ended: only repairs are written
- *   removed   a write would create the file again
- * Tests check that copies follow it (tests/js/lanes.test.js). @type {Record<State, string>} */
+ *   removed   nothing is written, because a write would create the file again
+ * Tests check that copies follow this table (tests/js/lanes.test.js). @type {Record<State, string>} */
 export const TRANSITIONS = {
   reading: 'removed',
   writing: 'reading whole removed',
@@ -30,13 +30,12 @@ export const TRANSITIONS = {
   removed: '',
 };
 
-/** Returns null for the error of a folder that has the name of a copy; rethrows other errors. @param {any} error */
+/** Returns null if the error means that a folder has the name of a copy; rethrows other errors. @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
   return null;
 }
 
-/** A copy of a file in the store: its bytes, checksums and journal. */
 export class Entry {
   #store;
   #name;
@@ -45,7 +44,7 @@ export class Entry {
   #saved = 0;
   /** @type {Checks | undefined} */
   #checks;
-  /** Corrupt pieces by index, with the checksums that their bytes have. @type {Map<number, number[]>} */
+  /** Checksums of the bytes that were read of corrupt pieces, by index of the piece. @type {Map<number, number[]>} */
   #lost = new Map();
   /** @type {Promise<void> | undefined} */
   #saving;
@@ -54,7 +53,6 @@ export class Entry {
   journal;
   /** @type {State} */
   state;
-  /** Number of repaired pieces. */
   mended = 0;
 
   /** @param {Store} store @param {string} name @param {Journal} journal @param {EntryDeps} deps */
@@ -67,7 +65,7 @@ export class Entry {
     if (!journal.turn && journal.piece) this.#checks = new Checks(new Uint8Array(tableBytes(journal)));
   }
 
-  /** Finds the copies of a file, the last used first.
+  /** Finds the copies of a file, most recently used first.
    * @param {Store} store @param {string} key @param {EntryDeps} deps */
   static async find(store, key, deps) {
     const found = [];
@@ -104,7 +102,8 @@ export class Entry {
     return this.journal.have.find(([a]) => a > at)?.[0] ?? Infinity;
   }
 
-  /** Returns a description of the piece at offset `at` for messages, '' if it is not corrupt. @param {number} at */
+  /** Returns the description of a corrupt piece for messages, '' if the piece at offset `at` is not corrupt.
+   * @param {number} at */
   lost(at) {
     const { piece = 1, total } = this.journal;
     const i = Math.floor(at / piece);
@@ -112,13 +111,13 @@ export class Entry {
     return this.#lost.has(i) ? `piece ${i + 1} of ${Math.ceil(total / piece)} (bytes ${start} to ${end - 1})` : '';
   }
 
-  /** Returns the start and end of a piece. @param {number} i @returns {[number, number]} */
+  /** Returns the byte range of a piece. @param {number} i index @returns {[number, number]} */
   #place(i) {
     const { piece = 1, total } = this.journal;
     return [i * piece, Math.min((i + 1) * piece, total)];
   }
 
-  /** Loads the stored checksums. */
+  /** Returns the stored checksums, undefined for a copy without. */
   async #table() {
     const { total, piece } = this.journal;
     if (!this.#checks && piece) {
@@ -129,8 +128,8 @@ export class Entry {
     return this.#checks;
   }
 
-  /** Returns how many bytes to read at `at`: whole pieces, which can be checked in place, or the bytes up to the next
-   * piece.
+  /** Returns how many bytes to read at offset `at`: whole pieces, which can be checked in place, or the bytes up to the
+   * next piece.
    * @param {number} at @param {number} most */
   pieces(at, most) {
     const { piece = 1 } = this.journal;
@@ -172,8 +171,8 @@ export class Entry {
     return part.length;
   }
 
-  /** Checks pieces. Returns the number of correct bytes, and marks the piece after them as corrupt.
-   * @param {Checks} checks @param {number} i the first piece @param {Uint8Array} bytes */
+  /** Compares the checksums of pieces up to the first corrupt one, which it marks. Returns the number of correct bytes.
+   * @param {Checks} checks @param {number} i index of the first piece @param {Uint8Array} bytes */
   #check(checks, i, bytes) {
     const { piece = 1, have } = this.journal;
     for (let at = 0; at < bytes.length; at += piece, i++) {
@@ -186,14 +185,14 @@ export class Entry {
     return bytes.length;
   }
 
-  /** Writes bytes of a lane. Returns false if they belong to a corrupt piece and do not match it. journalEvery: bytes
-   * between two writes of the journal; same: the server says that the bytes are of the stored version.
+  /** Writes bytes of a lane. Returns false if they are no valid replacement for a corrupt piece. journalEvery: bytes
+   * between two writes of the journal; same: whether the server says that the bytes are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
     if (!this.#writes && !this.#lost.size) return true;
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
-    const written = !this.#lost.size; // evaluated once, because another lane may repair the piece during this call
+    const written = !this.#lost.size; // read once: another lane may repair the piece meanwhile
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
@@ -214,8 +213,8 @@ export class Entry {
     if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
-  /** Called when all bytes of a piece have arrived. Stores its checksum. Returns false if the bytes do not match a
-   * corrupt piece. @param {Checks} checks @param {number} i @param {Part} lane
+  /** Called when all bytes of a piece have arrived. Stores its checksum. Returns false if they are no valid replacement
+   * for a corrupt piece. @param {Checks} checks @param {number} i index @param {Part} lane
    * @param {{ at: number, same: boolean, written: boolean }} how at: start of the bytes that arrived last */
   async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i);
@@ -232,8 +231,8 @@ export class Entry {
     return true;
   }
 
-  /** Returns the bytes of a piece. Reads them from the store if the piece begins before the lane, because the copy was
-   * begun with another lane size.
+  /** Returns the bytes of a piece. Reads them from the store if it begins before the lane, as in a copy that was begun
+   * with another lane size.
    * @param {Part} lane @param {number} start @param {number} end */
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);
@@ -295,7 +294,7 @@ export class Entry {
   }
 
   /** Closes a copy that a model reads from. Saves the journal only after repairs, because another tab may have replaced
-   * the copy long ago. */
+   * the copy. */
   rest() {
     return this.mended ? this.close() : this.leave();
   }

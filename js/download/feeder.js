@@ -51,12 +51,11 @@ export class Feeders {
     this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
   }
 
-  /** Returns the next piece of a part; null at the end. @param {number} part index */
+  /** Returns the next piece of a file; null at the end. @param {number} part index of the file */
   next(part) {
     return this.#feeders[part]?.next() ?? Promise.resolve(null);
   }
 
-  /** Closes all iterators. */
   close() {
     for (const feeder of this.#feeders) void feeder?.close();
     this.#feeders = [];

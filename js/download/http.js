@@ -26,16 +26,16 @@ export const TUNING = {
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
 
-/** An error that a retry may fix. after: ms to wait, if the server gave a time; stalled: time since which no data has
- * arrived, if that is the error. */
+/** An error that a retry may fix. after: ms to wait, if the server named a time; stalled: start of the stall that
+ * caused the error, otherwise 0. */
 export class TransientError extends ModelError {
   after = 0;
   stalled = 0;
 }
 
-/** Limits the total time that the connections for one file stall, because a server could let each connection deliver a
- * little and then stall. Allows `attempts` stalls, and one more for every four segments that arrived. Simultaneous
- * stalls count once. */
+/** Limits the total stall time of the connections for one file: a server could let each deliver a little and then
+ * stall. Allows `attempts` stalls, and one more for every four segments that arrived. Simultaneous stalls count
+ * once. */
 export class StallBudget {
   #stallMs;
   #left;
@@ -102,9 +102,9 @@ export class Remote {
   patience;
   /** The page's origin, in a browser. @type {string | undefined} */
   #home = globalThis.location?.origin;
-  /** SHA-256, if the server names it. */
+  /** SHA-256 of the file, if the server sends it. */
   digest = '';
-  /** Shortest time to a successful response, in ms. Errors come faster and are not counted. */
+  /** Shortest time to a successful response, in ms. Errors arrive sooner and are not counted. */
   latency = Infinity;
 
   /** @param {UrlSource} source @param {Tuning} tuning */
@@ -112,7 +112,7 @@ export class Remote {
     this.#url = this.#at = url;
     this.#headers = headers;
     this.patience = stallMs;
-    // The URL for messages: without its query, which may hold secrets.
+    // The URL for messages, without its query, which may hold secrets.
     this.shown = url.split(/[?#]/)[0].slice(0, 200);
   }
 
@@ -173,8 +173,8 @@ export class Remote {
     }
   }
 
-  /** Fails after `patience` ms without data; rejects immediately on abort, because Node 20 never settles some reads of
-   * an aborted body.
+  /** Settles like `promise`, but fails after `patience` ms without data; rejects immediately on abort, because Node 20
+   * never settles some reads of an aborted body.
    * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
    * @param {ErrorDetails} [facts] @returns {Promise<T>} */
   async #timely(abort, code, what, promise, facts) {
@@ -195,7 +195,7 @@ export class Remote {
         signal.addEventListener('abort', ended);
       });
     } catch (error) {
-      // In Node, the reason is in the error's cause.
+      // In Node, the reason of a network error is its `cause`.
       const cause = /** @type {any} */ (error).cause ?? signal.reason ?? error;
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
@@ -228,7 +228,7 @@ export class Remote {
     const code = status === 416 ? 'source-changed' : 'http-error';
     const message = `${this.shown} answered ${got}${statusText && ` (${statusText})`}. ${why}${wait}`;
     const error = new (passes ? TransientError : ModelError)(code, message, { got });
-    // The URL that a redirect led to can expire, so the next attempt begins at the original URL.
+    // The target of a redirect can expire, so the next attempt begins at the original URL.
     this.#at = this.#url;
     return Object.assign(error, { after, status });
   }
@@ -242,14 +242,14 @@ export class Answer {
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
    * @param {number | undefined} end of the requested range
-   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely adds a time limit to reading; facts: for the
-   * error @param {() => void} close */
+   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely adds a time limit to a promise; facts:
+   *   details of its error @param {() => void} close */
   constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
     /** Whether the response is a range, not the whole file. */
     this.partial = status === 206;
-    /** NaN if the server sends a range without saying which. */
+    /** Offset of the next byte, NaN if the server does not say which range it sends. */
     this.at = this.partial ? Number(encoded ? NaN : (range?.[1] ?? NaN)) : 0;
     this.end = (this.partial && end) || Infinity;
     const total = Number(this.partial ? range?.[2] : encoded ? NaN : headers.get('content-length'));

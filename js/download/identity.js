@@ -1,15 +1,15 @@
 /* identity: decides whether two responses are of the same version of a file, and which file a URL identifies. */
 
-/** Words in the names of query parameters whose values are redacted, because they may be secret. */
+/** Words in the names of query parameters that may be secret, and that shownUrl() removes. */
 const SECRET = new RegExp(
   '^(sig|signature|token|key|auth|authorization|credentials?|secret|pass|passwd|password|pwd' +
     '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$',
   'i',
 );
-/** Values of other query parameters above this length are redacted, too. */
+/** Maximum length of the values of other query parameters. Longer ones may be secret, too. */
 const LONGEST_SHOWN = 20;
-/** Query parameters of signed URLs, which do not identify the file. They are ignored only if all required ones of a
- * group are present. */
+/** Groups of query parameters that sign a URL and do not identify the file. A group is ignored only if the URL has the
+ * first NEEDED[i] parameters of it. */
 const SIGNATURES = [
   ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],
   ['sig', 'se', 'sv', 'st', 'spr', 'sp'],
@@ -51,7 +51,6 @@ export class Identity {
     return 'same';
   }
 
-  /** Forgets the version. */
   unpin() {
     this.version = undefined;
   }
@@ -65,7 +64,7 @@ export class Identity {
 /** Returns a URL without query and fragment. @param {string} url */
 const plainUrl = (url) => url.split(/[?#]/)[0];
 
-/** Returns a URL in which possible secrets are redacted, for messages and for the journal. @param {string} url */
+/** Returns a URL without query parameters that may be secret, for messages and for the journal. @param {string} url */
 export function shownUrl(url) {
   const query = [...new URL(url).searchParams].filter(
     ([name, value]) =>
@@ -76,7 +75,7 @@ export function shownUrl(url) {
   return plainUrl(url) + (text && `?${text}`);
 }
 
-/** Returns a hash of a URL without its signature. @param {string} url
+/** Returns the cache key of a URL, a hash without its signature. @param {string} url
  * @param {(text: string) => string} hash */
 export function keyOf(url, hash) {
   const { searchParams } = new URL(url);

@@ -43,7 +43,7 @@ export class Lane {
 }
 
 /** @typedef {Lane} Range */
-/** Fills a range. before: resolves when all ranges before it are full, because one response may have to serve them all.
+/** Fills a range. before: resolves when all earlier ranges are full, because one response may have to serve them all.
  * @typedef {(range: Range, before: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
@@ -55,9 +55,9 @@ export class Lanes {
   #lanes = [];
   /** Offset of the next byte to return. */
   #at = 0;
-  /** Unfinished lanes, skipped ones included. @type {Set<Promise<void>>} */
+  /** Resolve when the unfinished lanes, including skipped ones, are full or have failed. @type {Set<Promise<void>>} */
   #running = new Set();
-  /** Buffers to reuse. @type {Uint8Array[]} */
+  /** @type {Uint8Array[]} */
   #spare = [];
 
   /** @param {() => Uint8Array} room allocates a buffer, always of one size @param {Fill} fill */

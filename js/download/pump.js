@@ -22,8 +22,8 @@ export function cutter(next) {
   };
 }
 
-/** Returns a function that fills a view completely, except at the end, and returns the number of bytes. next: returns
- * the next chunk, null at the end.
+/** Returns a function that fills a view, only partly at the end of the stream, and returns the number of bytes. next:
+ * returns the next chunk, null at the end.
  * @param {() => Promise<Uint8Array | null>} next */
 export function filler(next) {
   const take = cutter(next);

@@ -4,7 +4,8 @@
 import { ModelError, abortError, failure } from '../errors.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
-/** hub: URL of a mirror; kept: returns the URLs of completely cached files, which can be used without a network.
+/** Access to the hub. hub: URL of a mirror; kept: returns the URLs of completely cached files, which can be used
+ * without a network.
  * @typedef {{ hub?: string | URL, headers: [string, string][], signal?: AbortSignal,
  *   kept: () => Promise<string[]> }} Access */
 

@@ -1,10 +1,10 @@
-/* requests: decides which request delivers the bytes at an offset. There are five modes:
- *   first   one range after the other, each for one lane (lanes.js), until the speed is known
- *   pieces  the same, several in parallel
- *   long    one after the other, longer than a lane, the next one requested before this one ends: the network is faster
- *           than requests are, and bodies apply back-pressure
- *   whole   one answer for the whole file, because the server does not support ranges
- *   exact   exactly the ranges that a caller needs, for files that are not read in order; final
+/* requests: chooses the request that delivers the bytes at an offset. Requests have one of five modes:
+ *   first   a range per lane (lanes.js), one after the other, until the speed is known
+ *   pieces  a range per lane, several in parallel
+ *   long    longer ranges, each requested before the previous one ends: for fast networks, whose speed the latency of
+ *           requests would limit, and response bodies with back-pressure
+ *   whole   one response for the whole file, because the server does not support ranges
+ *   exact   the ranges that the caller needs, for files that are not read in order; stays until the end
  * A response that continues beyond its lane is kept in `stream` for the next lane. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
@@ -17,7 +17,7 @@ import { bodiesWait } from './pump.js';
 
 /** Measures the download speed in bytes per ms. */
 class Pace {
-  /** 0 if unknown. */
+  /** Speed in bytes per ms; 0 until it is known. */
   rate = 0;
   #since = 0;
   #window;
@@ -27,14 +27,15 @@ class Pace {
     this.#window = window;
   }
 
-  /** Computes the speed of one response. @param {number} came bytes so far @param {number} since its start */
+  /** Measures the speed of a response, if enough of it has arrived. @param {number} came its bytes so far
+   * @param {number} since when it began, in ms */
   one(came, since) {
     this.#since = since;
     if (came >= this.#window / 4) this.rate = came / passed(performance.now(), since);
   }
 
-  /** Updates a moving average, because the speed of long ranges varies as buffers fill and empty. @param {number} came
-   * bytes since the last call */
+  /** Updates a moving average of the speed, because the speed of long ranges varies as buffers fill and empty.
+   * @param {number} came bytes since the last call */
   mean(came) {
     const now = performance.now();
     this.rate += ((came / passed(now, this.#since) - this.rate) * came) / this.#window / 4;
@@ -45,7 +46,6 @@ class Pace {
 /** Returns the elapsed ms, at least 1, because clocks can be coarse. @param {number} now @param {number} since */
 const passed = (now, since) => Math.max(now - since, 1);
 
-/** Makes the requests for one file. */
 export class Requests {
   /** @type {'first' | 'pieces' | 'long' | 'whole' | 'exact'} */
   #way = 'first';
@@ -78,12 +78,10 @@ export class Requests {
     this.#pace = new Pace(tuning.segment);
   }
 
-  /** The URL without its query, for messages. */
   get shown() {
     return this.#remote.shown;
   }
 
-  /** SHA-256 of the file, if the server sends it. */
   get digest() {
     return this.#remote.digest;
   }
@@ -116,7 +114,6 @@ export class Requests {
     return this.#way !== 'whole';
   }
 
-  /** Switches to the mode `exact`. */
   exact() {
     this.#stream = this.drop(this.#stream);
     this.#forget();
@@ -146,7 +143,8 @@ export class Requests {
     if (this.#closed) throw new ModelError('aborted', 'The download was aborted.');
   }
 
-  /** Records the first response. @param {Answer} answer @param {number} at the requested offset */
+  /** Uses the first response, and chooses the mode `whole` if the server cannot continue it. @param {Answer} answer
+   * @param {number} at the requested offset */
   begin(answer, at) {
     this.#check(answer);
     if (!answer.partial) {
@@ -182,7 +180,7 @@ export class Requests {
     });
   }
 
-  /** Returns whether a response has the same ETag or date as the first one. @param {Answer} answer */
+  /** Returns whether a response has the ETag or Last-Modified date of the first one. @param {Answer} answer */
   isSame({ version }) {
     return this.#identity.pin(version) === 'same' && this.#identity.named;
   }
@@ -194,7 +192,7 @@ export class Requests {
 
   /** Returns a response whose next byte is at offset `at`. @param {number} at @param {number} end offset where this
    * lane's missing bytes end
-   * @param {Promise<void>} before resolves when all lanes before it are full */
+   * @param {Promise<void>} before resolves when all earlier lanes are full */
   async connect(at, end, before) {
     if (this.ranges) {
       if (this.#stream?.at === at) return this.#stream;
@@ -206,7 +204,7 @@ export class Requests {
         return answer;
       }
       if (this.#way === 'exact') {
-        this.drop(answer); // a later request may succeed
+        this.drop(answer); // the mode stays `exact`: a later request may succeed
         this.refuse();
       }
       this.#giveUpRanges(answer);
@@ -242,7 +240,8 @@ export class Requests {
     return stream;
   }
 
-  /** Throws if a response ended before the end of the file. @param {number} at */
+  /** Throws if a response ended before the end of the file. A file of unknown size ends there. @param {number} at where
+   * it ended */
   ended(at) {
     const total = (this.#identity.total ??= at);
     if (total === at) return;
@@ -265,7 +264,7 @@ export class Requests {
     if (answer !== this.#stream) this.done(answer);
   }
 
-  /** Closes a response that failed. @param {Answer} [answer] */
+  /** @param {Answer} [answer] */
   failed(answer) {
     this.drop(answer);
     // In the mode `whole`, other lanes may use the current response, so it is closed only if it is the failed one.
@@ -277,8 +276,8 @@ export class Requests {
     return this.#pace.rate * this.#remote.latency;
   }
 
-  /** Length of long ranges in bytes. It is limited because after a crash the unread part of a range is downloaded
-   * again. */
+  /** Length in bytes of ranges in the mode `long`. It is limited because after a crash the unread part of a range is
+   * downloaded again. */
   get #reach() {
     const { share, least, most, spare } = this.#tuning;
     const stored = this.#file.total;
@@ -296,7 +295,7 @@ export class Requests {
     return Math.min(at + this.#reach, Number(this.#identity.total), next);
   }
 
-  /** Makes the early request when the rest of the current response takes no longer than the latency.
+  /** Makes the early request when the rest of a response will arrive within the latency of a request.
    * @param {Answer} answer */
   #askEarly({ at, end }) {
     if (this.#early || !this.#eager || end - at > this.#ahead) return;
@@ -326,7 +325,7 @@ export class Requests {
     this.#early = undefined;
   }
 
-  /** Closes a response. @param {Answer | undefined} answer @returns {undefined} */
+  /** @param {Answer | undefined} answer @returns {undefined} */
   drop(answer) {
     answer?.close();
     if (answer) this.#open.delete(answer);

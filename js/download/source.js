@@ -10,8 +10,9 @@ import { cutter, filler, pumpOf } from './pump.js';
  *   close: () => unknown }} TemporaryFile */
 /** An open source. read: fills part of a view and returns the number of bytes, 0 at the end; at: number of bytes read
  * so far, updated by the caller; skip: skips bytes and returns the offset where reading continues; seekable: whether
- * bytes at any offset can be read after the load; head: the last bytes that were read of the header; spill: a copy of
- * its tables; download, blob, file: the underlying download (network or cache), Blob, or file.
+ * bytes at any offset can be read after the load; head: the bytes of the latest read of the header, if the source
+ * cannot be read again; spill: a temporary copy of its embedding tables; download, blob, file: the underlying download
+ * (network or cache), Blob, or file.
  * @typedef {{ download?: Download, blob?: Blob, file?: FileReader, spill?: any, head?: Uint8Array, name?: string, total: number | undefined, at: number,
  *   close: (error?: ModelError) => unknown, read: (into: Uint8Array) => Promise<number>,
  *   skip: (at: number, to: number) => number, seekable: () => boolean }} Source */

@@ -1,13 +1,13 @@
-/* store-browser: stores models in the origin private file system. The worker reads and writes through synchronous
- * access handles, which lock the file: during that time, other tabs cannot write it, and may have to read it as a Blob,
- * which is slower. Chromium never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the
- * folder and of files are reused. */
+/* store-browser: stores models in the origin private file system. The worker uses synchronous access handles. While one
+ * is open, other tabs cannot write the file, and may have to read it as a Blob, which is slower. Chromium never frees
+ * 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files are reused. */
 import { sleep } from './http.js';
 import { filler, pumpOf } from './pump.js';
 
 const LOCK_TRIES = 10;
 const LOCK_MS = 100;
-/** Maximum size of a read that does not lock the file. A lock would disturb another tab that is writing the journal. */
+/** Maximum size in bytes of a read that does not lock the file. A lock would disturb a tab that is writing the
+ * journal. */
 const SMALL = 1 << 14;
 
 /** Errors that a retry may fix. NoModificationAllowedError: another tab, perhaps closed a moment ago, has locked the
@@ -26,7 +26,7 @@ async function withRetry(f) {
   }
 }
 
-/** Returns nothing for the error of a missing file; rethrows other errors. @param {Error} error */
+/** Ignores the error of a missing file; rethrows other errors. @param {Error} error */
 function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
@@ -116,13 +116,13 @@ class Folder {
   }
 
   /** Resolves with the open file, undefined if it is not open. @param {string} name
-   * @param {boolean} [writable]     whether it must be open for writing */
+   * @param {boolean} [writable] whether it must be open for writing */
   async opened(name, writable = false) {
     const known = this.#open.get(name);
     return writable && !known?.writable ? undefined : known?.file;
   }
 
-  /** Closes the file if it is open. @param {string} name */
+  /** @param {string} name */
   async close(name) {
     const file = this.opened(name);
     this.#open.delete(name);
@@ -160,8 +160,8 @@ export function openStore() {
         // Reads through a stream, because buffers from arrayBuffer() are collected late: in Firefox, hundreds of
         // megabytes pile up.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
-        // Cancels the stream: one that is not read to its end stays open, and after hundreds of open streams Chromium
-        // stalls the next one.
+        // Small reads use no stream: one that is not read to its end stays open, and after hundreds of open streams
+        // Chromium stalls the next one.
         const bytes = new Uint8Array(await part.arrayBuffer());
         if (!wanted()) return 0;
         into.set(bytes);

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { lockFile, takeAway } from '../platform/lock-node.js';
 import { isName } from './entries.js';
 
-/** Maximum size of a read after which the file is closed again. */
+/** Maximum size in bytes of a read after which the file is closed again. */
 const SMALL = 1 << 14;
 
 /** Returns a function for catch() that returns `instead` if the error is that of a missing file, and rethrows other
@@ -25,7 +25,8 @@ export function folderOf(where) {
 }
 
 /** Opens the store in a folder. The folder is created on the first write.
- * @param {string} [where] a path @param {(lock: { path: string, owner: string }) => void} [told]
+ * @param {string} [where] a path @param {(lock: { path: string, owner: string }) => void} [told] called with each lock,
+ *   which the client frees if this thread dies
  * @returns {import('../protocol.js').Store} */
 export function openStore(where, told = () => {}) {
   const folder = folderOf(where);
@@ -34,7 +35,7 @@ export function openStore(where, told = () => {}) {
     throw new Error(`${JSON.stringify(name)} is not the name of a cached file.`);
   };
   const lockOf = (/** @type {string} */ name) => path(`${name}.gguf`).replace(/gguf$/, 'lock');
-  /** Open files. `writable` ones are open for reading and writing.
+  /** Open files by name. writable: whether they are open for writing, too.
    * @type {Map<string, { file: number, writable: boolean }>} */
   const open = new Map();
   /** @param {string} name @param {string} flags @param {boolean} writable */

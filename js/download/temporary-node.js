@@ -1,4 +1,4 @@
-/* temporary-node: temporary files in the folder of the cache. os.tmpdir() is often in memory. */
+/* temporary-node: temporary files in the folder of the cache, because os.tmpdir() is often in memory. */
 /** @import { TemporaryFile } from './source.js' */
 import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
@@ -15,7 +15,7 @@ export async function createTemporary(bytes, where) {
   if (bavail * bsize < bytes) throw new Error(`the disk has ${bavail * bsize} free bytes`);
   const path = join(folder, `${randomUUID()}.tmp`);
   const file = openSync(path, 'wx+', 0o600);
-  // The system frees a removed file when it is closed, also after a crash. Some file systems refuse that.
+  // Removes the open file already, so that the system frees it after a crash, too. Some file systems refuse that.
   const remove = () => rmSync(path, { force: true });
   try {
     remove();
