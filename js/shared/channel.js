@@ -1,16 +1,15 @@
 /* channel: connects the tabs that share a model: a BroadcastChannel of all tabs, a direct channel between the owner of
- * the engine and each other tab, and locks that tell which tabs are alive. The browser releases a tab's locks when the
- * tab ends, also after a crash. Tabs can have different versions of the package, so the names of locks and channels and
+ * the engine and each other tab, and locks that show which tabs are alive. The browser releases a tab's locks when the
+ * tab ends, even in a crash. Tabs can have different versions of the package, so the names of locks and channels and
  * the messages must stay compatible.
  *
- * Why not a SharedWorker: checked in Chromium 156 and Firefox 153, from a cross-origin isolated page. A SharedWorker is
- * isolated in neither, so it has no SharedArrayBuffer and no threads; it has no createSyncAccessHandle, which stores
- * models, because that is for dedicated workers only; Chromium's cannot start one of those. Chromium on Android had no
- * SharedWorker for years. So the engine runs in a dedicated worker of one tab, the owner, as for a model that is not
- * shared.
+ * Why not a SharedWorker: in Chromium 156 and Firefox 153, it is not isolated even if the page is, so it has no
+ * SharedArrayBuffer and no threads. It also lacks createSyncAccessHandle, which stores models and is for dedicated
+ * workers only, and in Chromium it cannot start one. Chromium on Android had no SharedWorker for years. So the engine
+ * runs in a dedicated worker of one tab, the owner.
  *
  * Why not MessageChannel: a port reaches another tab only through a SharedWorker or a service worker. A
- * BroadcastChannel copies instead of transferring, which costs little compared with the computation. */
+ * BroadcastChannel copies data instead of transferring it, which costs little compared with the computation. */
 
 /** Messages on the channel of all tabs. who: asks the owner to announce itself; owner: announces this tab's engine;
  * join: requests a direct channel to the owner. epoch: name of the owner's engine; id: name of the requesting tab.
@@ -28,7 +27,7 @@ export class Channel {
   constructor(key, hear) {
     this.#name = `gemma-wasm shared ${key}`;
     this.#channel = new BroadcastChannel(this.#name);
-    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code can post here
+    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin can post here
   }
 
   /** Posts to all other tabs. @param {ChannelMessage} message */

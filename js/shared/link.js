@@ -6,7 +6,6 @@
 /** @import { FromTab } from './relay.js' */
 import { Connection } from '../rpc/connection.js';
 
-/** The connection to an engine that runs in another tab, the owner. */
 export class Link {
   /** @readonly */
   epoch;
@@ -26,7 +25,7 @@ export class Link {
     channel.post({ kind: 'join', epoch, id });
   }
 
-  /** Resolves with the model's properties when the owner has loaded it.
+  /** Resolves with the model's properties when the owner has loaded the model.
    * @param {(value: Progress) => void} onProgress */
   open(onProgress) {
     return this.connection.open(

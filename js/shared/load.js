@@ -67,8 +67,8 @@ export async function loadModel(source, options = {}) {
   }
 }
 
-/** Returns a name for a model that is the same in every tab: a hash, so that other code of the origin cannot read the
- * URL or headers from it.
+/** Returns a model's name for the channel, the same in every tab. It is a hash, so that other code of the origin cannot
+ * read URL and headers.
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;

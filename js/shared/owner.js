@@ -6,7 +6,6 @@ import { Relay } from './relay.js';
 
 /** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
-/** An engine that runs in this tab and serves the other tabs. */
 export class Owner {
   /** Name of this engine. A later engine has a greater name. @readonly */
   epoch = `${Date.now()} ${crypto.randomUUID()}`;
@@ -25,7 +24,6 @@ export class Owner {
     this.announce();
   }
 
-  /** Announces this engine to all tabs. */
   announce() {
     this.#channel.post({ kind: 'owner', epoch: this.epoch });
   }
@@ -41,9 +39,9 @@ export class Owner {
     return engine;
   }
 
-  /** Opens a direct channel to another tab. Replaces an earlier channel to it: a tab that found this owner unresponsive
+  /** Opens a direct channel to another tab. Replaces an earlier channel: a tab that found this owner unresponsive
    * requests a new one.
-   * @param {string} id */
+   * @param {string} id of that tab */
   admit(id) {
     const known = this.#relays.get(id);
     known?.close();

@@ -1,5 +1,4 @@
-/* peer: the part of one tab in sharing a model. The tab owns the engine, is linked to the owner, or is looking for an
- * owner.
+/* peer: one tab's part in sharing a model. The tab owns the engine, is linked to the owner, or is looking for an owner.
  *
  * Every tab requests the owner's lock. When the owner ends, for whatever reason, the browser grants the lock to the
  * next tab. If the owner is alive but silent (its page hangs, or is stopped in a debugger), another tab takes over the
@@ -17,18 +16,17 @@ import { Channel } from './channel.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
-/** Interval of messages that ask for the owner. After ATTEMPTS messages without an answer
- * (4.5 s), the owner counts as hung. */
+/** Interval of messages that ask for the owner, in ms. After ATTEMPTS messages without an answer (4.5 s), the owner
+ * counts as hung. */
 const SEARCH_MS = 250;
 const ATTEMPTS = 18;
-/** Time that all tabs have to hear of a new owner before another tab may take over. */
+/** Pause in ms after a takeover, in which all tabs hear of the new owner before another tab may take over. */
 const NEWS_MS = 1000;
 
 const gone = (what = 'The tab that ran the engine was closed, or does not respond. Repeat the call.') => {
   return new ModelError('worker-failed', what);
 };
 
-/** The part of this tab in sharing one model. */
 export class Peer {
   #id = crypto.randomUUID();
   #channel;
@@ -40,7 +38,7 @@ export class Peer {
   #owner = null;
   /** @type {Link | null} */
   #link = null;
-  /** Aborts to end an engine that runs in this tab. */
+  /** Ends the engine that runs in this tab. */
   #term = new AbortController();
   #steppedDown = false;
   #termEnded = Promise.resolve();
@@ -48,7 +46,7 @@ export class Peer {
   #queue = null;
   /** @type {any} */
   #search;
-  /** The reason for which this tab left; null before. @type {ModelError | null} */
+  /** Why this tab left; null before. @type {ModelError | null} */
   #left = null;
   /** Callers that wait for an engine.
    * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
@@ -164,16 +162,15 @@ export class Peer {
       this.router.connect(link.connection);
       this.#ready(info);
     } catch (error) {
-      // If the connection broke, #lost() handles it. Otherwise the owner could not load the model, and this tab could
-      // not either.
+      // If the connection broke, #lost() handles it. Otherwise the owner could not load the model; this tab could not
+      // either.
       if (link !== this.#link || link.connection.broken) return;
       this.#unlink(gone(), false);
       this.#fail(error);
     }
   }
 
-  /** @param {ModelError} error @param {boolean} died whether the engine crashed or froze; false if only its tab
-   * ended */
+  /** @param {ModelError} error @param {boolean} died whether the engine crashed or froze */
   #unlink(error, died) {
     const link = this.#link;
     if (!link) return;
@@ -182,8 +179,8 @@ export class Peer {
     link.connection.kill(error);
   }
 
-  /** Looks for an owner again after the engine was lost. Takes over the lock unless the owner reported the loss,
-   * because then the owner starts another engine itself. @param {Link} link @param {ModelError} error */
+  /** Looks for an owner again after the engine was lost. Takes over the lock, unless the owner reported the loss and
+   * therefore starts another engine itself. @param {Link} link @param {ModelError} error */
   #lost(link, error) {
     if (link !== this.#link) return;
     this.#unlink(error, link.died);

@@ -1,6 +1,6 @@
-/* pending-call: a call of this tab from its start to its reply, even if the engine changes. If an engine is lost, the
- * call is repeated with the next engine, and steps that were already delivered are skipped in the new answer. The same
- * ids and seed give the same steps, but they are compared nevertheless, because a chat template can insert the time. */
+/* pending-call: a call of this tab to the shared engine, until its reply. If an engine is lost, the call is repeated
+ * with the next engine, and steps that were already delivered are skipped in the new answer. The same ids and seed give
+ * the same steps, but they are compared nevertheless, because a chat template can insert the time. */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
@@ -11,7 +11,6 @@ import { deferred } from '../rpc/signals.js';
 /** One attempt of a call, with one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
 /** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Request */
 
-/** A call of this tab to the shared engine. */
 export class PendingCall {
   #request;
   #reply = deferred();
@@ -35,7 +34,7 @@ export class PendingCall {
     this.#request = request;
   }
 
-  /** Sends the call to an engine. @param {Connection} connection */
+  /** @param {Connection} connection */
   send(connection) {
     const { method, args } = this.#request;
     this.#received = 0;
@@ -51,21 +50,20 @@ export class PendingCall {
   }
 
   /** Called when the engine is lost. Waits for the next engine, or fails if two engines have died during this call.
-   * @param {ModelError} error @param {boolean} died whether the engine crashed or froze; false if only its tab ended */
+   * @param {ModelError} error @param {boolean} died whether the engine crashed or froze */
   lose(error, died) {
     if (this.#attempt && died && ++this.#deaths > 1) return this.fail(error);
     this.#attempt = null;
     if (this.#aborted) this.#end();
   }
 
-  /** Aborts the call. */
   abort() {
     this.#aborted = true;
     if (this.#attempt) this.#attempt.call?.abort();
     else this.#end();
   }
 
-  /** Rejects the call. @param {unknown} error */
+  /** @param {unknown} error */
   fail(error) {
     this.#attempt = null;
     this.#reply.reject(error);

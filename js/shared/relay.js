@@ -8,13 +8,12 @@ import { packError } from '../protocol.js';
 /** How an engine ended. died: it crashed or froze; left: its tab ended or started another engine; refused: loading
  * failed.
  * @typedef {'died' | 'left' | 'refused'} End */
-/** Messages between tabs, besides those of protocol.js. how: how the engine ended; admitted: the channel is open;
- * restart: requests a restart of the engine.
+/** Messages between tabs, besides those of protocol.js. how: how the owner's engine ended; admitted: the channel is
+ * open; restart: requests a restart of the engine.
  * @typedef {FromWorker & { how?: End } | { kind: 'admitted' }} ToTab
  * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
-/** Connects one other tab to the engine of this tab. */
 export class Relay {
   #direct;
   /** @type {Engine | null} */

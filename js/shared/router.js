@@ -8,7 +8,6 @@ import { refused } from '../rpc/rpc.js';
 import { deferred, onAbort } from '../rpc/signals.js';
 import { PendingCall } from './pending-call.js';
 
-/** The pending calls of this tab. */
 export class Router {
   /** @type {Set<PendingCall>} */
   #calls = new Set();
@@ -24,15 +23,14 @@ export class Router {
     this.#onNeed = onNeed;
   }
 
-  /** Resolves with the reason when the current engine is lost. If there is none, refers to the next engine.
+  /** Resolves with the reason when the current engine is lost. Without an engine, refers to the next one.
    * @returns {Promise<ModelError>} */
   get lost() {
     return this.#lost.promise;
   }
 
-  /** Calls the engine. If there is none, the call waits for one. @template {keyof Calls} M @param {M} method
-   * @param {Calls[M]['args']} args
-   * @param {CallOptions} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
+  /** Calls the engine. Without an engine, the call waits for one. @template {keyof Calls} M @param {M} method
+   * @param {Calls[M]['args']} args @param {CallOptions} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { signal, onEvent } = {}) {
     if (signal?.aborted) return refused(abortError(signal));
     if (this.#end) return refused(this.#end);
@@ -56,7 +54,7 @@ export class Router {
   }
 
   /** Makes pending calls wait for the next engine.
-   * @param {ModelError} error @param {boolean} died whether the engine crashed or froze; false if only its tab ended */
+   * @param {ModelError} error @param {boolean} died whether the engine crashed or froze */
   disconnect(error, died) {
     if (this.#connection) {
       this.#lost.resolve(error);
@@ -66,7 +64,7 @@ export class Router {
     for (const call of this.#calls) call.lose(error, died);
   }
 
-  /** Rejects all pending calls. @param {unknown} error */
+  /** @param {unknown} error */
   fail(error) {
     this.#connection = null;
     for (const call of this.#calls) call.fail(error);
