@@ -1,4 +1,4 @@
-/* bench: the command `gemma-wasm bench`, which measures speed and prints medians of several runs. */
+/* bench: the command `gemma-wasm bench`, which prints medians of speed measurements. */
 import { loadModel } from '../index.node.js';
 import { UsageError, number } from './flags.js';
 import { print, using } from './output.js';
@@ -6,7 +6,7 @@ import { print, using } from './output.js';
 /** @import { Model } from '../model.js' */
 /** @import { Values } from './flags.js' */
 
-/** Runs the command. @param {Values} values */
+/** Runs `gemma-wasm bench`. @param {Values} values */
 export async function bench(values) {
   const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs'].map((name) =>
     number(values, name),
@@ -49,8 +49,8 @@ function medians(runs, names) {
   );
 }
 
-/** Measures one run. The first id of each prompt is different, so that the KV cache cannot be reused. End tokens are
- * banned, so that the answer has its full length.
+/** Measures the speed of one answer. The first id of each prompt is different, so that the KV cache cannot be reused.
+ * End tokens are banned, so that the answer has its full length.
  * @param {Model} model @param {number[]} counts */
 async function benchRun(model, ...[promptTokens, genTokens, run]) {
   const { vocabSize, endTokens } = model.info;

@@ -5,10 +5,10 @@ import { UsageError, number, readText } from './flags.js';
 import { print, using } from './output.js';
 /** @import { Values } from './flags.js' */
 
-/** Flags of the command. */
+/** Flags of `gemma-wasm embed`. */
 export const EMBED = 'text file task title instruction dimensions pooling truncate out json';
 
-/** Runs the command. @param {Values} values */
+/** Runs `gemma-wasm embed`. @param {Values} values */
 export async function embed(values) {
   const { out, json, task, title, pooling, truncate, instruction: prompt } = values;
   if (!out && !json) throw new UsageError('embed needs --out FILE or --json.');
@@ -17,7 +17,7 @@ export async function embed(values) {
   const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
   const dimensions = vectors[0]?.length ?? 0;
   if (out) {
-    // The file format is little-endian, as are all machines that Node supports.
+    // The file is little-endian, as are all machines that Node supports.
     await writeFile(out, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))));
     process.stderr.write(`${vectors.length} vectors of ${dimensions} numbers in ${out}\n`);
   }

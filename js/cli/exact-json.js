@@ -1,8 +1,8 @@
-/* exact-json: parses and writes JSON without rounding integers: large ones become BigInts. */
+/* exact-json: parses and writes JSON without rounding large integers, which become BigInts. */
 import { failure } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** Prefix of strings that stand for large integers. JSON text cannot contain this character unescaped. */
+/** Prefix of strings that replace large integers. JSON text cannot contain this character unescaped. */
 const MARK = '\u0000integer ';
 
 /** @param {string} token */
@@ -11,7 +11,8 @@ function marked(token) {
   return large ? JSON.stringify(MARK + token) : token;
 }
 
-/** Parses JSON. Throws `bad-format`. @param {string} text @param {string} name of its source, for the message
+/** Parses JSON; large integers become BigInts. Throws `bad-format`. @param {string} text @param {string} name of the
+ * source, for messages
  * @returns {any} */
 export function parseExactly(text, name) {
   try {
@@ -23,7 +24,7 @@ export function parseExactly(text, name) {
   }
 }
 
-/** Returns a value as JSON. @param {any} value @param {number} [indent] */
+/** Returns a value as JSON, with BigInts as integers. @param {any} value @param {number} [indent] */
 export function stringifyExactly(value, indent) {
   const text = JSON.stringify(value, (_, one) => (typeof one === 'bigint' ? MARK + one : one), indent);
   return text.replace(/"\\u0000integer (-?\d+)"/g, '$1');

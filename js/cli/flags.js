@@ -6,7 +6,7 @@ import { FLAGS } from '../generated.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../options.js';
 /** @import { Rule } from '../options.js' */
 
-/** An error of the command line, which exits with status 2. */
+/** The error of a wrong command line. The program then exits with status 2. */
 export class UsageError extends Error {}
 /** The values of the flags, and the positional arguments `source` and `text`. @typedef {Record<string, any>} Values */
 
@@ -31,7 +31,8 @@ const SWITCHES = [
 ];
 const REPEATED = ['stop', 'name', 'cors', 'allow-host'];
 
-/** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of the accepted flags */
+/** Parses arguments. Throws UsageError. @param {string[]} args @param {string} flags names of the accepted flags,
+ * separated by spaces */
 export function parse(args, flags) {
   const options = Object.fromEntries(
     flags
@@ -42,7 +43,7 @@ export function parse(args, flags) {
         return [flag, { type, multiple: REPEATED.includes(flag), ...(flag === 'help' && { short: 'h' }) }];
       }),
   );
-  // Joins flags and values as --flag=value, because the value of a flag may begin with a dash.
+  // Joins flags and values as --flag=value, because a value may begin with a dash.
   /** @type {string[]} */
   const joined = [];
   for (let i = 0; i < args.length; i++) {
@@ -68,7 +69,7 @@ export function number(values, name) {
   throw new UsageError(`--${name} must be a number (got "${text}").`);
 }
 
-/** Reads a text file whose path is the value of a flag. @param {string} path */
+/** Reads a text file. Throws `read-error`. @param {string} path */
 export const readText = (path) => reading(path, () => readFile(path, 'utf8'));
 
 /** Parses token ids separated by commas. Throws UsageError. @param {string} text */
@@ -78,8 +79,8 @@ export function idList(text) {
   throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
 }
 
-/** Converts flags into options and checks them. @param {Values} values @param {Record<string, string>} flags option of
- * each flag
+/** Converts flags into options. Throws UsageError for a malformed number. @param {Values} values
+ * @param {Record<string, string>} flags names of options by flag
  * @param {Record<string, Rule>} rules */
 function optionsOf(values, flags, rules) {
   const given = Object.entries(flags).map(([flag, name]) => {

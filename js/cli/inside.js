@@ -5,10 +5,10 @@ import { print, using } from './output.js';
 /** @import { InsideLayer } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
 
-/** Flags of the command. */
+/** Flags of `gemma-wasm inside`. */
 export const INSIDE = 'layer head position lens norms json';
 
-/** Returns the value of a flag as a list of numbers, which are separated by commas. @param {Values} values
+/** Returns the comma-separated integers of a flag. Throws UsageError. @param {Values} values
  * @param {string} name */
 function numbers(values, name) {
   const text = values[name];
@@ -18,7 +18,7 @@ function numbers(values, name) {
   throw new UsageError(`--${name} must be whole numbers separated by commas (got "${text}").`);
 }
 
-/** Runs the command. @param {Values} values */
+/** Runs `gemma-wasm inside`. @param {Values} values */
 export async function inside(values) {
   const options = {
     layers: numbers(values, 'layer'),

@@ -4,7 +4,7 @@ import { loadOptions } from './flags.js';
 import { linesOf, print } from './output.js';
 /** @import { Values } from './flags.js' */
 
-/** Runs the command. @param {Values} values */
+/** Runs `gemma-wasm inspect`. @param {Values} values */
 export async function inspect(values) {
   const { info, version, alignment, metadata, tensors } = await inspectModel(values.source, loadOptions(values));
   /** @type {Record<string, { tensors: number, bytes: number }>} */

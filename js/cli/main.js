@@ -122,7 +122,7 @@ const COMMANDS = {
       const { all, out } = values;
       const ids = idList(values.ids);
       const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
-      // The file is little-endian, like the memory of WebAssembly and the usual platforms of Node.
+      // The file is little-endian, as are all machines that Node supports.
       await writeFile(out, new Uint8Array(rows.buffer));
       process.stderr.write(`${rows.length} values in ${out}\n`);
     },
@@ -156,7 +156,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
-  // A first argument that looks like a model is the MODEL. In `tokenize x.gguf`, for example, the TEXT is missing.
+  // A first argument that looks like a model is the MODEL: `tokenize x.gguf` lacks the TEXT.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
   if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');
@@ -180,7 +180,7 @@ function report(error) {
   return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
-// EPIPE means that the reading process closed the pipe, which is no failure.
+// EPIPE means that the reader closed the pipe, which is no failure.
 process.stdout.on('error', (error) => process.exit(/EPIPE/.test(error.message) ? 0 : report(error)));
 try {
   await main(process.argv.slice(2));

@@ -1,5 +1,5 @@
-/* match: the command `gemma-wasm match`, which checks texts against a constraint token by token, as it happens for
- * answers. With --cases, writes a line of JSON for each case. */
+/* match: the command `gemma-wasm match`, which checks texts against a constraint token by token, as answers are. With
+ * --cases, writes a line of JSON for each case. */
 import { maskTimes } from '../matches.js';
 import { openHeader } from '../model.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
@@ -11,11 +11,12 @@ import { print, using } from './output.js';
 
 /** @typedef {{ name?: string, schema: any, tests?: { valid: boolean, data: any }[] }} Case */
 
-/** Flags of the command. */
+/** Flags of `gemma-wasm match`. */
 export const MATCH = `${FORMAT} text cases draft json`;
 const DRAFTS = ['4', '6', '7', '2019', '2020'];
 
-/** Checks the texts of one case, each as compact and as indented JSON. @param {HeaderModel} model @param {Case} one
+/** Checks the values of one case against its schema, each as compact and as indented JSON. @param {HeaderModel} model
+ * @param {Case} one
  * @param {number} [draft] */
 async function judge(model, { schema, tests = [] }, draft) {
   const texts = tests.flatMap(({ data }) => [stringifyExactly(data), stringifyExactly(data, 2)]);
@@ -52,7 +53,7 @@ async function judgeAll(model, path, draft) {
   process.stdout.write(`${JSON.stringify({ summary: true, ...sum, masks })}\n`);
 }
 
-/** Runs the command. @param {Values} values */
+/** Runs `gemma-wasm match`. @param {Values} values */
 export async function match(values) {
   const { cases, draft: named } = values;
   const draft = named === undefined ? undefined : Number(named);

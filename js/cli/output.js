@@ -1,4 +1,4 @@
-/* output: opens a model for one command, and writes its result as text or JSON. */
+/* output: opens the model of a command, and writes the command's result as text or JSON. */
 import { loadOptions } from './flags.js';
 /** @import { Progress } from '../protocol.js' */
 /** @import { Values } from './flags.js' */

@@ -12,11 +12,11 @@ import { startServer } from '../serve/server.js';
 import { UsageError, number } from './flags.js';
 import { opened } from './output.js';
 
-/** Time that running answers have to finish after the first SIGINT or SIGTERM. */
+/** Time in ms that running answers have to finish after the first SIGINT or SIGTERM. */
 const GRACE_MS = 10_000;
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 };
 
-/** Runs the command. @param {Values} values */
+/** Runs `gemma-wasm serve`. @param {Values} values */
 export async function serve(values) {
   const options = serveOptions(values);
   checkServeOptions(options);
@@ -61,7 +61,7 @@ function idsOf(sources, names) {
   return ids;
 }
 
-/** Returns the file name of a model without its extension, and without the part number of a split model.
+/** Returns a model's file name without extension and split number.
  * @param {string} source path or URL */
 function nameOf(source) {
   const isUrl = /^https?:/i.test(source);
@@ -88,7 +88,7 @@ async function listening(models, options) {
   }
 }
 
-/** Writes a log line about a request. Of what the client sent, the line has only the method. @param {LogLine} line */
+/** Writes a log line about a request. Of the client's data, it contains only the HTTP method. @param {LogLine} line */
 function writeLine({ method, route, status, ms, usage }) {
   const { promptTokens, completionTokens } = usage;
   const tokens = promptTokens ? `, ${promptTokens} + ${completionTokens} tokens` : '';

@@ -26,7 +26,7 @@ const ROUTES = [
   ...EVALUATING,
   ...['/', '/health', '/metrics', '/v1/models', '/api/tags', '/api/show', '/api/ps', '/api/version'],
 ];
-/** Paths with a parameter, and their names in the log and the metrics. */
+/** Patterns of paths with a parameter, and their names in log and metrics. */
 const PATTERNS = /** @type {[RegExp, string][]} */ ([
   [/^\/v1\/models\/./, '/v1/models/{model}'],
   [/^\/v1\/responses\/./, '/v1/responses/{id}'],
@@ -36,7 +36,6 @@ const PATTERNS = /** @type {[RegExp, string][]} */ ([
  * @typedef {{ method: string, route: string, status: number, answers: Promise<Usage | null>[] }} Entry */
 /** Line of the log. @typedef {Pick<Entry, 'method' | 'route' | 'status'> & { ms: number, usage: Usage }} LogLine */
 
-/** The server's application: answers requests. */
 export class App {
   #models;
   #guard;
@@ -45,7 +44,7 @@ export class App {
   #metrics = new Metrics();
   #log;
   #handlers;
-  /** The log entry of the request that the running code belongs to. @type {AsyncLocalStorage<Entry>} */
+  /** Log entry of the request that the running code serves. @type {AsyncLocalStorage<Entry>} */
   #current = new AsyncLocalStorage();
   /** @type {Set<AbortController>} */
   #open = new Set();
@@ -92,8 +91,8 @@ export class App {
     }
   }
 
-  /** Wraps generate() of a model to record the usage of each answer. As a side effect there is no back-pressure, so a
-   * slow client does not block the engine.
+  /** Wraps generate() of a model to record the usage of each answer. This also turns off back-pressure, so that a slow
+   * client does not block the engine.
    * @param {Model} model */
   #meter(model) {
     const generate = model.generate.bind(model);
@@ -210,7 +209,7 @@ export class App {
     const { bytes, release } = hasBody ? await this.#bodies.read(req) : { bytes: undefined, release: () => {} };
     cleanups.push(release);
     if (evaluates) {
-      // Only now, so that a body that arrives slowly takes no place in the queue.
+      // Enters the queue after reading the body, so that a slow body takes no place in the queue.
       const ticket = this.#queue.enter();
       cleanups.push(() => ticket.leave());
       await ticket.turn(this.#lineOf(bytes), signal);
@@ -225,8 +224,8 @@ export class App {
     return handler(request);
   }
 
-  /** Returns the id of the model that a request's body names. Returns '' if there is none: the handler rejects such a
-   * request later.
+  /** Returns the id of the model that a request's body names. Returns '' if there is no such model; the handler rejects
+   * the request later.
    * @param {Uint8Array} [bytes] */
   #lineOf(bytes) {
     try {
@@ -238,8 +237,8 @@ export class App {
   }
 }
 
-/** Returns the name of a path for the queue, the log and the metrics, from a fixed set of names. Ignores a trailing
- * slash, as the handlers do. @param {string} given */
+/** Returns the name of a path in queue, log and metrics, one of a fixed set. Ignores a trailing slash, as the handlers
+ * do. @param {string} given */
 function routeOf(given) {
   const path = given.replace(/(.)\/$/, '$1');
   if (ROUTES.includes(path)) return path;

@@ -3,11 +3,11 @@
 /** @import { Limits } from './options.js' */
 import { RequestError } from '../openai/errors.js';
 
-/** Size of the buffer for a client that reads slowly. A whole answer fits, so that a slow client does not hold up the
- * engine. */
+/** Size in bytes of the buffer for a client that reads slowly. A whole answer fits, so that the client does not delay
+ * the engine. */
 const BUFFER_BYTES = 1 << 20;
-/** Time for which the body of a rejected request is still read. If the connection were closed immediately, the client
- * might not receive the response. */
+/** Time in ms for which the body of a rejected request is still read. If the connection were closed immediately, the
+ * client might not receive the response. */
 const DISCARD_MS = 2000;
 
 /** Reads request bodies within limits on size and time. */
@@ -99,8 +99,8 @@ function arrival(request, ms, take) {
   });
 }
 
-/** Writes a response with back-pressure. Resolves when the response's body has been read to its end, or the client has
- * closed the connection. Then the client has `stallMs` to read the rest of the buffer.
+/** Writes a response with back-pressure. Resolves when all is in the buffer, or when the client has closed the
+ * connection. The client has `stallMs` to read a full buffer, or the rest at the end.
  * @param {ServerResponse} res @param {Response} response @param {number} stallMs */
 export async function send(res, response, stallMs) {
   const reader = response.body?.getReader();

@@ -40,7 +40,6 @@ function partsOf(target, host) {
   return { host: authority ?? host ?? '', path: plain, search };
 }
 
-/** Decides which requests may be answered. */
 export class Guard {
   #names;
   #open;

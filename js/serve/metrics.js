@@ -36,7 +36,7 @@ export class Metrics {
   /** Last known heap size of each model, in bytes. @type {Map<string, number>} */
   #heaps = new Map();
 
-  /** Counts a request. @param {{ route: string, status: number, seconds: number }} request */
+  /** @param {{ route: string, status: number, seconds: number }} request */
   request({ route, status, seconds }) {
     const key = `${route} ${status}`;
     const [labels, count] = this.#requests.get(key) ?? [{ route, status: String(status) }, 0];
@@ -50,14 +50,14 @@ export class Metrics {
     });
   }
 
-  /** Counts the tokens of an answer. @param {Usage} usage */
+  /** @param {Usage} usage */
   answer({ promptTokens, reusedTokens, completionTokens }) {
     this.#tokens.prompt += promptTokens;
     this.#tokens.reused += reusedTokens;
     this.#tokens.completion += completionTokens;
   }
 
-  /** Returns all metrics as text. @param {Record<string, Model>} models @param {Queue} queue */
+  /** @param {Record<string, Model>} models @param {Queue} queue */
   async text(models, queue) {
     await this.#readHeaps(models);
     const { rss, heapUsed } = process.memoryUsage();

@@ -6,14 +6,14 @@
 import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
 
 const NDJSON = 'application/x-ndjson';
-/** Values of Ollama's `done_reason` by our `finishReason`. For other reasons, `done_reason` is `stop`.
+/** Values of Ollama's `done_reason` by `finishReason` of generate(). All other reasons become `stop`.
  * @type {Record<string, string>} */
 const REASONS = { length: 'length', context: 'length' };
 
-/** A request to answer. describe: returns status and message for an error, in Ollama's terms.
+/** A request to answer. describe: returns status and message for an error, with Ollama's names of options.
  * @typedef {{ id: string, model: Model, body: any, signal: AbortSignal,
  *   describe: (error: unknown) => { status: number, message: string } }} Question */
-/** Returns the fields of a response that have text.
+/** Returns the fields of a response for a part of an answer.
  * @typedef {(said: { text?: string, thoughts?: string, toolCalls?: ToolCall[] }) => object} Shape */
 
 /** Handles POST /api/chat. @param {Question} question */

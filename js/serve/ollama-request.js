@@ -31,7 +31,7 @@ const IGNORED = new Set(
 /** @param {string} message a sentence */
 export const wrong = (message) => new RequestError(400, message);
 
-/** Throws if a request's body has a value in one of these fields. @param {any} body @param {string[]} names
+/** Throws if a request's body has a value in one of the named fields. @param {any} body @param {string[]} names
  * @param {string} remedy a sentence */
 export function checkAbsent(body, names, remedy) {
   for (const name of names) {
@@ -84,7 +84,7 @@ export function toolsOf(tools) {
 /** Converts messages of Ollama's API into messages of the package. @param {any} messages @returns {ChatMessage[]} */
 export function messagesOf(messages) {
   if (!Array.isArray(messages)) throw wrong('`messages` must be an array.');
-  /** Names of tools that the last answer called and whose results have not followed yet. @type {string[]} */
+  /** Names of tools that the last answer called and whose results are missing so far. @type {string[]} */
   let called = [];
   return messages.map((message) => {
     const { role, content = '', thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};

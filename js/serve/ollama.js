@@ -11,7 +11,7 @@ import { OPTIONS, wrong } from './ollama-request.js';
 const VERSION = '0.12.11';
 /** Value of `expires_at`. Ollama unloads models that are not used for a while; this server never does. */
 const EXPIRES = '9999-12-31T23:59:59Z';
-/** Paths of Ollama's API that are not supported, with a remedy for the error message. */
+/** Paths of Ollama's API, after /api/, that are not supported. */
 const REFUSED = ['pull', 'push', 'create', 'copy', 'delete', 'blobs', 'me', 'signout', 'experimental'];
 
 /** @typedef {{ models: Record<string, Model>, body: any, signal: AbortSignal, started: string }} Context */
@@ -45,7 +45,7 @@ export function createOllamaHandler(models) {
   };
 }
 
-/** Returns status, headers and message for an error. The message has Ollama's names of options.
+/** Returns status, headers and message for an error. The message uses Ollama's names of options.
  * @param {unknown} error */
 function describe(error) {
   const { status, headers, body } = errorOf(error);
@@ -78,7 +78,7 @@ async function bodyOf(request) {
     const body = JSON.parse(await request.text());
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // The invalid body is rejected below. The parser's own message would quote it.
+    // The error is thrown below. It lacks the parser's message, which would quote the body.
   }
   throw wrong('The body could not be parsed. Send a JSON object.');
 }
@@ -117,7 +117,7 @@ function capabilitiesOf({ info }) {
 /** @param {string} id @param {Model} model */
 function summaryOf(id, model) {
   const { architecture, parameters, fileBytes } = model.info;
-  // Clients only compare digests. This one is not of the file, which would take seconds to compute.
+  // This digest is not of the file, which would take seconds to compute. Clients only compare digests.
   const digest = createHash('sha256').update(JSON.stringify([id, architecture, parameters, fileBytes]));
   return { name: id, model: id, digest: digest.digest('hex'), details: detailsOf(model) };
 }

@@ -44,12 +44,11 @@ const isWhole = (value, min, max) => Number.isInteger(value) && Number(value) >=
 /** @param {string} origin */
 function isOrigin(origin) {
   if (origin === '*') return true;
-  // `URL.origin` is 'null' for schemes that URL does not know, such as app://obsidian.md, so a pattern checks the text
-  // instead.
+  // `URL.origin` is 'null' for unknown schemes such as app://obsidian.md, so a pattern checks the text.
   return /^[a-z][a-z0-9+.-]*:\/\/[^/?#@\s]+$/i.test(origin);
 }
 
-/** Checks options. Throws `bad-option`. @param {ServeOptions} options */
+/** Checks the server's options. Throws `bad-option`. @param {ServeOptions} options */
 export function checkServeOptions({ port, queue, apiKey, cors = [], allowHost = [] }) {
   const faults = /** @type {[wrong: boolean, expected: string, got: unknown][]} */ ([
     [port !== undefined && !isWhole(port, 0, 65535), '`port` must be an integer from 0 to 65535', port],

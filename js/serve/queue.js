@@ -1,8 +1,9 @@
-/* queue: a bounded queue of requests. For each model, a number of requests run at a time, in the order of arrival. */
+/* queue: a bounded queue of requests. Several requests per model run at a time, in the order of arrival. */
 
 import { RequestError } from '../openai/errors.js';
 
-/** Number of requests of one model that are prepared while the engine evaluates others, to start as soon as one ends. */
+/** Number of requests that run per model beyond those that the engine evaluates. They are prepared and start as soon as
+ * another ends. */
 const AHEAD = 1;
 /** Weight of the latest request in the moving average of durations. */
 const WEIGHT = 0.2;
@@ -14,7 +15,7 @@ const MAX_RETRY_AFTER = 120;
 /** A request in the queue. */
 class Ticket {
   #queue;
-  /** The requests of the model, once this request runs; null before. @type {Line | null} */
+  /** Queue of the model, null before this request runs. @type {Line | null} */
   #line = null;
   #began = 0;
 
@@ -51,17 +52,15 @@ export class Queue {
     this.#sequences = sequences;
   }
 
-  /** Number of requests that are being answered. */
   get running() {
     return [...this.#lines.values()].reduce((sum, { running }) => sum + running, 0);
   }
 
-  /** Number of requests that wait. */
   get waiting() {
     return this.#inside - this.running;
   }
 
-  /** Value of Retry-After for rejected requests: about the time until the queue is empty, at least 1 s. */
+  /** Value of Retry-After for rejected requests, in seconds: about the time until the queue is empty, at least 1. */
   get retryAfter() {
     const most = Math.max(1 + AHEAD, ...[...this.#lines.values()].map((line) => line.most));
     return Math.min(MAX_RETRY_AFTER, Math.max(1, Math.ceil((this.#seconds * this.#inside) / most)));
@@ -73,7 +72,7 @@ export class Queue {
     throw new RequestError(429, 'Too many requests at a time. Try again later.', null, 'rate_limit_exceeded');
   }
 
-  /** Adds a request and returns its ticket. Throws as check() does. */
+  /** Adds a request and returns its ticket. Throws a RequestError if the queue is full. */
   enter() {
     this.check();
     this.#inside++;

@@ -8,9 +8,9 @@ import { createServer } from 'node:http';
 import { App } from './app.js';
 import { DEFAULTS, LIMITS, checkServeOptions } from './options.js';
 
-/** Added to Node's time limits, so that the server's own limits apply first and the client gets an error response. */
+/** Added to Node's time limit, in ms, so that the server's own limits apply first and clients get an error response. */
 const MARGIN_MS = 5000;
-/** Time to write the last responses when the server shuts down. */
+/** Time to write the last responses when the server shuts down, in ms. */
 const FLUSH_MS = 1000;
 const POLL_MS = 20;
 /** A running server. close: rejects new requests, gives the running ones `graceMs` to finish, then aborts them.
