@@ -8,11 +8,11 @@ import { KEY } from './options.js';
 export class GemmaWasmEmbeddingModel {
   #model;
 
-  /** Version of the provider specification. */
+  /** Version of the SDK's provider specification. */
   specificationVersion = /** @type {const} */ ('v4');
   /** Name of the provider. */
   provider = 'gemma-wasm';
-  /** Texts of one call are evaluated in batches of the engine's choice. */
+  /** Maximum number of texts in a call. The engine splits them into batches itself. */
   maxEmbeddingsPerCall = Infinity;
   /** Tells the SDK not to make calls in parallel. */
   supportsParallelCalls = false;

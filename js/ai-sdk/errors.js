@@ -5,7 +5,7 @@ import { ModelError, failure } from '../errors.js';
 
 const MARK = 'vercel.ai.error';
 
-/** The SDK's error class for error codes of the package, in addition to the class for the code's kind.
+/** The SDK's error classes by error code. Other codes of the kind `option` become AI_InvalidArgumentError.
  * @type {Partial<Record<ErrorCode, string>>} */
 const NAMES = {
   'bad-format': 'AI_UnsupportedFunctionalityError',

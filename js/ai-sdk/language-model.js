@@ -1,4 +1,4 @@
-/* language-model: a model as a LanguageModelV4 of the AI SDK. */
+/* language-model: implements the AI SDK's interface LanguageModelV4. */
 /** @import { CallOptions } from '../options.js' */
 /** @import { Progress, Usage } from '../protocol.js' */
 /** @import { CallOptionsV4, GenerateResultV4, StreamResultV4 } from './specification.js' */
@@ -16,11 +16,11 @@ export class GemmaWasmLanguageModel {
   /** @type {Usage | undefined} */
   #usage;
 
-  /** Version of the provider specification. */
+  /** Version of the SDK's provider specification. */
   specificationVersion = /** @type {const} */ ('v4');
   /** Name of the provider. */
   provider = 'gemma-wasm';
-  /** URLs that the SDK passes on instead of downloading: all, because the model rejects files in any case.
+  /** URLs of files that the SDK must not download: all, because the model rejects files.
    * @type {Record<string, RegExp[]>} */
   supportedUrls = { '*/*': [/./] };
 

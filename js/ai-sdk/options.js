@@ -6,10 +6,12 @@
 /** Key of this package's options in `providerOptions`, and of its results in `providerMetadata`. */
 export const KEY = 'gemmaWasm';
 
-/** Tokens of thoughts by effort. Higher efforts have no limit. @type {Record<string, number>} */
+/** Maximum number of thought tokens by reasoning effort. Higher efforts have no limit.
+ * @type {Record<string, number>} */
 const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
 
-/** Returns the options of a call. @param {CallOptionsV4} call @param {{ thinking: boolean }} info of the model
+/** Returns options of generate() for a call, and warnings. @param {CallOptionsV4} call
+ * @param {{ thinking: boolean }} info of the model
  * @returns {{ options: GenerateOptions, warnings: WarningV4[] }} */
 export function optionsOf(call, info) {
   const { tools = [], toolChoice, responseFormat, reasoning = 'provider-default' } = call;

@@ -36,7 +36,7 @@ function textOf(parts, separator, kind = 'text') {
 function answerOf(parts) {
   const toolCalls = parts
     .filter(({ type }) => type === 'tool-call')
-    // Calls by other providers' models can have input of any type.
+    // Calls from other providers' models can have input of any type.
     .map(({ toolCallId: id, toolName: name, input }) => ({
       id,
       name,
@@ -52,7 +52,7 @@ function resultOf({ toolCallId: id, toolName: name, output }) {
   return { role: 'tool', id, name, content: outputOf(output) };
 }
 
-/** Returns the JSON that the model gets as the result of a tool. @param {any} output @returns {unknown} */
+/** Returns a tool's output as JSON for the model. @param {any} output @returns {unknown} */
 function outputOf({ type, value, reason = 'The call was denied.' }) {
   if (type === 'execution-denied') return { error: reason };
   if (/^error-/.test(type)) return { error: value };

@@ -1,4 +1,4 @@
-/* provider: the provider function of the AI SDK. */
+/* provider: creates providers of the AI SDK. */
 /** @import { Model } from '../model.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 import { show } from '../errors.js';
@@ -8,17 +8,18 @@ import { GemmaWasmEmbeddingModel } from './embeddings.js';
 import { noSuchModel } from './errors.js';
 import { GemmaWasmLanguageModel } from './language-model.js';
 
-/** A model to use: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
+/** A model: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
  * @typedef {ModelSource | Model} AnyModel */
 /** Models of a provider.
  * @typedef {object} NamedModels
- * @property {Record<string, AnyModel>} [models] Sources or loaded models by name. With them, a string is one of the names.
+ * @property {Record<string, AnyModel>} [models] Sources or loaded models by name. If set, a string must be one of these
+ *   names.
  */
-/** Options of a provider: names of models, and defaults for the options of `loadModel()`.
+/** Options of a provider: its named models, and defaults for the options of `loadModel()`.
  * @typedef {LoadOptions & NamedModels} ProviderSettings */
-/** Makes language models; its methods make the others.
+/** Makes a language model.
  * @callback MakeLanguageModel
- * @param {AnyModel} source A source of `loadModel()`, a loaded model, or a name.
+ * @param {AnyModel} source A source of `loadModel()`, a loaded model, or a name in `models`.
  * @param {LoadOptions} [options] Options of `loadModel()`.
  * @returns {GemmaWasmLanguageModel}
  */
@@ -37,7 +38,7 @@ import { GemmaWasmLanguageModel } from './language-model.js';
 /** Creates a provider with its own models and options. Models made from the same string share one engine. Throws
  * `bad-option`. @param {ProviderSettings} [settings] @returns {GemmaWasmProvider} */
 export function createGemmaWasm({ models, ...defaults } = {}) {
-  /** Models by name or URL. They are kept, because the SDK's registry requests a model anew for each call.
+  /** Models by name or URL. They are kept, because the SDK's registry requests the model for each call.
    * @type {Map<string, LazyModel>} */
   const known = new Map();
   /** @param {'languageModel' | 'embeddingModel'} kind @param {AnyModel} given @param {LoadOptions} [options]
@@ -72,7 +73,8 @@ export function createGemmaWasm({ models, ...defaults } = {}) {
   });
 }
 
-/** Returns the source with a name. Returns other sources unchanged. @param {'languageModel' | 'embeddingModel'} kind
+/** Returns the model of a provider by its name. Returns other sources unchanged.
+ * @param {'languageModel' | 'embeddingModel'} kind
  * @param {AnyModel} source @param {ProviderSettings['models']} models @returns {AnyModel} */
 function named(kind, source, models) {
   if (!models || typeof source !== 'string') return source;
@@ -98,7 +100,7 @@ function nameOf(source) {
 /** The provider: `gemmaWasm(source, options)` makes a language model. */
 export const gemmaWasm = createGemmaWasm();
 
-/** Returns whether models can run here: there are WebAssembly SIMD and workers. */
+/** Returns whether models can run here, which needs WebAssembly SIMD and workers. */
 export function doesBrowserSupportGemmaWasm() {
   return probe().variant !== null;
 }

@@ -20,7 +20,7 @@ export function contentOf({ text, thoughts, toolCalls = [] }) {
   ];
 }
 
-/** Returns what the SDK reports at the end of an answer. @param {GenerateResult} result
+/** Returns the finish reason, token counts and metadata of an answer. @param {GenerateResult} result
  * @returns {{ finishReason: FinishReasonV4, usage: UsageV4, providerMetadata: ProviderOptionsV4 }} */
 export function endOf(result) {
   const { usage, seed, timings, stopSequence, logprobs } = result;

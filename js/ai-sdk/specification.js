@@ -1,16 +1,16 @@
 /*
- * specification: what the adapter reads and writes of the AI SDK's provider specification v4. The types are structural
+ * specification: the parts of the AI SDK's provider specification v4 that this adapter uses. The types are structural
  * because `@ai-sdk/provider` is a dependency of `ai`, which strict package managers hide from this package: an import
- * that does not resolve would turn every model into `any`. tests/js/ai-sdk.test.js checks them against the real
- * types.
+ * that does not resolve would turn every model into `any`. tests/js/ai-sdk.test.js checks them against the real types.
  */
 
-/** A feature that a call asked for and this provider does not have.
+/** A warning that a requested feature is not supported.
  * @typedef {{ type: 'unsupported', feature: string, details?: string }} WarningV4 */
-/** Provider options by provider. @typedef {Record<string, Record<string, any>>} ProviderOptionsV4 */
-/** A message of a prompt. The `type` of a part says what it is.
+/** Options or metadata by provider. @typedef {Record<string, Record<string, any>>} ProviderOptionsV4 */
+/** A message of a prompt. Further properties of a part depend on its `type`.
  * @typedef {{ role: string, content: string | readonly { type: string }[] }} MessageV4 */
-/** A tool of a call. @typedef {{ type: string, name: string, description?: string, inputSchema?: any }} ToolV4 */
+/** A tool that a call offers.
+ * @typedef {{ type: string, name: string, description?: string, inputSchema?: any }} ToolV4 */
 /** Options of `doGenerate` and `doStream`.
  * @typedef {object} CallOptionsV4
  * @property {readonly MessageV4[]} prompt Messages.
@@ -24,13 +24,13 @@
  * @property {{ type: string, schema?: any }} [responseFormat] Text, or JSON with or without a schema.
  * @property {number} [seed] Seed of the random numbers.
  * @property {readonly ToolV4[]} [tools] Tools that the model may call.
- * @property {{ type: string, toolName?: string }} [toolChoice] Whether to call. Default: auto.
+ * @property {{ type: string, toolName?: string }} [toolChoice] Whether the model calls a tool. Default: auto.
  * @property {AbortSignal} [abortSignal] Aborts the call.
  * @property {string} [reasoning] Reasoning effort.
  * @property {ProviderOptionsV4} [providerOptions] Further options of `generate`, under `gemmaWasm`.
  */
 
-/** Why an answer ended. raw: the package's own `finishReason`.
+/** Why an answer ended. raw: `finishReason` of generate().
  * @typedef {{ unified: 'stop' | 'length' | 'tool-calls' | 'error' | 'other', raw: string }} FinishReasonV4 */
 /** A number of tokens. @typedef {number | undefined} CountV4 */
 /** Token counts, undefined if the answer failed.
@@ -61,7 +61,7 @@
 
 /** Options of `doEmbed`.
  * @typedef {object} EmbedCallV4
- * @property {string[]} values Texts.
+ * @property {string[]} values Texts to embed.
  * @property {number} [dimensions] Length of the vectors. Default: the model's.
  * @property {AbortSignal} [abortSignal] Aborts the call.
  * @property {ProviderOptionsV4} [providerOptions] Further options of `embed`, under `gemmaWasm`.
@@ -69,8 +69,8 @@
 /** The result of `doEmbed`.
  * @typedef {object} EmbedResultV4
  * @property {number[][]} embeddings A vector for each text.
- * @property {{ tokens: number }} usage Tokens of the texts, without the prompt of a task.
- * @property {WarningV4[]} warnings None.
+ * @property {{ tokens: number }} usage Number of tokens of the texts, without prompts of tasks.
+ * @property {WarningV4[]} warnings Always empty.
  */
 
 export {};

@@ -7,7 +7,7 @@ import { abortReason, sdkError } from './errors.js';
 import { readable } from './readable.js';
 import { FAILED, callOf, endOf } from './results.js';
 
-/** onResult: called with the result.
+/** Properties of a streamed answer. onResult: called with its result.
  * @typedef {{ warnings: WarningV4[], response: ResponseV4, signal?: AbortSignal,
  *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
 
@@ -39,7 +39,7 @@ async function* partsOf(generation, steps, { warnings, response, signal, onResul
     yield { type: 'finish', ...endOf(result) };
   } catch (error) {
     if (signal?.aborted) throw error;
-    // Sends the error as a part, because the SDK reports those to onError, but not a stream that fails.
+    // Sends the error as a part, because the SDK passes such parts to onError, but not the error of a stream.
     yield { type: 'error', error: sdkError(error) };
     yield { type: 'finish', ...FAILED };
   }
@@ -87,7 +87,7 @@ class AnswerParts {
     yield callOf(id, name, args);
   }
 
-  /** Ends what is open, such as a call that `maxOutputTokens` cut off. @returns {Generator<StreamPartV4>} */
+  /** Ends open parts, such as a call that `maxOutputTokens` cut off. @returns {Generator<StreamPartV4>} */
   *end() {
     yield* this.#endBlock();
     for (const { id, open } of this.#calls) if (open) yield { type: 'tool-input-end', id };

@@ -25,7 +25,7 @@ import { readable } from './readable.js';
  * @property {InnerTransport} transport The transport that answers, for example `new DirectChatTransport({ agent })`.
  */
 
-/** A chat transport that stays in the page: it loads the model, reports the progress as data parts, and passes the messages
+/** A chat transport that stays in the page: it loads the model, reports progress as data parts, and passes the messages
  * to another transport, usually the SDK's `DirectChatTransport`. */
 export class GemmaWasmChatTransport {
   #model;
@@ -46,7 +46,7 @@ export class GemmaWasmChatTransport {
     return readable(chunks, () => abort.abort(), options.abortSignal);
   }
 
-  /** Returns null, or what the other transport returns. Called by the SDK. @param {any} options */
+  /** Calls the other transport. Called by the SDK. @param {any} options */
   reconnectToStream(options) {
     return this.#transport.reconnectToStream(options);
   }

@@ -8,8 +8,8 @@ import { schemaOf, validated } from '../schemas.js';
 /** A tool in the form of WebMCP.
  * @typedef {{ name: string, description: string, inputSchema: object,
  *   execute: (input: any) => Promise<unknown> }} ModelContextTool */
-/** Interface of the WebMCP draft. In earlier versions, on `navigator`, registerTool() returns nothing and there is
- * unregisterTool().
+/** Interface of the WebMCP draft. In earlier drafts it is on `navigator`, registerTool() returns nothing, and
+ * unregisterTool() exists.
  * @typedef {object} ModelContext
  * @property {(tool: ModelContextTool, options?: { signal?: AbortSignal, exposedTo?: string[] }) => Promise<void> | void}
  *   registerTool Registers a tool.
@@ -20,7 +20,7 @@ import { schemaOf, validated } from '../schemas.js';
  * @property {AbortSignal} [signal] Withdraws the tools.
  * @property {readonly string[]} [exposedTo] Origins of other documents in the tab that may use the tools. Default: none.
  */
-/** Tools that are offered.
+/** The result of `offerTools`.
  * @typedef {object} Offer
  * @property {boolean} supported Whether the browser has WebMCP. If not, nothing is offered.
  * @property {string[]} names Names of the offered tools.
@@ -38,14 +38,14 @@ const isOffered = rule('an array of tools with `execute` and a `description`', (
   return Array.isArray(tools) && tools.map(toolOf).every((tool) => tool?.execute && tool.description);
 });
 
-/** Returns the page's model context, as in the draft or in its earlier versions. @returns {ModelContext | undefined} */
+/** Returns the page's WebMCP interface, of the current or an earlier draft. @returns {ModelContext | undefined} */
 function modelContext() {
   const { document, navigator } = /** @type {any} */ (globalThis);
   return document?.modelContext ?? navigator?.modelContext;
 }
 
-/** Offers tools to the browser's agent. Without WebMCP it offers nothing. Fails with `bad-option`, or with `bad-state` if
- * the browser refuses a tool; then none stays offered.
+/** Offers tools to the browser's agent. Without WebMCP, offers nothing. Fails with `bad-option`, or with `bad-state` if
+ * the browser refuses a tool; then no tool stays offered.
  * @param {readonly (Tool | FunctionTool)[]} tools @param {OfferOptions} [options] @returns {Promise<Offer>} */
 export async function offerTools(tools, options = {}) {
   checkValue('tools', tools, GENERATE_OPTIONS.tools);
@@ -58,7 +58,7 @@ export async function offerTools(tools, options = {}) {
   const names = [];
   const withdraw = () => {
     stop.abort();
-    // Earlier versions have unregisterTool(); in the draft, the aborted signal withdraws the tools.
+    // Earlier drafts have unregisterTool(). Now, the aborted signal withdraws the tools.
     for (const name of names.splice(0)) context?.unregisterTool?.(name);
   };
   const offer = { supported: context !== undefined, names, withdraw };

@@ -1,16 +1,16 @@
 /* results: converts the result of an MCP tool to JSON for the model. */
 
-/** A part of a result. Its other properties depend on `type`.
+/** A part of a tool's result. Its other properties depend on `type`.
  * @typedef {Record<'type', string> & Record<string, any>} McpContent */
-/** The result of a call.
+/** The result of a tool call.
  * @typedef {object} McpResult
  * @property {readonly McpContent[]} [content] Parts for people and models.
  * @property {unknown} [structuredContent] The result as JSON.
  * @property {boolean} [isError] Whether the tool failed.
  */
 
-/** Returns the structured content of a result, or else its parts as text. Throws an Error with that text if the tool
- * failed, or if a part is not text and `media` is `refuse`.
+/** Returns the structured content of a result, or else its parts as text. Throws an Error with the text if the tool
+ * failed; with `media: 'refuse'`, throws if a part is not text.
  * @param {McpResult} result @param {'describe' | 'refuse'} media */
 export function valueOf({ content = [], structuredContent, isError }, media) {
   if (structuredContent !== undefined && !isError) return structuredContent;

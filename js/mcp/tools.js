@@ -10,7 +10,7 @@ import { closed, schemaOf } from '../schemas.js';
 import { namesFor } from './names.js';
 import { valueOf } from './results.js';
 
-/** Maximum number of pages of a list of tools, and of tools in it, because a server could send an endless list. */
+/** Maximum number of pages in a server's list of tools, and of tools in it. A server could send an endless list. */
 const MAX_PAGES = 1000;
 const MAX_TOOLS = 10_000;
 const MAX_TIMEOUT = 2 ** 31 - 1;
@@ -22,44 +22,45 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  * @property {string} [description] Description for models.
  * @property {object} inputSchema JSON Schema of the arguments.
  */
-/** Progress of a call, as the server reports it.
+/** Progress of a tool call, as the server reports it.
  * @typedef {object} McpProgress
  * @property {number} progress Amount so far.
  * @property {number} [total] Amount in all, if the server knows it.
  * @property {string} [message] Description of the current step.
  */
-/** The call that makes progress.
+/** The tool call of a progress report.
  * @typedef {object} McpCallOrigin
  * @property {string} name Name of the tool, as the model calls it.
  * @property {string} id Id of the call.
  */
-/** Options of requests.
+/** Options of a request to an MCP server.
  * @typedef {object} McpRequestOptions
  * @property {AbortSignal} [signal] Cancels the request.
  * @property {number} [timeout] Milliseconds that the request may take. Default: that of the client.
- * @property {boolean} [resetTimeoutOnProgress] Whether progress starts the time anew. Default: that of the client.
+ * @property {boolean} [resetTimeoutOnProgress] Whether a progress report restarts the timeout. Default: that of the
+ *   client.
  * @property {(progress: McpProgress) => void} [onprogress] Called when the server reports progress.
  */
-/** Options of requests for the list of tools.
+/** Options of a request for the list of tools.
  * @typedef {object} McpListOptions
  * @property {'use' | 'refresh' | 'bypass'} [cacheMode] Whether the client may answer from its cache. Default: that of the
  *   client.
  */
-/** The page of the list to request.
+/** Parameters of a request for the list of tools.
  * @typedef {object} McpListParams
- * @property {string} [cursor] `nextCursor` of the page before. Default: the first page.
+ * @property {string} [cursor] `nextCursor` of the previous page. Default: the first page.
  */
 /** A page of the list of tools.
  * @typedef {object} McpToolPage
  * @property {readonly McpTool[]} tools The tools.
  * @property {string} [nextCursor] Cursor of the next page, if there is one.
  */
-/** A call of a tool.
+/** A tool call.
  * @typedef {object} McpCall
  * @property {string} name Name on the server.
  * @property {Record<string, unknown>} [arguments] Arguments of the call.
  */
-/** The methods of an MCP client that are used, as `Client` of @modelcontextprotocol/client 2 has them.
+/** The methods of an MCP client that this package uses. `Client` of @modelcontextprotocol/client 2 has them.
  * @typedef {object} McpClient
  * @property {(params?: McpListParams, options?: McpRequestOptions & McpListOptions) => Promise<McpToolPage>} listTools
  *   Lists the tools, or a page of them.
@@ -67,27 +68,27 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  */
 /** Options of `mcpTools`.
  * @typedef {object} McpOptions
- * @property {string} [prefix] Put in front of each name, so that tools of several servers can be used together.
- *   Default: none.
- * @property {(tool: McpTool) => boolean} [filter] Whether to use a tool. Small models choose better among few.
+ * @property {string} [prefix] Added before each tool's name, so that tools of several servers can be combined. Default:
+ *   none.
+ * @property {(tool: McpTool) => boolean} [filter] Whether to use a tool. Small models choose better among few tools.
  *   Default: all.
  * @property {Pick<Model, 'debug'>} [model] Model that checks in advance whether it can enforce the schemas of the
  *   arguments. Without it, a schema that cannot be enforced fails at the first answer.
- * @property {'error' | 'skip'} [unsupported] Treatment of tools whose schema `model` cannot enforce: fail with
- *   `bad-format`, or leave them out and name them in `skipped`. Default: error.
+ * @property {'error' | 'skip'} [unsupported] Whether a tool whose schema `model` cannot enforce fails with
+ *   `bad-format`, or is left out and listed in `skipped`. Default: error.
  * @property {boolean} [extraArguments] Whether a model may send arguments that a schema neither lists nor forbids.
  *   Default: false.
- * @property {'describe' | 'refuse'} [media] Treatment of images, audio and binary resources in results: a note for the
- *   model, or an error for it. Default: describe.
+ * @property {'describe' | 'refuse'} [media] Whether images, audio and binary resources in results become a note for the
+ *   model, or an error. Default: describe.
  * @property {number} [timeout] Milliseconds that a call may take without progress. Default: that of the client.
  * @property {(progress: McpProgress & McpCallOrigin) => void} [onProgress] Called when the server reports progress of a
  *   call.
  * @property {AbortSignal} [signal] Aborts listing the tools.
  */
-/** A tool that is left out.
+/** A tool that is not offered to models.
  * @typedef {object} SkippedTool
  * @property {string} name Name on the server.
- * @property {string} reason Reason, as a sentence.
+ * @property {string} reason Why, as a sentence.
  */
 
 const OPTIONS = {
@@ -117,12 +118,12 @@ export async function mcpTools(client, options = {}) {
   return all;
 }
 
-/** The tools of an MCP client. `mcpTools()` makes it. */
+/** The tools of an MCP client. Made by `mcpTools()`. */
 export class McpTools {
   #client;
   #options;
 
-  /** The tools, for the option `tools`. refresh() replaces the array. @type {Tool[]} */
+  /** Tools for the option `tools` of chats and answers. refresh() replaces the array. @type {Tool[]} */
   tools = [];
   /** Tools that are left out, with reasons. @type {SkippedTool[]} */
   skipped = [];
@@ -154,7 +155,7 @@ export class McpTools {
     this.skipped = skipped;
   }
 
-  /** Returns the schema of a tool's arguments for models, and the reason if the tool cannot be used.
+  /** Returns the schema of a tool's arguments for models, and why the tool cannot be used, if so.
    * @param {McpTool} tool @param {boolean} known whether the list already has a tool with this name
    * @returns {Promise<{ inputSchema: object, reason?: string }>} */
   async #checked({ name, inputSchema }, known) {
@@ -186,7 +187,7 @@ export class McpTools {
             signal,
             ...(timeout && { timeout }),
             resetTimeoutOnProgress: true,
-            // The server reports progress only if the request has a progress callback.
+            // Servers report progress only for requests that have a callback.
             onprogress: (progress) => onProgress?.({ ...progress, name, id }),
           },
         );
@@ -196,7 +197,7 @@ export class McpTools {
   }
 }
 
-/** Returns the tools of all pages. @param {McpClient} client @param {AbortSignal} [signal] */
+/** Returns the tools on all pages of a server's list. @param {McpClient} client @param {AbortSignal} [signal] */
 async function allTools(client, signal) {
   /** @type {McpTool[]} */
   const tools = [];
