@@ -1,9 +1,8 @@
-/* gemma-wasm/ai-sdk in browsers: a provider for the AI SDK. Importing js/index.js selects the browser's workers and
- * files. */
+/* gemma-wasm/ai-sdk in browsers: a provider for the AI SDK. Imports js/index.js for the browser's workers and files. */
 /** @import { ModelDownloadProgress } from './ai-sdk/transport.js' */
 import './index.js';
 
-/** Data parts of `GemmaWasmChatTransport`, for `UIMessage<unknown, GemmaWasmDataParts>`.
+/** Data parts that `GemmaWasmChatTransport` sends, for `UIMessage<unknown, GemmaWasmDataParts>`.
  * @typedef {object} GemmaWasmDataParts
  * @property {ModelDownloadProgress} modelDownloadProgress Progress of loading the model.
  */

@@ -1,4 +1,4 @@
-/* gemma-wasm/ai-sdk in Node; the same names as ai-sdk.js. */
+/* gemma-wasm/ai-sdk in Node. Exports the same names as ai-sdk.js. */
 import './index.node.js';
 
 export { GemmaWasmEmbeddingModel } from './ai-sdk/embeddings.js';

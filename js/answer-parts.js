@@ -1,4 +1,4 @@
-/* answer-parts: ids, and the JSON of tool calls, for interfaces that send an answer in parts (js/openai, js/ai-sdk). */
+/* answer-parts: makes ids, and the JSON of partial tool calls, for APIs that stream answers (js/openai, js/ai-sdk). */
 
 /** Returns an id of 24 random hexadecimal digits. @param {string} prefix */
 export function newId(prefix) {
@@ -6,9 +6,9 @@ export function newId(prefix) {
   return prefix + bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Writes a value that is being generated as JSON text that only grows. JavaScript objects move property names that are
- * integers to the front, so this class remembers the order of properties, and writes nothing after the first such name
- * until the value is complete. */
+/** Writes a value that is still being generated as JSON text that only grows. JavaScript objects move integer property
+ * names to the front, so this class remembers the order of properties, and after such a name writes nothing until the
+ * value is complete. */
 export class ArgumentWriter {
   #written = '';
   #isOrdered = true;

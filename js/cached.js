@@ -4,8 +4,8 @@ import { ModelCache, modelCache } from './download/cache.js';
 import { shownUrl } from './download/identity.js';
 import { partsOf } from './model.js';
 
-/** Returns whether loadModel() would need no download: the source is local, or all its files are cached completely. A
- * source { repo, quant } asks the hub for its list of files.
+/** Returns whether loadModel() would need no download: the source is local, or all its files are cached completely. For
+ * a source { repo, quant }, requests the list of files from the hub.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<boolean>} */
 export async function isCached(source, options = {}) {
   // Streams and bytes need no download. They are not passed to partsOf(), because describing a stream locks it.

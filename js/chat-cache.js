@@ -22,7 +22,7 @@ export class ChatCache {
     this.#ask = ask;
   }
 
-  /** Stores the bytes of chat.save() under a name. Replaces the chat that this model has stored under it.
+  /** Stores the bytes of chat.save() under a name. Replaces a chat that this model has stored under that name.
    * @param {string} key @param {ArrayBuffer | ArrayBufferView} saved @param {CallOptions} [options]
    * @returns {Promise<void>} */
   async put(key, saved, options = {}) {
@@ -54,7 +54,7 @@ export class ChatCache {
     return { usage: (await this.list()).reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
-  /** Deletes the chats with this name of all models. @param {string} key */
+  /** Deletes the chats of all models with a name. @param {string} key the name */
   async delete(key) {
     checkValue('name', key, name);
     await this.#ask({ what: 'remove', name: key });

@@ -1,5 +1,5 @@
 /* chat: keeps the messages of a conversation, and the prefix of its prompt in the KV cache, so that each turn evaluates
- * only new tokens. Knows no worker. */
+ * only new tokens. Reaches the worker only through functions of the model. */
 /** @import { ChatMessage, Content, PostedPrompt, Prefix, Timings, Usage } from './protocol.js' */
 /** @import { Generation, Hooks } from './generation.js' */
 /** @import { AnswerOptions, Bytes, CallOptions, Format } from './options.js' */
@@ -27,9 +27,9 @@ import { packChat, unpackChat } from './saved.js';
 /** Default of `maxRounds`: maximum number of consecutive answers whose tool calls are run. */
 const MAX_ROUNDS = 8;
 
-/** The result of a call.
+/** The result of a tool call.
  * @typedef {object} ToolResult
- * @property {any} content Any JSON.
+ * @property {any} content Result, any JSON.
  * @property {string} [id] Id of the call. Either `id` or `name` is needed.
  * @property {string} [name] Name of the tool.
  */
@@ -44,19 +44,20 @@ const CHAT_OPTIONS = {
   ...GENERATE_OPTIONS,
 };
 
-/** Options of `continue` besides those of any answer.
+/** Options of `chat.continue()`, besides those of every answer.
  * @typedef {object} ContinueOptions
- * @property {string} [prefix] Text that another answer to the last question begins with. Default: the last answer.
+ * @property {string} [prefix] Text with which another answer to the last question begins. Default: continue the last
+ *   answer.
  */
 /** The beginning of a chat.
  * @typedef {object} ChatStart
  * @property {string} [system] System message.
  * @property {readonly ChatMessage[]} [messages] Messages so far. Default: none.
- * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged ones fail with
+ * @property {Bytes} [saved] Bytes of `chat.save()`, which replace `system` and `messages`. Damaged bytes fail with
  *   `bad-saved`.
  * @property {'error' | 'truncate-oldest' | 'summarize'} [overflow] Policy for a conversation that outgrows the context:
  *   fail with `context-exceeded`, remove the oldest turns, or replace them by a summary. Default: error.
- * @property {Summarize} [summarize] Required by `overflow: 'summarize'`.
+ * @property {Summarize} [summarize] Summarises the removed messages. Required by `overflow: 'summarize'`.
  */
 /** The result of `append`.
  * @typedef {object} Appended
@@ -67,8 +68,8 @@ const CHAT_OPTIONS = {
 /** Options of a chat: its beginning, and defaults for each answer.
  * @template {readonly object[]} [P=object[]]
  * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
-/** The conversation before an answer. begin: text that the answer begins with; thought: text that its thoughts begin
- * with.
+/** The conversation before an answer. begin: the beginning of the answer, if it is given; thought: that of its
+ * thoughts.
  * @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string, thought?: string }} Past */
 /** The result of restoring a saved chat.
  * @typedef {object} Restored
@@ -125,8 +126,8 @@ export class Chat {
     return this.#messages.map((message) => ({ ...message }));
   }
 
-  /** Answers a message of the user. Adds the turn to `messages` when the answer ends, also if it was aborted; not if it
-   * failed, or was aborted before its first character.
+  /** Answers a message of the user. Adds question and answer to `messages` when the answer ends, even if it was
+   * aborted, but not if it failed or was aborted before its first character.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {Content} text @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
@@ -148,8 +149,8 @@ export class Chat {
     return { usage, timings, ...(dropped && { dropped }) };
   }
 
-  /** Sends the results of the tools that the last answer called, and answers them. Ignores a `toolChoice` of the chat
-   * that demands calls, unless it has `everyRound`.
+  /** Sends the results of the tools that the last answer called, and answers them. If the chat's `toolChoice` demands
+   * calls, ignores it unless it has `everyRound`.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
@@ -184,8 +185,8 @@ export class Chat {
   }
 
   /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
-   * last question with that text, to which a `format` applies too. `text` of the result is the new text only; `value`
-   * and `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
+   * last question with that text; a `format` applies to it, too. `text` of the result is the new text only; `value` and
+   * `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkValue('options', options, object);
@@ -240,11 +241,11 @@ export class Chat {
   }
 
   /** @param {() => Past} past the conversation to answer @param {GenerateOptions} all
-   * @param {boolean} [answers] false: only evaluates the conversation */
+   * @param {boolean} [answers] whether to answer, not only to evaluate the conversation */
   #answer(past, all, answers = true) {
     /** @type {Past | null} */
     let begun = null;
-    /** The conversation, with each answer whose tool calls were run and their results. @type {ChatMessage[]} */
+    /** The messages so far, with answers whose tool calls were run, and the results. @type {ChatMessage[]} */
     let said = [];
     /** @type {ChatMessage[]} */
     const dropped = [];
@@ -301,7 +302,7 @@ export class Chat {
 
 const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
 
-/** Says why a saved chat has no KV cache. @param {Prefixes} prefixes */
+/** Returns the reason why a saved chat has no KV cache. @param {Prefixes} prefixes */
 const reasonOf = ({ why }) =>
   `only the messages were saved, because ${why ? `the last answer ${why}` : 'there is no answer yet'}`;
 

@@ -10,14 +10,16 @@ export { matches } from './matches.js';
 
 /** @typedef {Callable & { checkIds: (ids: any, least: number) => number[], describePrompt: (prompt: any) => PostedPrompt }} Debugged */
 
-/** Implements logits(). @param {Debugged} model @param {ArrayLike<number>} ids @param {LogitsOptions} options */
+/** Implements model.debug.logits(). @param {Debugged} model @param {ArrayLike<number>} ids
+ * @param {LogitsOptions} options */
 export async function logits(model, ids, options) {
   checkGenerative(model.info);
   checkOptions(options, { all: boolean, signal });
   return model.call('logits', { ids: model.checkIds(ids, 1), all: options.all }, options.signal);
 }
 
-/** Implements perplexity(). @param {Debugged} model @param {string} text @param {PerplexityOptions} options */
+/** Implements model.debug.perplexity(). @param {Debugged} model @param {string} text
+ * @param {PerplexityOptions} options */
 export async function perplexity(model, text, options) {
   checkGenerative(model.info);
   checkValue('text', text, string);
@@ -31,7 +33,7 @@ export async function perplexity(model, text, options) {
   return model.call('perplexity', { text, window: options.window }, options.signal);
 }
 
-/** Implements inside(). @param {Debugged} model @param {any} prompt @param {InsideOptions} options */
+/** Implements model.debug.inside(). @param {Debugged} model @param {any} prompt @param {InsideOptions} options */
 export async function inside(model, prompt, options) {
   const args = { prompt: model.describePrompt(prompt), ...insideArgs(model.info, options) };
   return model.call('inside', args, options.signal);

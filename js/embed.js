@@ -1,5 +1,5 @@
-/* embed: implements the part of model.embed() that runs outside the worker, with each model's prompts for tasks (from
- * the model cards). Loaded on first use. See docs/embeddings.md. */
+/* embed: implements model.embed() outside the worker, with the models' prompts for tasks. Loaded on first use. See
+ * docs/embeddings.md. */
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { unlessAborted } from './rpc/signals.js';
@@ -24,20 +24,20 @@ const GEMMA = {
   fact: 'task: fact checking | query: ',
 };
 
-/** Purpose of the vectors. @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' |
- * 'question' | 'fact'} Task */
+/** Purpose of the vectors.
+ * @typedef {'query' | 'document' | 'similarity' | 'classification' | 'clustering' | 'code' | 'question' | 'fact'} Task */
 
 /** Options of `embed`. A value out of range fails with `bad-option`.
  * @typedef {object} EmbedOptions
  * @property {Task} [task] Purpose of the vectors, for models trained with one prompt per task. Default: no prompt.
  * @property {string | readonly string[]} [title] Title of the document, or one for each. Only with the task `document`.
  * @property {string} [prompt] Text before each input, instead of a task's prompt.
- * @property {number} [dimensions] Length of the vectors, which are truncated. Default: the model's `width`.
+ * @property {number} [dimensions] Length to which vectors are truncated. Default: the model's `width`.
  * @property {boolean} [normalize] Scales vectors to length 1. Default: true.
  * @property {boolean} [truncate] Cuts texts that are longer than the context, which otherwise fail with
  *   `context-exceeded`. Default: false.
- * @property {'mean' | 'last'} [pooling] How the vectors of the tokens are combined. Models that are not made for embedding
- *   need it. Default: the file's.
+ * @property {'mean' | 'last'} [pooling] How token vectors are combined into one. Required for models that are not made
+ *   for embedding. Default: as the file says.
  * @property {AbortSignal} [signal] Aborts the call, which then fails with `aborted`.
  * @property {(progress: PrefillProgress) => void} [onProgress] Called after each text.
  */
@@ -58,7 +58,8 @@ const OPTIONS = {
   onProgress: callback,
 };
 
-/** Implements embed(). @param {Callable} model @param {string | readonly string[]} input @param {EmbedOptions} options
+/** Implements model.embed(). @param {Callable} model @param {string | readonly string[]} input
+ * @param {EmbedOptions} options
  * @returns {Promise<any>} */
 export async function embed(model, input, options) {
   checkValue('input', input, texts);

@@ -1,7 +1,7 @@
 /* errors: the error class of the package, its codes and kinds. */
 
-/** The kind of each `code` tells where to look for a remedy: the file, the network, the call's options, the engine or
- * device, the cache, or the state of the object. src/base/base.h lists the codes that C returns. */
+/** Error codes with their kinds. A kind tells where to look for a remedy: the file, the network, the call's options,
+ * the engine or device, the cache, or the state of the object. src/base/base.h lists the codes that C returns. */
 export const CODES = /* @__PURE__ */ Object.freeze({
   'bad-magic': 'file',
   'bad-version': 'file',
@@ -76,14 +76,13 @@ export class ModelError extends Error {
     this.got = got;
   }
 
-  /** Makes `instanceof` recognise errors of other copies of this class. Each file of the package that is bundled
-   * separately contains a copy.
+  /** Makes `instanceof` recognise errors of other copies of this class, which separately bundled files contain.
    * @param {any} error */
   static [Symbol.hasInstance](error) {
-    // Subclasses inherit this method but use the normal check. The code does not say `ModelError`, because esbuild
-    // would then rename the class.
+    // Subclasses inherit this method, but use the normal check. The code does not name the class `ModelError`, because
+    // esbuild would then rename it.
     if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
-    // Compares properties, because `name` varies: an aborted call's is AbortError.
+    // Compares properties, because `name` varies: an aborted call has the name AbortError.
     const parts = ['code', 'kind', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
@@ -117,14 +116,13 @@ export function checkGenerative({ embedding }) {
   throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
 }
 
-/** Returns the error of an aborted call. @param {AbortSignal} [signal] its reason becomes the cause. The worker has
- * none. */
+/** Returns the error of an aborted call. @param {AbortSignal} [signal] its reason becomes the cause */
 export function abortError(signal) {
   return new ModelError('aborted', 'The call was aborted.', { cause: signal?.reason });
 }
 
 /** Returns the error for a failed operation, or the cause if it already is a ModelError.
- * @param {ErrorCode} code @param {string} what failed, the subject of the message @param {unknown} cause
+ * @param {ErrorCode} code @param {string} what clause that begins the message @param {unknown} cause
  * @param {string} [remedy] a sentence */
 export function failure(code, what, cause, remedy) {
   if (cause instanceof ModelError) return cause;
@@ -132,7 +130,7 @@ export function failure(code, what, cause, remedy) {
   return new ModelError(code, `${what}: ${got}.${remedy ? ` ${remedy}` : ''}`, { got, cause });
 }
 
-/** Returns the result of f(). Throws what f() throws as a ModelError.
+/** Returns the result of f(). Converts errors to a ModelError.
  * @template T @param {ErrorCode} code @param {string} what @param {() => T} f */
 export function wrapped(code, what, f) {
   try {

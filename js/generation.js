@@ -8,17 +8,17 @@ import { ModelError } from './errors.js';
 import { onAbort } from './rpc/signals.js';
 
 const ACK_EVERY = 16;
-/** Time that an aborted call waits for the worker's first event before it resolves with an empty answer. A chat
+/** Time in ms that an aborted call waits for the worker's first event before it resolves with an empty answer. A chat
  * template can keep the worker busy for seconds. */
 const ABORT_MS = 200;
 
-/** onPrompt: returns the prompt to evaluate instead of the given one; onAnswer: returns the prompt of the next answer,
- * or null after the last answer.
+/** Callbacks of a chat. onPrompt: returns the prompt to evaluate instead of the given one; onAnswer: returns the prompt
+ * of the next answer, or null after the last answer.
  * @typedef {{ onPrompt?: (args: GenerateArgs, signal: AbortSignal) => Promise<Prompt>,
  *   onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
  *   onError?: () => void }} Hooks */
-/** schema: validates the value; prepare: called when the generation starts.
+/** Dependencies of a generation. schema: validates the value; prepare: returns the arguments when it starts.
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
  *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
 
@@ -33,9 +33,9 @@ export class Generation {
   /** @type {Step[]} */
   #steps = [];
   #text = '';
-  /** Text that the prompt gave as the beginning of the answer. `value` includes it. */
+  /** Beginning of the answer that the prompt contained. `value` includes it. */
   #begun = '';
-  /** Whether any step has arrived. After that, the call must not be repeated. */
+  /** Whether a step has arrived. From then on, the call must not be repeated. */
   #given = false;
   /** Parses the text so far as JSON. @type {((text: string) => unknown) | null} */
   #reader = null;
@@ -63,8 +63,8 @@ export class Generation {
     });
   }
 
-  /** Iterates the pieces of text, without thoughts. An answer can be iterated once, by pieces or by steps; leaving the
-   * loop aborts. */
+  /** Iterates the pieces of text, without thoughts. An answer can be iterated once, by pieces or by steps. Leaving the
+   * loop aborts it. */
   [Symbol.asyncIterator]() {
     return this.#leavable(texts(this.steps()));
   }
@@ -79,7 +79,7 @@ export class Generation {
     return this.#leavable(this.#iterate());
   }
 
-  /** Returns the text so far. With a JSON format, returns the value so far, which is undefined until it begins. */
+  /** Returns the text so far, or with a JSON format the value so far, undefined before it begins. */
   partial() {
     return this.#reader ? this.#reader(this.#begun + this.#text) : this.#text;
   }
@@ -135,7 +135,8 @@ export class Generation {
     await this.#start();
   }
 
-  /** Makes return() and throw() abort: a generator does not notice them before its first step or while it awaits.
+  /** Makes return() and throw() of a generator abort the answer: the generator itself does not notice them before its
+   * first step or while it awaits.
    * @template T @param {AsyncGenerator<T, void, undefined>} pieces */
   #leavable(pieces) {
     for (const how of /** @type {const} */ (['return', 'throw'])) {
@@ -183,7 +184,7 @@ export class Generation {
       const stopped = aborted.aborted && last.finishReason === 'tool-calls';
       const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
       const read = valueOf({ ...answer, text: this.#begun + answer.text }, args);
-      // The text is complete, so a number at its end is complete, too. From now on, partial() parses ordinary JSON.
+      // partial() now parses ordinary JSON: the text is complete, so a number at its end is complete, too.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
       const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };
       onResult?.(result, { next: prefix, why });

@@ -1,4 +1,4 @@
-/* gemma-wasm: the entry for browsers. Names the scripts of the workers literally, so that bundlers find them. */
+/* gemma-wasm: the entry for browsers. The URLs of worker scripts are literals, so that bundlers find them. */
 import { browserEnvironment } from './platform/env-browser.js';
 import { environment } from './platform/env.js';
 

@@ -1,4 +1,4 @@
-/* gemma-wasm: the entry for Node; the same names as index.js. */
+/* gemma-wasm: the entry for Node. Exports the same names as index.js. */
 import { openStore } from './download/store-node.js';
 import { nodeEnvironment } from './platform/env-node.js';
 import { environment } from './platform/env.js';

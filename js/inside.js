@@ -23,7 +23,7 @@ const listOf = (least, most) =>
 /** @param {number} n */
 const upTo = (n) => Array.from({ length: n }, (_, i) => i);
 
-/** Checks options and returns them for the worker. Throws `bad-option`. @param {ModelInfo} info
+/** Checks the options of `inside` and returns the worker's arguments. Throws `bad-option`. @param {ModelInfo} info
  * @param {InsideOptions} options */
 export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embedding }, options) {
   const list = listOf(0, nHeads - 1);

@@ -1,8 +1,8 @@
-/* isolate: gemma-wasm/isolate, for hosts that cannot set headers (GitHub Pages): a service worker that adds the
- * headers of cross-origin isolation, which threads need, to the responses of the page's origin.
+/* isolate: gemma-wasm/isolate, for hosts that cannot set headers (GitHub Pages): a service worker that adds the headers
+ * of cross-origin isolation, which threads need, to the responses of the page's origin.
  *
- * This file is both the library, which registers the service worker, and the service worker itself. Its folder must
- * contain the page, because the folder is the scope of a service worker. */
+ * This file registers the service worker, and is the service worker. Its folder is the worker's scope, so it must
+ * contain the page. */
 
 import { isolated, reloadOnce } from './platform/isolation.js';
 import { trustedScriptUrl } from './platform/trusted.js';

@@ -9,8 +9,8 @@ import { probe } from './probe.js';
 import { onAbort, unlessAborted } from './rpc/signals.js';
 
 /** Loads a model. @typedef {(options: Pick<LoadOptions, 'onProgress'>) => Promise<Model>} Loader */
-/** Whether a model can be used: `unavailable` on this platform, `downloadable` before and `downloading` during a load,
- * or `available` without a download.
+/** Whether a model can be used: `unavailable` on this platform; `downloadable` before a load; `downloading` during a
+ * load; `available` without a download.
  * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
 /** A load in progress. waiting: number of calls that wait for the model.
  * @typedef {{ model: Promise<Model>, abort: AbortController, waiting: number,
@@ -20,7 +20,7 @@ import { onAbort, unlessAborted } from './rpc/signals.js';
 export class LazyModel {
   #source;
   #options;
-  /** The model, if it is loaded. @type {Model | undefined} */
+  /** @type {Model | undefined} */
   model;
   /** @type {Load | null} */
   #load = null;
@@ -55,7 +55,7 @@ export class LazyModel {
     }
   }
 
-  /** Returns whether the model can be used. @returns {Promise<Availability>} */
+  /** @returns {Promise<Availability>} */
   async availability() {
     if (this.model) return 'available';
     if (!probe().variant) return 'unavailable';
@@ -124,7 +124,8 @@ export class LazyModel {
   }
 }
 
-/** Returns whether a source is a loaded model, possibly of another copy of this package (so not by `instanceof`).
+/** Returns whether a source is a loaded model. Does not use `instanceof`, because the model may be of another copy of
+ * this package.
  * @param {any} source
  * @returns {source is Model} */
 export function isModel(source) {

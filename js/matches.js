@@ -18,14 +18,15 @@ import { convert } from './schemas.js';
  * @property {boolean} compiled Whether the format could be compiled.
  * @property {string} [reason] Why the format could not be compiled.
  * @property {boolean} accepted Whether the text matches.
- * @property {number} [refusedAt] Offset in the text of the first refused token, or the text's length if it ends too early.
+ * @property {number} [refusedAt] Offset of the first refused token in the text; the text's length if it ends too early.
  * @property {MaskTimes} masks Times of the token masks.
  */
 
 /** Rounds milliseconds to a tenth of a microsecond. @param {number} time */
 const round = (time) => Number(time.toFixed(4));
 
-/** Summarises times in milliseconds. @param {number[]} times @param {number} first @returns {MaskTimes} */
+/** Summarises the times of token masks, in milliseconds. @param {number[]} times @param {number} first
+ * @returns {MaskTimes} */
 export function maskTimes(times, first) {
   const sorted = Float64Array.from(times).sort();
   const count = sorted.length;
@@ -34,7 +35,7 @@ export function maskTimes(times, first) {
   return { count, mean: round(mean), p50: at(0.5), p99: at(0.99), first: round(first) };
 }
 
-/** Implements matches(). @param {Pick<Callable, 'call'>} model @param {Format} format @param {string} text
+/** Implements model.debug.matches(). @param {Pick<Callable, 'call'>} model @param {Format} format @param {string} text
  * @param {{ signal?: AbortSignal }} options @returns {Promise<Match>} */
 export async function matches(model, format, text, options) {
   checkOptions(options, { signal });

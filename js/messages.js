@@ -27,8 +27,8 @@ export function textOf(name, content) {
     .join('\n');
 }
 
-/** Returns messages as a prompt. If the last message has `prefix`, it becomes `begin`, the beginning of the answer, and
- * `thought`, its thoughts. @param {any} given
+/** Returns messages as a prompt. A last message with `prefix` becomes the beginning of the answer (`begin`) and of its
+ * thoughts (`thought`). @param {any} given
  * @returns {{ messages: PostedMessage[], begin?: string, thought?: string }} */
 export function promptOf(given) {
   const messages = checkMessages(given, true);
@@ -39,7 +39,7 @@ export function promptOf(given) {
 
 /** Throws `bad-option` if options cannot be combined with an answer whose beginning is given.
  * @param {GenerateOptions} options
- * @param {boolean} [prefixed] whether the caller gave the beginning, to which a `format` can then apply */
+ * @param {boolean} [prefixed] whether the caller passed the beginning; a `format` can then apply to it */
 export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
   if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
   throw new ModelError(

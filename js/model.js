@@ -150,7 +150,6 @@ export async function openEngine(source, options, headerOnly = false) {
   }
 }
 
-/** Imports the implementation of model.debug. */
 const evaluation = () => import('./debug.js');
 
 /** Evaluation and debugging of a model. */
@@ -181,7 +180,7 @@ export class ModelDebug {
     return (await evaluation()).inside(this.#model, prompt, options);
   }
 
-  /** Checks a text against a format, token by token, as an answer under that format is.
+  /** Checks whether a text matches a format, token by token, as constrained answers are checked.
    * @param {Format} format @param {string} text @param {CallOptions} [options]
    * @returns {Promise<Match>} */
   async matches(format, text, options = {}) {
@@ -237,7 +236,7 @@ export class HeaderModel {
     return this.call('count', { prompt: asked }, options.signal);
   }
 
-  /** Returns everything in the header.
+  /** Returns the contents of the file's header.
    * @param {CallOptions} [options] @returns {Promise<Omit<Inspection, 'info'>>} */
   async inspect(options = {}) {
     checkOptions(options, { signal });
@@ -266,7 +265,7 @@ export class HeaderModel {
     await this.connection.close(new ModelError('disposed', 'The model was disposed of. Load it again.'));
   }
 
-  /** For `await using`. */
+  /** Disposes of the model at the end of its `await using` block. */
   async [Symbol.asyncDispose]() {
     await this.dispose();
   }
@@ -301,7 +300,7 @@ export class HeaderModel {
     );
     /** @type {number[]} */
     const list = [];
-    // The list grows item by item, because an array-like object can claim any length.
+    // Appends the ids one by one, because an array-like object can claim any length.
     for (let i = 0; i < length; i++) {
       const id = ids[i];
       if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
@@ -323,8 +322,8 @@ export class HeaderModel {
   }
 }
 
-/** Checks that the model can think, and that the prompt is messages.
- * @param {ModelInfo} info @param {GenerateOptions['thinking']} thinking @param {PostedPrompt} [prompt] default: messages */
+/** Throws `bad-option` if `thinking` is on and the model does not support it, or the prompt is not messages.
+ * @param {ModelInfo} info @param {GenerateOptions['thinking']} thinking @param {PostedPrompt} [prompt] */
 function checkThinking(info, thinking, prompt) {
   if (!thinking) return;
   if (prompt && !('messages' in prompt)) throw needsMessages('thinking');
@@ -361,7 +360,7 @@ export class Model extends HeaderModel {
   chat(options = {}) {
     checkGenerative(this.info);
     if (!this.info.chatTemplate) throw noTemplate();
-    // Identifies the chat that owns the restored state, which other chats must not save.
+    // Identifies the chat that owns the restored KV cache, which other chats must not save.
     const owner = options?.saved && crypto.getRandomValues(new Uint32Array(2)).join();
     return new Chat(
       {

@@ -1,5 +1,5 @@
-/* modules: URLs of the files that the worker loads. Each URL is a literal, so that bundlers find the file. The .js
- * files are imported on first use (platform/files.js). */
+/* modules: URLs of the files that the worker loads. Each URL is a literal, so that bundlers find the file.
+ * platform/files.js imports the .js files on first use. */
 export const MODULES = {
   'gemma-simd128.wasm': new URL('./gemma-simd128.wasm', import.meta.url),
   'gemma-simd128-threads.wasm': new URL('./gemma-simd128-threads.wasm', import.meta.url),

@@ -13,8 +13,8 @@ import { unlessAborted } from './rpc/signals.js';
 
 /** Share of the context that is left free for the answer. If `maxTokens` is smaller, only that many tokens are. */
 const ROOM = 1 / 4;
-/** Maximum share of the context that a shortened prompt fills. Smaller than what would fit, because each removal of old
- * messages means that the remaining ones are evaluated again. */
+/** Maximum share of the context that a shortened prompt fills. More would fit, but removals should be rare: after each
+ * one, the remaining messages are evaluated again. */
 const FILLED = 1 / 2;
 
 /** Splits messages into those to keep, which fit into the context, and those to drop. Never drops system messages or
@@ -61,7 +61,7 @@ export async function shortened({ prompt, tools, format, maxTokens }, { count, c
 }
 
 /** Returns the groups of messages that can be dropped, oldest first: whole turns before the last message of the user,
- * then, after it, all tool calls with their results but the last. @param {ChatMessage[]} messages */
+ * then the tool calls after it with their results, except the last group. @param {ChatMessage[]} messages */
 function groupsOf(messages) {
   const question = messages.findLastIndex(({ role }) => role === 'user');
   /** @type {ChatMessage[][]} */

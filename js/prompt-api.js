@@ -1,5 +1,5 @@
-/* gemma-wasm/prompt-api in browsers: the Prompt API's `LanguageModel` on a model of the page's choice. Importing
- * js/index.js selects the browser's workers and files. */
+/* gemma-wasm/prompt-api in browsers: the Prompt API's `LanguageModel` on a model of the page's choice. Imports
+ * js/index.js for the browser's workers and files. */
 import './index.js';
 
 export { createLanguageModel, install } from './prompt-api/create.js';

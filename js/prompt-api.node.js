@@ -1,4 +1,4 @@
-/* gemma-wasm/prompt-api in Node; the same names as prompt-api.js. */
+/* gemma-wasm/prompt-api in Node. Exports the same names as prompt-api.js. */
 import { openStore } from './download/store-node.js';
 import { nodeEnvironment } from './platform/env-node.js';
 import { environment } from './platform/env.js';

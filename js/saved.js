@@ -1,7 +1,7 @@
 /* saved: reads and writes the bytes of chat.save(): a header of 16 bytes, messages and options as JSON, then the
- * engine's state (src/run/state.h). Numbers are little-endian:
- *   0 "gwchat" and two zeros   8 bytes of JSON   12 their checksum (FNV-1a, Fowler, Noll and Vo)   16 JSON
- * The bytes are untrusted. The chat checks the messages like any others, and the engine checks its state. */
+ * engine's state (src/run/state.h). The header has "gwchat" and two zero bytes, then as little-endian integers at
+ * offset 8 the length of the JSON in bytes, and at offset 12 its checksum (FNV-1a, Fowler, Noll and Vo). The bytes are
+ * untrusted. The chat checks the messages like any others, and the engine checks its state. */
 /** @import { ChatMessage, Prefix } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { ModelError, show } from './errors.js';
@@ -16,8 +16,8 @@ const MAX_JSON = 1 << 28;
 const MAX_IDS = 1 << 20;
 const MAX_WHY = 100;
 
-/** Beginnings of the conversation that the KV cache holds. last: up to before the last answer; next: the last answer
- * included; why: the reason if there is no `next`.
+/** Beginnings of the conversation that the KV cache can hold. last: without the last answer; next: with it; why: the
+ * reason if there is no `next`.
  * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
 /** The messages of a chat and its options.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} SavedChat */
@@ -45,7 +45,8 @@ export function packChat({ messages, options, prefixes }) {
   return bytes;
 }
 
-/** Returns whether an option of answers is saved. Constraints, tools and callbacks are not. @param {string} name */
+/** Returns whether an option of answers is saved. Constraints, tools and callbacks are not saved.
+ * @param {string} name */
 function keeps(name) {
   return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0, thinking: 0 }, name);
 }

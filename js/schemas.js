@@ -1,6 +1,6 @@
 /* schemas: converts the schemas of callers to JSON for the worker. Accepts a JSON Schema, or an object of a schema
- * library that implements Standard JSON Schema (standardschema.dev). Rejects everything else, because it would not
- * constrain an answer. Loaded when an answer is first constrained. */
+ * library that implements Standard JSON Schema (standardschema.dev). Rejects other values, which would not constrain an
+ * answer. Loaded when an answer is first constrained. */
 import { ModelError } from './errors.js';
 import { jsonOf } from './options.js';
 
@@ -50,7 +50,7 @@ export function schemaOf(name, schema) {
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
     if (cause instanceof ModelError) throw cause;
-    // For a circular structure, further lines of the message show the cycle.
+    // Omits further lines of the message, which show the cycle of a circular structure.
     const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
     throw new ModelError(
       'bad-option',
@@ -74,7 +74,7 @@ export function convert(format, tools = []) {
 const JOINS = ['anyOf', 'oneOf', 'not', 'if', '$ref', 'dependentSchemas', 'dependencies'];
 
 /** Adds `additionalProperties: false` to the objects of a schema: libraries and servers strip or refuse properties that
- * a schema does not list, so the model should not spend tokens on them. Leaves the schema as it is if several
+ * a schema does not list, so the model should not spend tokens on them. Returns the schema unchanged if several
  * subschemas describe one object, because each lists only some properties.
  * @param {any} root @returns {any} */
 export function closed(root) {

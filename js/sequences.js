@@ -1,4 +1,4 @@
-/* sequences: the part of the worker for several answers at a time (platform/files.js). */
+/* sequences: worker code that generates several answers at a time, imported on first use (platform/files.js). */
 import { Sequences } from './engine/sequences.js';
 import { offer } from './platform/files.js';
 

@@ -1,5 +1,5 @@
-/* gemma-wasm/shared: the entry for pages whose tabs share one engine. Importing js/index.js selects the browser's
- * workers and files. */
+/* gemma-wasm/shared: the entry for pages whose tabs share one engine. Imports js/index.js for the browser's workers and
+ * files. */
 import './index.js';
 
 export { SharedModel, loadModel } from './shared/load.js';

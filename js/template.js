@@ -1,4 +1,4 @@
-/* template: worker code for chat templates, with Jinja, imported on first use (platform/files.js). */
+/* template: worker code for chat templates (Jinja), imported on first use (platform/files.js). */
 import { templateOf } from './engine/template.js';
 import { offer } from './platform/files.js';
 

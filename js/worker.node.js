@@ -24,7 +24,7 @@ function openFile(path) {
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const stat = fstatSync(file);
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  let begun = !lstatSync(path).isFIFO(); // a symbolic link to a pipe, such as /dev/stdin, had its writer before
+  let begun = !lstatSync(path).isFIFO(); // a pipe behind a symbolic link, such as /dev/stdin, already had a writer
   return {
     size: stat.isFile() ? stat.size : undefined,
     unchanged() {
