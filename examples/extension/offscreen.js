@@ -16,7 +16,7 @@ async function summarise(text, signal, tell) {
 
 chrome.runtime.onConnect.addListener((port) => {
   const controller = new AbortController();
-  port.onDisconnect.addListener(() => controller.abort()); // stopped, or the popup was closed
+  port.onDisconnect.addListener(() => controller.abort()); // the user pressed Stop or closed the popup
   port.onMessage.addListener(async ({ text }) => {
     const tell = (message) => controller.signal.aborted || port.postMessage(message);
     try {

@@ -1,4 +1,4 @@
-/* Sends a text to the offscreen document and shows what comes back. */
+/* Sends a text to the offscreen document and shows the summary that it returns. */
 const [form, text, send, stop, status, progress, summary] = document.querySelectorAll('[id]');
 let port;
 
@@ -40,7 +40,7 @@ form.onsubmit = async (event) => {
   send.disabled = true;
   stop.disabled = false;
   summary.textContent = '';
-  summary.ariaBusy = 'true'; // screen readers then read the whole summary at its end
+  summary.ariaBusy = 'true'; // screen readers wait for the complete summary
   try {
     port = await connect();
     port.onMessage.addListener(show);
@@ -52,6 +52,6 @@ form.onsubmit = async (event) => {
 stop.onclick = () => end('Stopped.');
 document.onkeydown = (event) => {
   if (event.key !== 'Escape' || !port) return;
-  event.preventDefault(); // keeps the popup open
+  event.preventDefault(); // Escape must not close the popup
   end('Stopped.');
 };

@@ -19,7 +19,7 @@ function onProgress({ phase, loaded, total = 0 }) {
 async function describe(text) {
   const model = await loadModel(MODEL, { signal, onProgress });
   try {
-    const configuration = { baseURL: 'http://local/v1', fetch: createHandler(model) }; // the address is never contacted
+    const configuration = { baseURL: 'http://local/v1', fetch: createHandler(model) }; // no request leaves this process
     const gemma = new ChatOpenAI({ model: 'gemma', apiKey: 'none', configuration, maxTokens: 100 });
     const prompt = ChatPromptTemplate.fromMessages([['human', 'Tell this in one sentence: {text}']]);
     const stream = await prompt.pipe(gemma).pipe(new StringOutputParser()).stream({ text }, { signal });

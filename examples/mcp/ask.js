@@ -4,9 +4,9 @@ import { loadModel } from 'gemma-wasm';
 import { mcpTools } from 'gemma-wasm/mcp';
 
 const MODEL = { repo: 'ggml-org/gemma-3-1b-it-GGUF', file: 'gemma-3-1b-it-Q4_K_M.gguf' };
-/** 'auto': the model decides. 'required': it must call. */
+/** 'auto': the model may call a tool. 'required': it must. */
 const TOOL_CHOICE = 'auto';
-/** The command that starts the server. */
+/** The command that starts the MCP server. */
 const SERVER = { command: process.execPath, args: ['server.js'] };
 
 const controller = new AbortController();

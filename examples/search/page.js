@@ -1,5 +1,5 @@
-/* page: an example of gemma-wasm/search. It cuts files into passages, embeds them, and shows those nearest to a question
- * while it is typed. The index is stored, so the next visit embeds nothing again. */
+/* page: an example of gemma-wasm/search. It cuts files into passages, embeds them, and shows those nearest to a
+ * question while it is typed. The index is stored, so the next visit embeds nothing again. */
 import { ModelError, loadModel } from '../../dist/index.js';
 import { openIndex } from '../../dist/search.js';
 import { DIMENSIONS, Texts, vectorsBy } from './texts.js';
@@ -26,7 +26,7 @@ function showCount() {
   at('query').disabled = !model || !texts.size;
 }
 
-/** Runs f and shows its error. @param {() => Promise<unknown>} f */
+/** Runs `f`, and shows the error if it fails. @param {() => Promise<unknown>} f */
 async function guarded(f) {
   try {
     await f();

@@ -1,5 +1,5 @@
-/* passages: cuts texts into passages for search: paragraphs, joined up to a few hundred characters, each with the Markdown
- * heading above it as its title. */
+/* passages: cuts texts into passages for search: paragraphs, joined up to a few hundred characters, with the Markdown
+ * heading above them as title. */
 
 const MOST = 700;
 
@@ -29,7 +29,7 @@ export function passagesOf(text, name) {
   return passages;
 }
 
-/** Returns a paragraph, or its sentences if it is long. @param {string} paragraph */
+/** Splits a paragraph that is too long for a passage into groups of sentences. @param {string} paragraph */
 function pieces(paragraph) {
   if (paragraph.length <= MOST) return [paragraph];
   const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph];
@@ -41,6 +41,6 @@ function pieces(paragraph) {
   return out.filter(Boolean);
 }
 
-/** Cuts a text without sentences. @param {string} text */
+/** Splits a sentence at the maximum length of a passage. @param {string} text */
 const cut = (text) =>
   Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));

@@ -1,18 +1,19 @@
 /* texts: keeps whole texts in an index, cut into passages with a vector each, and finds the passages nearest to a
- * question. Shared with the page's search (web/search/search.js). It does not depend on a page: the caller passes the
- * index and the model. */
+ * question. Shared with the page's search (web/search/search.js). Independent of a page: the caller passes the index
+ * and the model. */
 /** @import { Entry } from '../../js/search/segments.js' */
 /** @import { SearchIndex } from '../../js/search/index.js' */
 /** @import { Model } from '../../js/index.js' */
 import { passagesOf } from './passages.js';
 
-/** Stored dimensions of an embedding model's vectors. */
+/** Number of dimensions to which vectors of embedding models are truncated. */
 export const DIMENSIONS = 256;
-/** Passages per call of an embedding model. Other models embed one at a time, so that they can answer in between. */
+/** Passages per embed() call of an embedding model. Chat models embed singly, so that they can answer in between. */
 const AT_ONCE = 32;
 const SHOWN = 5;
 
-/** A passage and its position in the text. @typedef {{ name: string, at: number, title: string, text: string }} Passage
+/** A passage of the text `name`; at: its index there.
+ * @typedef {{ name: string, at: number, title: string, text: string }} Passage
  * @typedef {Passage & { score: number }} Found */
 
 /** @param {string} name @param {number} at */
@@ -22,8 +23,8 @@ const idOf = (name, at) => `${name}#${at}`;
 const same = (a, b) =>
   a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
 
-/** Returns functions that embed passages and questions: with the tasks of an embedding model, or as the mean of the
- * hidden states of another model.
+/** Returns functions that embed passages and questions: with an embedding model's tasks `document` and `query`, or as
+ * the mean of another model's hidden states.
  * @param {Model} model */
 export function vectorsBy(model) {
   const { embedding, width } = model.info;
@@ -48,15 +49,15 @@ export function vectorsBy(model) {
   };
 }
 
-/** Texts in an index. */
+/** Adds texts to an index, deletes and searches them. */
 export class Texts {
   #index;
-  /** Changes run one after the other, so that two versions of a text are never mixed.
+  /** Settles when the last change has ended. Changes run one after the other, so that versions of a text never mix.
    * @type {Promise<unknown>} */
   #turn = Promise.resolve();
   /** The model that embedded each text, by the text's name. @type {Map<string, Model>} */
   #readers = new Map();
-  /** Embeds with the model of the vectors in the index. @type {ReturnType<typeof vectorsBy> | null} */
+  /** Functions that embed with the model whose vectors are in the index. @type {ReturnType<typeof vectorsBy> | null} */
   by = null;
 
   /** @param {SearchIndex} index */
@@ -64,12 +65,12 @@ export class Texts {
     this.#index = index;
   }
 
-  /** Number of passages. */
+  /** Number of passages in the index. */
   get size() {
     return this.#index.size;
   }
 
-  /** Returns the passages of all texts in order, by name. @returns {Map<string, Passage[]>} */
+  /** Returns the passages of each text in order, by the text's name. @returns {Map<string, Passage[]>} */
   all() {
     /** @type {Map<string, Passage[]>} */
     const found = new Map();
@@ -130,12 +131,11 @@ export class Texts {
     return turn;
   }
 
-  /** Deletes a text. @param {string} name */
+  /** @param {string} name */
   delete(name) {
     return this.#inTurn(() => this.#index.delete((this.all().get(name) ?? []).map(({ at }) => idOf(name, at))));
   }
 
-  /** Deletes all texts. */
   clear() {
     return this.#inTurn(() => this.#index.clear());
   }

@@ -1,4 +1,4 @@
-/* One model and one index for all requests. */
+/* Searches texts with one model and one index for all requests. */
 import { readFile, readdir } from 'node:fs/promises';
 import { loadModel } from 'gemma-wasm';
 import { openIndex } from 'gemma-wasm/search';
@@ -6,7 +6,7 @@ import { openIndex } from 'gemma-wasm/search';
 const MODEL = { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' };
 const DIMENSIONS = 256;
 
-/** In development Next evaluates this module again after each change, but keeps the global object. */
+/** The state survives in the global object when Next evaluates this module again after a change in development. */
 const state = (globalThis.searchState ??= { preparing: 'Starting' });
 
 async function passages() {
