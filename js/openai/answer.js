@@ -11,15 +11,15 @@ import { ArgumentWriter, newId } from '../answer-parts.js';
  * @typedef {{ kind: 'thought', text: string } | { kind: 'text', text: string, logprobs?: TokenLogprob[] }
  *   | { kind: 'call', index: number, id: string, name: string }
  *   | { kind: 'arguments', index: number, text: string }} AnswerEvent */
-/** A complete answer. logprobs: those of the text, without thoughts.
+/** A complete answer. logprobs: of the text's tokens, not of the thoughts.
  * @typedef {{ result: GenerateResult, calls: FunctionCall[], logprobs?: TokenLogprob[] }} Answer */
 /** @typedef {AsyncGenerator<AnswerEvent, Answer, undefined>} Events */
-/** An event of one of several answers, or, at the end of an answer, the complete answer. first: whether it is the first
- * event of that answer.
+/** An event of one of several answers or, at its end, the complete answer. index: of the answer; first: whether this is
+ * its first step.
  * @typedef {{ index: number, first: boolean, event: AnswerEvent, answer?: undefined }
  *   | { index: number, first: boolean, event?: undefined, answer: Answer }} Step */
 
-/** Yields the events of an answer, and returns the complete answer. Leaving the loop aborts the answer.
+/** Yields the events of an answer, and returns the complete answer. Leaving the loop over them aborts the answer.
  * @param {Generation} generation @param {boolean} [single] whether to end the answer after one tool call
  * @returns {Events} */
 export async function* eventsOf(generation, single = false) {
@@ -53,7 +53,7 @@ export async function* inTurn(answers) {
   }
 }
 
-/** Resolves with all answers when they have ended. @param {Events[]} answers */
+/** Resolves with the complete answers. @param {Events[]} answers */
 export async function allOf(answers) {
   const all = [];
   for await (const { answer } of inTurn(answers)) if (answer) all.push(answer);
@@ -65,7 +65,7 @@ class CallWriter {
   #single;
   /** @type {ArgumentWriter[]} */
   #writers = [];
-  /** The calls so far. @type {FunctionCall[]} */
+  /** The tool calls so far, with the JSON of their arguments. @type {FunctionCall[]} */
   list = [];
   isDone = false;
 
@@ -74,7 +74,7 @@ class CallWriter {
     this.#single = single;
   }
 
-  /** Yields events for the parts of calls that are new. @param {PartialCall[]} calls
+  /** Yields events for new tool calls and for new parts of their arguments. @param {PartialCall[]} calls
    * @returns {Generator<AnswerEvent, void, undefined>} */
   *next(calls) {
     const wanted = this.#single ? calls.slice(0, 1) : calls;
@@ -92,7 +92,7 @@ class CallWriter {
     this.isDone = this.#single && Boolean(calls[0]?.done);
   }
 
-  /** Yields events for the rest of the complete calls. A call that was cut off keeps the part that was written.
+  /** Yields events for the remaining parts of complete tool calls. A call that was cut off keeps its partial arguments.
    * @param {{ name: string, arguments: any }[]} calls */
   *end(calls) {
     yield* this.next(calls.map(({ name, arguments: args }) => ({ name, arguments: args, done: true })));
@@ -107,7 +107,7 @@ export function finishOf({ result: { finishReason }, calls }) {
   return /^(length|context)$/.test(finishReason) ? 'length' : 'stop';
 }
 
-/** Returns the token counts of answers. count: number of answers to each prompt.
+/** Returns OpenAI's `usage` of answers. count: number of answers per prompt, whose tokens count once.
  * @param {Answer[]} answers @param {number} count */
 export function usageOf(answers, count) {
   const all = answers.map(({ result }) => result.usage);

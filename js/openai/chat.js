@@ -104,7 +104,7 @@ async function* chunks(answers, head, usage) {
   yield sseEvent('[DONE]');
 }
 
-/** Returns the fields of a chunk for an event. @param {AnswerEvent} event */
+/** Returns the fields of a chunk's choice for an event of the answer. @param {AnswerEvent} event */
 export function deltaOf(event) {
   if (event.kind === 'text') return { delta: { content: event.text }, logprobs: chatLogprobs(event.logprobs) };
   if (event.kind === 'thought') return { delta: { reasoning_content: event.text } };

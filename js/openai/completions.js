@@ -48,7 +48,8 @@ export async function completions(context) {
   return Response.json({ ...head, choices, usage: usageOf(done, count) });
 }
 
-/** Yields the chunks of answers. @param {Events[]} answers @param {object} head
+/** Yields the chunks of answers. echoed: returns the text before an answer.
+ * @param {Events[]} answers @param {object} head
  * @param {{ usage: boolean, count: number, echoed: (index: number) => string }} how */
 async function* chunks(answers, head, { usage, count, echoed }) {
   const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>

@@ -4,7 +4,7 @@ import { show } from '../errors.js';
 import { invalid, unsupported } from './errors.js';
 import { field, fieldsOf, required } from './options.js';
 
-/** Options of embed() that requests may contain in addition to OpenAI's fields. */
+/** Options of embed() that requests may contain besides OpenAI's fields. */
 const EXTRAS = ['task', 'title', 'prompt', 'pooling', 'normalize', 'truncate'];
 const KNOWN = ['model', 'input', 'encoding_format', 'dimensions', ...EXTRAS];
 const isFormat = (/** @type {any} */ value) => value === 'float' || value === 'base64';

@@ -1,7 +1,6 @@
 /* errors: errors in the shape of OpenAI's API, with their HTTP status. */
 import { ModelError } from '../errors.js';
 
-/** The error of a request that is rejected. */
 export class RequestError extends Error {
   /** @param {number} status HTTP status @param {string} message a sentence @param {string | null} [param] field at
    * fault @param {string | null} [code] */
@@ -10,8 +9,7 @@ export class RequestError extends Error {
     this.status = status;
     this.param = param;
     this.code = code;
-    /** For a request with a wrong method, the methods that the path supports (header Allow, RFC 9110, section
-     * 15.5.6). */
+    /** Methods that the path supports, if the request's is wrong (header Allow, RFC 9110, section 15.5.6). */
     this.allow = '';
   }
 }
@@ -39,12 +37,12 @@ export function unsupported(what, param, remedy = 'Leave it out.') {
   return invalid(`${what} is not supported. ${remedy}`, param, 'unsupported_parameter');
 }
 
-/** OpenAI's error codes, by the package's. @type {Record<string, string>} */
+/** Maps error codes of the package to OpenAI's. @type {Record<string, string>} */
 const NAMES = { 'context-exceeded': 'context_length_exceeded', 'bad-option': 'invalid_value' };
-/** Error codes of other kinds than `option` that also count as the client's mistake (status 400). */
+/** Error codes that count as the client's mistake (status 400) although their kind is not `option`. */
 const CAUSED = ['template-error', 'no-memory'];
 
-/** Returns the field of the request for an option of the package. @param {string} option */
+/** Returns the name of the request's field for an option of the package. @param {string} option */
 function fieldOf(option) {
   if (option === 'format') return 'response_format';
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -62,9 +60,10 @@ function ofModel({ code, kind, message }, prompt) {
   return { status: 400, message: text, param: code === 'context-exceeded' ? prompt : param, code: name };
 }
 
-/** Returns status, body and headers of an error. The error's stack and cause stay here.
- * @param {unknown} error @param {string} [prompt] name of the field with the prompt @returns {{ status: number, body: { error: { message: string, type: string,
- *   param: string | null, code: string | null } }, headers: Record<string, string> }} */
+/** Returns status, body and headers of an error, without its stack and cause.
+ * @param {unknown} error @param {string} [prompt] name of the field with the prompt
+ * @returns {{ status: number, body: { error: { message: string, type: string, param: string | null,
+ *   code: string | null } }, headers: Record<string, string> }} */
 export function errorOf(error, prompt = 'messages') {
   const known = error instanceof RequestError ? error : error instanceof ModelError ? ofModel(error, prompt) : null;
   const { status, message, param, code } = known ?? {

@@ -11,12 +11,11 @@ import { ModelRegistry, listModels, retrieveModel } from './models.js';
 import { ResponseStore } from './response-store.js';
 import * as responses from './responses.js';
 
-/** Default maximum size of a request's body, in bytes. */
 const MAX_BODY_BYTES = 16 * 2 ** 20;
 
 /** Options of a handler.
  * @typedef {object} HandlerOptions
- * @property {number} [maxBodyBytes] Maximum size of a request's body in bytes. Larger ones get status 413. Default: 16 MiB.
+ * @property {number} [maxBodyBytes] Maximum bytes of a request's body. Larger ones get status 413. Default: 16 MiB.
  */
 /** A function with the signature of `fetch`.
  * @typedef {(request: Request | string | URL, init?: RequestInit) => Promise<Response>} Handler */
@@ -82,7 +81,7 @@ async function answer(request, control, shared, maxBodyBytes) {
     response.headers.set('x-request-id', id);
     return response;
   } catch (error) {
-    // Ends further answers of the same request.
+    // Aborts the other answers of the same request.
     control.abort();
     const prompt = ['prompt', 'input'].find((name) => name in body);
     return errorResponse(error, { 'x-request-id': id }, prompt);
@@ -113,14 +112,14 @@ function decoded(part) {
   }
 }
 
-/** Returns the JSON object of a body. @param {Request} request @param {number} most bytes */
+/** @param {Request} request @param {number} most bytes */
 async function bodyOf(request, most) {
   const text = await textOf(request, most);
   try {
     const body = JSON.parse(text || '{}');
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // Rejected below, like JSON that is not an object. The parser's own message would quote the body.
+    // Invalid JSON is rejected below. The parser's message is not used, because it quotes the body.
   }
   throw new RequestError(400, 'The body could not be parsed. Send a JSON object.');
 }

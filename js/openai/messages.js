@@ -12,8 +12,8 @@ export function messagesOf(messages) {
   return alternating(messages.map((message, i) => messageOf(message, `messages[${i}]`)));
 }
 
-/** Returns a conversation for chat templates that require alternating turns: joins successive messages with the same
- * role, and inserts an empty message of the user before a conversation that the assistant begins.
+/** Returns a conversation that chat templates with alternating turns accept: joins successive messages with the same
+ * role, and inserts an empty user message before an assistant that begins.
  * @param {ChatMessage[]} messages @returns {ChatMessage[]} */
 export function alternating(messages) {
   /** @type {ChatMessage[]} */
@@ -86,13 +86,13 @@ export function argumentsOf(json, place) {
     const value = JSON.parse(json || '{}');
     if (typeof value === 'object' && value) return value;
   } catch {
-    // Rejected below.
+    // Invalid JSON is rejected below.
   }
   throw invalid(`Invalid '${place}': pass a JSON object, encoded as a string.`, place);
 }
 
-/** Parses a tool's result if it is the JSON of an object or array, because some models get values in their own
- * notation. Returns the text if it has numbers that a double would change.
+/** Parses a tool's result if it is a JSON object or array, because some chat templates write values in another
+ * notation. Returns the text if it has a number beyond the safe integers.
  * @param {string} text */
 export function resultOf(text) {
   let exact = /^\s*[{[]/.test(text);
@@ -108,7 +108,7 @@ export function resultOf(text) {
   }
 }
 
-/** For each type of content part that is text, the field with the text. @type {Record<string, string>} */
+/** The field with the text, by type of content part. @type {Record<string, string>} */
 const TEXTS = {
   text: 'text',
   refusal: 'refusal',

@@ -1,4 +1,4 @@
-/* models: the models of a handler by their ids, and /v1/models. */
+/* models: keeps the models of a handler by id, and handles GET /v1/models. */
 /** @import { Model } from '../model.js' */
 import { ModelError, show } from '../errors.js';
 import { RequestError } from './errors.js';
@@ -11,7 +11,6 @@ import { RequestError } from './errors.js';
 /** @param {any} value @returns {value is Model} */
 const isModel = (value) => typeof value?.generate === 'function' && typeof value.info === 'object';
 
-/** The models of a handler. */
 export class ModelRegistry {
   /** @type {Map<string, ModelEntry>} */
   #entries;
@@ -69,13 +68,12 @@ export class ModelRegistry {
     );
   }
 
-  /** Returns the description of a model. @param {string} id */
+  /** @param {string} id */
   describe(id) {
     this.#entry(id);
     return { id, object: /** @type {const} */ ('model'), created: this.#created, owned_by: 'gemma-wasm' };
   }
 
-  /** Returns the descriptions of all models. */
   list() {
     return [...this.#entries.keys()].map((id) => this.describe(id));
   }

@@ -20,7 +20,7 @@ const SAMPLING = {
 /** Fields that are accepted and ignored: labels, and hints for OpenAI's service. */
 const IGNORED =
   'user metadata safety_identifier service_tier prompt_cache_key prompt_cache_retention prompt_cache_options prediction verbosity';
-/** Fields that are not supported. They are rejected unless their value turns the feature off.
+/** Unsupported fields, which are rejected unless their value turns the feature off.
  * @type {Record<string, (value: any) => boolean>} */
 const REFUSED = {
   store: (value) => value === false,
@@ -38,14 +38,14 @@ const REFUSED = {
   function_call: () => false,
   suffix: (value) => value === '',
 };
-/** For fields that are not supported, the remedy in the error message. @type {Record<string, string>} */
+/** Remedies in error messages, by unsupported field. @type {Record<string, string>} */
 const REMEDIES = {
   functions: 'Use `tools`.',
   function_call: 'Use `tool_choice`.',
   conversation: 'Use `previous_response_id`.',
 };
 
-/** Names of the fields that all endpoints for text share. */
+/** Names of the fields that all text-generating endpoints share. */
 export const COMMON = [...Object.keys(SAMPLING), ...'model stream stream_options n seed stop logit_bias'.split(' ')];
 
 /** Returns the fields that have a value. Rejects fields that are unknown or not supported.
@@ -82,7 +82,7 @@ export const isBoolean = (value) => typeof value === 'boolean';
 /** @param {number} least @param {number} most @returns {(value: any) => boolean} */
 export const isInteger = (least, most) => (value) => Number.isInteger(value) && value >= least && value <= most;
 
-/** Returns the options from the fields that all endpoints for text share. @param {Record<string, any>} body */
+/** Returns the options from the fields that all text-generating endpoints share. @param {Record<string, any>} body */
 export function commonOptions(body) {
   const stream = field(body, 'stream', 'true or false', isBoolean, false);
   const count = field(body, 'n', 'an integer between 1 and 128', isInteger(1, 128), 1);
@@ -97,8 +97,8 @@ export function commonOptions(body) {
   return { stream, count, seed, usage: Boolean(usage), options };
 }
 
-/** Returns the seeds of n answers: consecutive numbers, so that a request with the same seed gets the same answers.
- * Seeds outside the range of 32 bits wrap around. @param {number | undefined} seed @param {number} count */
+/** Returns consecutive seeds for n answers, so that a repeated request gets the same answers. Seeds wrap around at 32
+ * bits. @param {number | undefined} seed @param {number} count */
 export function seedsOf(seed, count) {
   const size = 2 ** 32;
   return Array.from({ length: count }, (_, i) =>
@@ -106,7 +106,7 @@ export function seedsOf(seed, count) {
   );
 }
 
-/** Returns the number of alternatives for each token, undefined without log probabilities.
+/** Returns how many alternatives to report for each token; undefined if log probabilities are not requested.
  * @param {Record<string, any>} body */
 export function logprobsOf(body) {
   const asked = field(body, 'logprobs', 'true or false', isBoolean, false);

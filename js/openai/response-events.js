@@ -1,5 +1,5 @@
 /* response-events: builds the output items of a response, and the stream events about them. A response that is not
- * streamed is built from the same events. */
+ * streamed is built from the events too. */
 /** @import { GenerateResult } from '../protocol.js' */
 /** @import { Answer, AnswerEvent } from './answer.js' */
 /** @import { Item } from './response-store.js' */
@@ -9,11 +9,11 @@ import { errorOf } from './errors.js';
 import { chatLogprobs } from './logprobs.js';
 import { PREFIXES } from './response-items.js';
 
-/** An event of a stream. @typedef {Record<string, any> & { type: string, sequence_number: number }} ResponseEvent */
-/** An item that is not complete yet. index: index in the output; text: text of the item's only part so far, or
- * arguments of a call so far. @typedef {{ item: Item, index: number, text: string, logprobs: any[] }} OpenItem */
+/** @typedef {Record<string, any> & { type: string, sequence_number: number }} ResponseEvent */
+/** An incomplete item. index: in the output; text: text of its only part so far, or arguments of a call so far.
+ * @typedef {{ item: Item, index: number, text: string, logprobs: any[] }} OpenItem */
 
-/** For each type of item, the name of its delta events. @type {Record<string, string>} */
+/** Prefixes of the names of delta and done events, by type of item. @type {Record<string, string>} */
 const DELTAS = {
   message: 'response.output_text',
   reasoning: 'response.reasoning_text',
@@ -52,13 +52,12 @@ export async function* responseEvents(response, answer, { streams, begun, finish
   yield writer.lifecycle(response.status);
 }
 
-/** Writes the events of one response. */
 class ResponseWriter {
   #response;
   #sequence = 0;
   /** @type {OpenItem | null} */
   #open = null;
-  /** Log probabilities of tokens whose text was held back. @type {any[]} */
+  /** Log probabilities of tokens without text, which are sent with the next text. @type {any[]} */
   #logprobs = [];
 
   /** @param {Record<string, any>} response */
@@ -90,7 +89,7 @@ class ResponseWriter {
     yield this.#event(`${DELTAS[type]}.delta`, { ...placeOf(open), delta: text, ...more });
   }
 
-  /** Begins an item for a tool call. @param {string} id @param {string} name */
+  /** @param {string} id @param {string} name */
   *call(id, name) {
     this.#logprobs = [];
     yield* this.#begin({ ...newItem('function_call'), call_id: id, name, arguments: '' });
@@ -151,7 +150,7 @@ class ResponseWriter {
   }
 }
 
-/** Fields of a new item with text, by type. @type {Record<string, Record<string, any>>} */
+/** @type {Record<string, Record<string, any>>} */
 const EMPTY = { message: { role: 'assistant', content: [] }, reasoning: { summary: [], content: [] } };
 
 /** @param {string} type @returns {Item} */
@@ -162,7 +161,7 @@ function placeOf({ item, index }) {
   return { item_id: item.id, output_index: index, ...(item.content && { content_index: 0 }) };
 }
 
-/** Returns the only part of an item with text. @param {OpenItem} open */
+/** @param {OpenItem} open */
 function partOf({ item, text, logprobs }) {
   if (item.type === 'reasoning') return { type: 'reasoning_text', text };
   return { type: 'output_text', text, annotations: [], logprobs: [...logprobs] };

@@ -16,7 +16,7 @@ function stringOf(item, name, place) {
   throw invalid(`Invalid '${place}.${name}': pass a string (got ${show(item[name])}).`, `${place}.${name}`);
 }
 
-/** For each type of item, a function that checks it and returns the fields that only this type has.
+/** By type of item, functions that check an item and return the fields that only its type has.
  * @type {Record<string, (item: Record<string, any>, place: string) => Record<string, any>>} */
 const ITEMS = {
   message({ role, content, phase }, place) {

@@ -31,7 +31,8 @@ const INCLUDABLE = [
 /** A checked request. items: the conversation before the answer, including previous responses; parallel: whether the
  * answer may have several calls.
  * @typedef {{ body: Record<string, any>, items: Item[], messages: ChatMessage[],
- *   stream: boolean, store: boolean, truncates: boolean, parallel: boolean, options: GenerateOptions }} ResponseRequest */
+ *   stream: boolean, store: boolean, truncates: boolean, parallel: boolean,
+ *   options: GenerateOptions }} ResponseRequest */
 
 /** Checks a request and converts it. @param {Record<string, any>} given @param {ResponseStore} stored
  * @returns {ResponseRequest} */
@@ -112,7 +113,7 @@ function chatChoice({ tool_choice: choice }) {
   return { type, allowed_tools: { mode, tools: only } };
 }
 
-/** Returns the format in the form of chat completions. @param {Record<string, any>} body */
+/** Returns the answer's format in the form of chat completions. @param {Record<string, any>} body */
 function chatFormat(body) {
   const { format } = field(body, 'text', 'an object', isObject, /** @type {any} */ ({}));
   if (!isObject(format)) return format ?? undefined;
@@ -120,7 +121,7 @@ function chatFormat(body) {
   return type === 'json_schema' ? { type, json_schema: described } : format;
 }
 
-/** Returns the number of alternatives for each token, undefined without log probabilities.
+/** Returns how many alternatives to report for each token; undefined if log probabilities are not requested.
  * @param {Record<string, any>} body */
 function logprobsOf(body) {
   const include = field(body, 'include', 'an array', Array.isArray, /** @type {string[]} */ ([]));
@@ -190,7 +191,7 @@ export function responseOf({ body, store, parallel }, model, { defaults }) {
   };
 }
 
-/** Returns a tool's fields with defaults for missing ones. `strict` is always true.
+/** Returns a tool's fields with defaults for missing ones.
  * @param {Record<string, any>} tool */
 function describedTool({ description = null, parameters = null, strict }) {
   return { description, parameters, strict: strict ?? true };

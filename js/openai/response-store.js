@@ -1,7 +1,6 @@
 /* response-store: keeps finished responses in memory for `previous_response_id` and for requests that retrieve them.
  * Its size is limited; the least recently used responses are dropped first. */
 
-/** Maximum number of stored responses. */
 const MAX_RESPONSES = 1000;
 /** Maximum total size of all stored items, in bytes of UTF-16. */
 const MAX_BYTES = 64 << 20;
@@ -11,7 +10,6 @@ const MAX_BYTES = 64 << 20;
  * output is part of `response`.
  * @typedef {{ response: Record<string, any>, input: Item[] }} StoredResponse */
 
-/** The stored responses of one handler. */
 export class ResponseStore {
   /** Responses by id, the least recently used first. @type {Map<string, StoredResponse & { bytes: number }>} */
   #entries = new Map();
@@ -38,7 +36,7 @@ export class ResponseStore {
     }
   }
 
-  /** Returns a response, undefined if there is none. @param {string} id @returns {StoredResponse | undefined} */
+  /** @param {string} id @returns {StoredResponse | undefined} */
   get(id) {
     const found = this.#entries.get(id);
     if (!found) return undefined;
@@ -47,8 +45,8 @@ export class ResponseStore {
     return found;
   }
 
-  /** Returns an item of a stored response's output by id. Items of inputs are not searched, because callers choose
-   * their ids, which may repeat.
+  /** Returns an output item of a stored response by id. Input items are not searched: callers choose their ids, which
+   * may repeat.
    * @param {string} id @returns {Item | undefined} */
   item(id) {
     for (const { response } of this.#entries.values()) {
@@ -58,7 +56,7 @@ export class ResponseStore {
     return undefined;
   }
 
-  /** Deletes a response. Returns whether it existed. @param {string} id */
+  /** Returns whether the response existed. @param {string} id */
   delete(id) {
     this.#bytes -= this.#entries.get(id)?.bytes ?? 0;
     return this.#entries.delete(id);

@@ -1,5 +1,4 @@
-/* responses: implements the endpoints under /v1/responses. Responses are kept in memory while the handler exists,
- * within the limits of response-store.js. */
+/* responses: implements the endpoints under /v1/responses. Responses are kept in memory (response-store.js). */
 /** @import { Model } from '../model.js' */
 /** @import { Context } from './context.js' */
 /** @import { ResponseEvent } from './response-events.js' */
@@ -32,7 +31,7 @@ export async function createResponse(context) {
   }
 }
 
-/** Starts the answer to a request. @param {Model} model @param {ResponseRequest} request
+/** @param {Model} model @param {ResponseRequest} request
  * @param {Record<string, any>} response
  * @param {Context} context */
 function eventsFor(
@@ -130,7 +129,8 @@ export async function countInputTokens({ body, models, responses, signal }) {
  * @returns {any} */
 const toolsIn = ({ options: { tools, toolChoice } }) => (toolChoice === 'none' ? undefined : tools);
 
-/** Returns the prompt without tools, as it is counted. @param {Model} model @param {ResponseRequest} request */
+/** Returns the prompt, without tools, in the form for counting its tokens.
+ * @param {Model} model @param {ResponseRequest} request */
 function promptOf(model, { body, messages }) {
   const thinking = reasoningOf(body, model.info);
   return { ...model.describePrompt(messages), ...(thinking !== undefined && { thinking: Boolean(thinking) }) };
@@ -154,7 +154,7 @@ async function shortened(model, request, signal) {
   return fit.messages;
 }
 
-/** Handles POST /v1/responses/compact. @returns {Promise<Response>} */
+/** Rejects POST /v1/responses/compact, which is not supported. @returns {Promise<Response>} */
 export async function compactResponse() {
   throw unsupported('`/v1/responses/compact`', null, 'Send only the items to keep, as `input`.');
 }
