@@ -17,11 +17,11 @@ import { boolean, checkOptions, checkValue, integer, rule } from '../options.js'
  * @property {readonly string[]} [languages] Language tags (BCP 47) that the model knows. Others are `unavailable`.
  *   Default: every language that the platform can name.
  * @property {number} [maxTokens] Maximum number of tokens of an answer, for which `contextWindow` leaves room. Default:
- *   answers may fill the context, with room for at least a quarter of it, at most 1024 tokens.
- * @property {SchemaBounds} [schemaBounds] Bounds for what a schema of `responseConstraint` leaves unbounded, so that small
- *   models come to an end. Default: none.
- * @property {boolean} [userActivation] Whether `create()` downloads only after the user interacted with the page, as the
- *   specification says. Otherwise it rejects with NotAllowedError. Default: true.
+ *   an answer may fill the context, of which `contextWindow` reserves a quarter, at most 1024 tokens.
+ * @property {SchemaBounds} [schemaBounds] Limits for what a schema of `responseConstraint` leaves unbounded, so that
+ *   answers of small models end. Default: none.
+ * @property {boolean} [userActivation] Whether `create()` rejects with NotAllowedError if it must download and the user
+ *   has not interacted with the page, as the specification says. Default: true.
  */
 /** Options of `createLanguageModel()`. @typedef {LoadOptions & SessionOptions} LanguageModelOptions */
 /** Static members of the class `LanguageModel`.
@@ -34,7 +34,7 @@ import { boolean, checkOptions, checkValue, integer, rule } from '../options.js'
  */
 /** The class that a page uses as `LanguageModel`. @typedef {Function & LanguageModelStatics} LanguageModelClass */
 
-/** Languages and kinds of content that sessions support. */
+/** Types of content that sessions accept and return. */
 const INPUTS = ['text', 'tool-response'];
 const OUTPUTS = ['text', 'tool-call'];
 const isTags = rule(
@@ -73,7 +73,6 @@ export function createLanguageModel(source, options = {}) {
   return /** @type {any} */ (Class);
 }
 
-/** Creates the sessions of one `LanguageModel` class. */
 class Factory {
   #source;
   #options;
@@ -169,8 +168,8 @@ class Factory {
  * @property {boolean} [replace] Replaces the `LanguageModel` that the platform has. Default: false.
  */
 
-/** Makes a model the global `LanguageModel`, unless the platform has one. Returns the global class: the platform's or the
- * new one. Throws `bad-option`.
+/** Makes a model the global `LanguageModel`, unless the platform has one. Returns the global class: the platform's or
+ * the new one. Throws `bad-option`.
  * @param {PromptSource} source as in createLanguageModel() @param {LanguageModelOptions & InstallOptions} [options]
  * @returns {LanguageModelClass} */
 export function install(source, options = {}) {

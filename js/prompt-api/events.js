@@ -1,6 +1,6 @@
 /* events: implements event handler attributes, and the monitor of create(). */
 
-/** ProgressEvent, which Node lacks. */
+/** Replaces ProgressEvent, which Node lacks. */
 class OwnProgressEvent extends Event {
   /** @param {string} type @param {{ loaded: number, total: number, lengthComputable: boolean }} amounts */
   constructor(type, { loaded, total, lengthComputable }) {
@@ -37,7 +37,7 @@ export class Handlers {
 
 /** Smallest step of the reported fraction, as in the specification. */
 const STEP = 1 / 0x10000;
-/** Shortest time between two events, in milliseconds. */
+/** Shortest time between two progress events, in milliseconds. */
 const EVERY_MS = 50;
 
 /** Receives the `downloadprogress` events of one create(). Their `loaded` goes from 0 to 1, and their `total` is 1. */
@@ -52,7 +52,7 @@ export class CreateMonitor extends EventTarget {
     return this.#handlers.get('downloadprogress');
   }
 
-  /** Sets the listener. */
+  /** Sets the listener of `downloadprogress`. */
   set ondownloadprogress(handler) {
     this.#handlers.set('downloadprogress', handler);
   }
@@ -62,7 +62,7 @@ export class CreateMonitor extends EventTarget {
     return 'CreateMonitor';
   }
 
-  /** Fires an event, unless this fraction was reported already or the last event is too recent. @internal
+  /** Fires `downloadprogress`, unless this fraction was reported already or the last event is too recent. @internal
    * @param {number} fraction */
   report(fraction) {
     const loaded = Math.floor(Math.min(fraction, 1) / STEP) * STEP;
@@ -75,7 +75,7 @@ export class CreateMonitor extends EventTarget {
     this.dispatchEvent(new Progress('downloadprogress', { loaded, total: 1, lengthComputable: true }));
   }
 
-  /** Stops firing events. @internal */
+  /** Stops firing `downloadprogress`. @internal */
   stop() {
     this.#stopped = true;
   }

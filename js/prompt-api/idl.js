@@ -6,7 +6,8 @@
 /** How varied answers are.
  * @typedef {'most-predictable' | 'predictable' | 'slightly-predictable' | 'balanced' | 'slightly-creative' | 'creative'
  *   | 'most-creative'} SamplingMode */
-/** Kind of content. Only text is supported. @typedef {'text' | 'image' | 'audio' | 'tool-call' | 'tool-response'} ContentType */
+/** Kind of content. Only text is supported.
+ * @typedef {'text' | 'image' | 'audio' | 'tool-call' | 'tool-response'} ContentType */
 /** A part of a message.
  * @typedef {object} PromptContent
  * @property {ContentType} type Kind of content.
@@ -46,14 +47,14 @@
  * @property {PromptMessage[]} [initialPrompts] Messages that are never evicted from the context window.
  * @property {(monitor: import('./events.js').CreateMonitor) => void} [monitor] Called at once, with an object that
  *   receives `downloadprogress` events.
- * @property {AbortSignal} [signal] Rejects `create()`; later it destroys the session.
+ * @property {AbortSignal} [signal] Aborting it rejects `create()` or, later, destroys the session.
  */
 /** Options of `create()`. @typedef {CreateCoreOptions & CreateOnlyOptions} CreateOptions */
 /** Options of `prompt()`, `promptStreaming()` and `measureContextUsage()`.
  * @typedef {object} PromptOptions
  * @property {boolean} [omitResponseConstraintInput] Does not describe the constraint to the model. Default: false.
  * @property {object} [responseConstraint] A JSON Schema or a RegExp that the answer follows.
- * @property {AbortSignal} [signal] Aborts the call. The prompt and its answer leave the session.
+ * @property {AbortSignal} [signal] Aborts the call. The session then keeps neither the prompt nor its answer.
  */
 /** Options of `append()` and `clone()`.
  * @typedef {object} SignalOptions
@@ -82,7 +83,7 @@ const number = (value) => Number(value);
 const object = (value, where) => (isObject(value) ? value : refuse(where, 'an object'));
 /** @type {Conversion} */
 const callback = (value, where) => (typeof value === 'function' ? value : refuse(where, 'a function'));
-/** Converts an AbortSignal. Also accepts signals of other frames. @type {Conversion} */
+/** Converts an AbortSignal, also of another frame. @type {Conversion} */
 const signal = (value, where) =>
   Object.prototype.toString.call(value) === '[object AbortSignal]' ? value : refuse(where, 'an AbortSignal');
 

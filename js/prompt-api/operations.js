@@ -1,11 +1,11 @@
 /* operations: runs the calls of a session one after the other, each with its own signal. */
 import { domErrorOf } from './errors.js';
 
-/** The calls of one session. */
+/** Queues the calls of one session. */
 export class Operations {
   /** Settles when the last call in the queue has ended. @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** For each pending call, a function that aborts it. @type {Set<(reason: unknown) => void>} */
+  /** Functions that abort the pending calls. @type {Set<(reason: unknown) => void>} */
   #pending = new Set();
   /** The reason for which the session ended; null before. @type {{ reason: unknown } | null} */
   #end = null;

@@ -4,15 +4,15 @@
 /** @import { ChatMessage } from '../protocol.js' */
 import { domError } from './errors.js';
 
-/** Bounds for what a schema leaves unbounded.
+/** Limits that apply where a JSON schema has none.
  * @typedef {object} SchemaBounds
- * @property {number} [maxLength] Characters of a string.
- * @property {number} [maxItems] Items of an array.
- * @property {number} [maxProperties] Members of an object.
+ * @property {number} [maxLength] Maximum characters of a string.
+ * @property {number} [maxItems] Maximum items of an array.
+ * @property {number} [maxProperties] Maximum members of an object.
  */
-/** A message with its text. @typedef {ChatMessage & { content: string }} Said */
+/** A message whose content is a string. @typedef {ChatMessage & { content: string }} Said */
 
-/** Returns the text of a message. Throws NotSupportedError for content that is not text. @param {PromptMessage} message */
+/** Returns the text of a message. Throws NotSupportedError for other content. @param {PromptMessage} message */
 function textOf({ content }) {
   if (typeof content === 'string') return content;
   return content
@@ -43,8 +43,8 @@ export function messagesOf(input, started) {
   });
 }
 
-/** Returns a conversation that chat templates accept: some require that the user and the assistant alternate, and that
- * the user begins. Joins successive messages with the same role, and adds an empty message where one is missing.
+/** Returns a conversation in which the user begins and roles alternate, as some chat templates require. Joins
+ * successive messages with the same role, and adds an empty user message where one is missing.
  * @param {readonly Said[]} messages @returns {Said[]} */
 export function conversationOf(messages) {
   /** @type {Said[]} */
@@ -71,15 +71,14 @@ export function formatOf(constraint, bounds) {
   return { regex: constraint };
 }
 
-/** Returns whether an answer that was cut off satisfies the constraint nevertheless, as it can with a regular
- * expression.
+/** Returns whether an answer that was cut off satisfies the constraint. Only a regular expression allows that.
  * @param {any} constraint @param {string} text */
 export function followsCut(constraint, text) {
   return isRegExp(constraint) && new RegExp(constraint.source, constraint.flags.replace(/[gy]/g, '')).test(text);
 }
 
-/** Returns the messages; if the last one is the beginning of an answer that follows a schema, without white space
- * between its JSON values, because such answers have none.
+/** Returns the messages. If the last one begins an answer that follows a schema, removes the white space between its
+ * JSON tokens, because constrained answers have none.
  * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
 export function compacted(messages, constraint) {
   const last = messages[messages.length - 1];
@@ -91,7 +90,7 @@ export function compacted(messages, constraint) {
 /** @param {any} value */
 const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
 
-/** Returns the messages after describing the constraint to the model at the end of the last user message.
+/** Returns the messages, with a description of the constraint at the end of the last user message.
  * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
 export function withConstraint(messages, constraint) {
   if (!constraint) return messages;

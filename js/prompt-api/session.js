@@ -1,4 +1,4 @@
-/* session: the sessions of the Prompt API. A session keeps its messages, and asks the model with the public API. */
+/* session: the sessions of the Prompt API. A session keeps its messages, and uses only the model's public methods. */
 /** @import { Chat } from '../chat.js' */
 /** @import { Model } from '../model.js' */
 /** @import { GenerateOptions, Tool } from '../options.js' */
@@ -12,7 +12,7 @@ import { compacted, conversationOf, followsCut, formatOf, messagesOf, withConstr
 
 /** Maximum number of tokens that the context window reserves for an answer, unless the option `maxTokens` is given. */
 const DEFAULT_ROOM = 1024;
-/** Temperatures of the sampling modes, as multiples of the model's own. @type {Record<SamplingMode, number>} */
+/** Temperatures of the sampling modes, as multiples of the model's default. @type {Record<SamplingMode, number>} */
 const HEAT = {
   'most-predictable': 0,
   predictable: 0.5,
@@ -23,8 +23,8 @@ const HEAT = {
   'most-creative': 1.5,
 };
 
-/** The parts of a new session. model: a loaded model; initial: messages that are never evicted; maxTokens: maximum
- * number of tokens of an answer.
+/** The parts of a new session. initial: messages that are never evicted; maxTokens: maximum number of tokens of an
+ * answer.
  * @typedef {{ model: Model, initial: Said[], tools: PromptTool[], samplingMode: SamplingMode,
  *   maxTokens?: number, schemaBounds?: SchemaBounds }} Setup */
 /** Messages that the context window evicts together: a prompt and its answer, or the messages of one append().
@@ -62,7 +62,7 @@ export class LanguageModel extends EventTarget {
     return text;
   }
 
-  /** Answers a prompt, piece by piece. Cancelling the stream aborts.
+  /** Streams the answer to a prompt. Cancelling the stream aborts the answer.
    * @overload @param {PromptInput} input @param {PromptOptions} [options] @returns {ReadableStream<string>} */
   /** @param {any[]} given */
   promptStreaming(...given) {
@@ -94,7 +94,7 @@ export class LanguageModel extends EventTarget {
     await this.#operations.run(prompt.signal, (signal) => this.#append(prompt.input, signal));
   }
 
-  /** Returns how many tokens a prompt would take. Ids of tokens are not exposed.
+  /** Returns how many tokens a prompt would take.
    * @overload @param {PromptInput} input @param {PromptOptions} [options] @returns {Promise<number>} */
   /** @param {any[]} given */
   async measureContextUsage(...given) {
@@ -143,7 +143,7 @@ export class LanguageModel extends EventTarget {
     return this.#handlers.get('contextoverflow');
   }
 
-  /** Sets the listener. */
+  /** Sets the listener of `contextoverflow`. */
   set oncontextoverflow(handler) {
     this.#handlers.set('contextoverflow', handler);
   }
@@ -153,7 +153,7 @@ export class LanguageModel extends EventTarget {
     return this.#handlers.get('quotaoverflow');
   }
 
-  /** Sets the listener. */
+  /** Older name of `oncontextoverflow`. */
   set onquotaoverflow(handler) {
     this.#handlers.set('quotaoverflow', handler);
   }
@@ -163,7 +163,7 @@ export class LanguageModel extends EventTarget {
     return 'LanguageModel';
   }
 
-  /** Returns a copy of the session, as it is after the last answer.
+  /** Returns a copy of the session, without the calls that are still running.
    * @param {SignalOptions} [options] @returns {Promise<this>} */
   async clone(options = {}) {
     const { signal } = toSignalOptions(options);
@@ -301,8 +301,7 @@ export class LanguageModel extends EventTarget {
     const heat = HEAT[samplingMode];
     const temperature = heat * (model.info.defaults.temperature ?? 1);
     const all = { ...options, ...(tools.length && last.role !== 'assistant' && { tools: tools.map(toolOf) }) };
-    // Uses the existing chat if possible, because it has the token ids of its answers, which are then not evaluated
-    // again.
+    // Reuses the chat if possible, because it has the token ids of its answers, which are then not evaluated again.
     const before = this.#state.chat;
     const follows = before?.messages.length === turns.length - 1 && last.role === 'user';
     const chat = follows ? before.clone() : model.chat({ messages: turns, temperature });
@@ -322,7 +321,7 @@ function described({ input, responseConstraint, omitResponseConstraintInput }, s
   return omitResponseConstraintInput ? messages : withConstraint(messages, responseConstraint);
 }
 
-/** Returns a tool in the package's form. @param {PromptTool} tool @returns {Tool} */
+/** @param {PromptTool} tool @returns {Tool} */
 const toolOf = ({ name, description, inputSchema, execute }) => ({
   name,
   description,

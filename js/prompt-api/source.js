@@ -5,8 +5,8 @@
 import { LazyModel, isModel } from '../lazy-model.js';
 import { LOAD_OPTIONS, checkOptions } from '../options.js';
 
-/** A model for sessions: what loadModel() takes, a loaded model, or a function that loads one. The function is called for
- * the first create(), and again if it failed. @typedef {ModelSource | Model | Loader} PromptSource */
+/** A model for sessions: what loadModel() takes, a loaded model, or a function that loads one. The function is called
+ * for the first create(), and again if it failed. @typedef {ModelSource | Model | Loader} PromptSource */
 
 /** A model that is loaded on first use. */
 export class Source {
@@ -22,8 +22,8 @@ export class Source {
     return this.#model.availability();
   }
 
-  /** Loads the model, or waits for a load in progress. Has no signal, because other sessions may wait for the same
-   * load.
+  /** Loads the model, or waits for a load in progress. Takes no AbortSignal, because other sessions may wait for the
+   * same load.
    * @param {(fraction: number) => void} onFraction */
   model(onFraction) {
     return this.#model.open(undefined, ({ loaded, total }) => {
