@@ -9,9 +9,9 @@ import { fail, resolve } from '../shell/notices.js';
 
 /** @import { Attached } from '../history/tree.js' */
 
-/** A longer paste would fill the field, so it becomes a file. */
+/** A paste of this size becomes an attached file. */
 const LONG = { characters: 2000, lines: 30 };
-/** Maximum size of a file; no context holds more. */
+/** Maximum size of an attached file; no context holds more. */
 const MOST_BYTES = 4e6;
 
 /** @param {File} file */
@@ -19,7 +19,7 @@ export async function isModel(file) {
   return /\.gguf$/i.test(file.name) || (await file.slice(0, 4).text()) === 'GGUF';
 }
 
-/** Returns the text of a file; null if it is not a text. @param {File} file */
+/** Returns the text of a file; null if it is too large or not UTF-8. @param {File} file */
 async function textOf(file) {
   if (file.size > MOST_BYTES) return null;
   try {
@@ -30,7 +30,7 @@ async function textOf(file) {
   }
 }
 
-/** Shows that these files cannot be attached. */
+/** Shows that only text files can be attached. */
 export async function refuse() {
   await addLater();
   fail('attach', t('attach.only-texts', { n: MOST_BYTES / 1e6 }));
@@ -46,7 +46,7 @@ export async function textsOf(files) {
 export class Attachments {
   /** @type {Attached[]} */ #files = [];
   #changed;
-  /** Number of conversations opened so far. */
+  /** Number of conversations opened so far, to detect a switch. */
   place = 0;
 
   /** @param {HTMLTextAreaElement} field @param {() => void} changed */
@@ -71,7 +71,7 @@ export class Attachments {
     else await refuse();
   }
 
-  /** Returns a name that no other file has. @param {string} name */
+  /** Returns the name, with a number if another attachment has it. @param {string} name */
   #free(name) {
     const taken = new Set(this.#files.map((file) => file.name));
     let n = 1;

@@ -11,13 +11,12 @@ import { spoken } from '../history/tree.js';
 
 /** @import { Draft } from '../shell/store.js' */
 
-/** Tokens of a message are counted after this pause in typing, in milliseconds. */
+/** Pause in typing after which tokens are counted, in milliseconds. */
 const COUNT_AFTER = 150;
 
 /** @returns {Draft} */
 const nothing = () => ({ text: '', files: [] });
 
-/** The message field, its attachments and its draft. */
 export class Composer {
   #field = byId('input', HTMLTextAreaElement);
   #attachments;
@@ -52,7 +51,7 @@ export class Composer {
     this.#act();
   }
 
-  /** The message in the field, and the earlier message that it replaces, if any. */
+  /** The draft of the next message, also while an earlier message is edited in the field. */
   get message() {
     return this.#before ?? this.#draft();
   }
@@ -106,7 +105,7 @@ export class Composer {
     const [text, { files }] = [this.#field.value.trim(), this.#attachments];
     if (state.busy || !(text || files.length)) return;
     const { editing } = this.#conversation;
-    // The draft belongs to the new conversation, so it is cleared before that conversation gets an id.
+    // The draft of a new conversation is stored without an id, so it is cleared before sending creates one.
     if (!editing) this.#keeper.typed(nothing());
     if (this.#conversation.send({ text, files })) this.#back();
     else if (!editing) this.#keeper.typed({ text, files });
@@ -122,18 +121,18 @@ export class Composer {
       event.preventDefault();
       return this.#set(this.#conversation.message);
     }
-    // Enter may also end the composition of a character (isComposing; in Safari 229): then it sends nothing.
-    // A touch keyboard has no Shift for a second line, and the Send button is next to it.
+    // Enter does not send while an input method composes a character (isComposing; keyCode 229 in Safari), nor on touch
+    // keyboards, where Shift+Enter cannot break the line.
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229 || hasTouch()) return;
     event.preventDefault();
     byId('composer', HTMLFormElement).requestSubmit();
   }
 
-  /** Offers the actions of the store that concern the message. */
+  /** Implements the actions of store.js that send or change the message. */
   #act() {
     actions.say = (said) => {
       const now = this.message;
-      // Cleared first, as in #send().
+      // Clears the stored draft before sending, as #send() does.
       this.#keeper.typed(nothing());
       this.#conversation.send(said);
       this.#keeper.typed(now);
@@ -152,8 +151,8 @@ export class Composer {
   }
 }
 
-/** While an answer runs, the next message can be written but not sent. When a focused button disappears, including
- * one in the transcript, the field gets the focus. @param {HTMLTextAreaElement} field */
+/** Shows Stop instead of Send while an answer runs. If the focused button disappears, the message field gets the focus.
+ * @param {HTMLTextAreaElement} field */
 function showBusy(field) {
   const { busy } = state;
   const at = document.activeElement;
@@ -181,7 +180,7 @@ function showContext() {
 
 const drafts = latest();
 
-/** Shows how many tokens the message takes, and how many would be left. @param {Draft} draft */
+/** Shows how many tokens the message takes, and how many remain in the context. @param {Draft} draft */
 function countDraft(draft) {
   const { model } = state;
   const text = spoken(draft);

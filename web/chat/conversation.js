@@ -1,6 +1,6 @@
 /**
- * conversation: the open conversation: sends, edits, retries, stops, steps through versions. It outlives its model and
- * can be read without one. Uses the chat with the model (talk.js), the tree and the transcript, but no form or storage.
+ * conversation: the open conversation: sends and edits messages, retries and stops answers, switches versions. It can
+ * be read without a model. Does not access storage.
  * @module
  */
 import { action } from '../shell/dom.js';
@@ -29,14 +29,15 @@ const STATS_EVERY = 250;
  * @property {Said} question
  * @property {Said} said
  * @property {Answer} answer
- * @property {string} [begin]         given beginning of its text
- * @property {string} [thoughts]      earlier thoughts, if it is continued
- * @property {string | null} before   the leaf that was shown before
- * @property {number} used            tokens of context in use before it
- * @property {number} prompt          tokens with its question, as far as known
+ * @property {string} [begin]         text that the answer must begin with
+ * @property {string} [thoughts]      earlier thoughts of an answer that is continued
+ * @property {string | null} before   the last message shown before the request
+ * @property {number} used            tokens of context in use before the answer
+ * @property {number} prompt          tokens of its prompt, as far as known
  */
 
-/** changed: the conversation must be saved, immediately (now) if a turn began or ended; branched: a branch was made.
+/** Callbacks. changed: the conversation must be saved; now: immediately, because a turn began or ended; branched: the
+ * user made a branch.
  * @typedef {{ changed: (now: boolean) => void, branched: (branch: { head: Head, tree: Tree }) => void }} On */
 
 export class Conversation {
@@ -54,7 +55,7 @@ export class Conversation {
   /** Whether another tab has added messages that are not shown yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
-  on = /** @type {On} */ ({}); // set by keeper.js
+  on = /** @type {On} */ ({}); // callbacks that keeper.js sets
 
   /** @param {Transcript} transcript @param {import('./talk.js').Talk} talk */
   constructor(transcript, talk) {
@@ -74,7 +75,7 @@ export class Conversation {
     return this.#abort !== null;
   }
 
-  /** Updates the page's state. */
+  /** Updates the page's state (store.js). */
   #tell() {
     update({ busy: this.busy, id: this.head?.id ?? null, title: this.head?.title ?? '', leaf: this.tree.leaf });
   }
@@ -85,7 +86,7 @@ export class Conversation {
     this.on.changed(now);
   }
 
-  /** Uses this model for the next answer. @param {Model | null} model @param {ModelNote} [note] */
+  /** @param {Model | null} model @param {ModelNote} [note] */
   use(model, note) {
     this.#note = note;
     if (model) resolve('hindered');
@@ -95,7 +96,6 @@ export class Conversation {
     this.#count();
   }
 
-  /** Deletes the saved chat states of deleted conversations. */
   sweep() {
     return this.#talk.sweep();
   }
@@ -117,7 +117,7 @@ export class Conversation {
     this.#editing = null;
     this.head = kept?.head ?? null;
     this.tree = kept?.tree ?? new Tree();
-    // Two imported conversations can have messages with the same ids.
+    // Discards all rows, because messages of two imported conversations can have the same ids.
     this.#transcript.clear(this.tree.leaf === null ? welcome() : []);
     if (this.tree.leaf !== null) this.#show();
     takeSettings(this.head);
@@ -142,8 +142,8 @@ export class Conversation {
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
-    if (last) this.tree.choose(last); // shows the messages that follow it, too
-    this.#talk.forget(); // the chat may contain an older text of a message
+    if (last) this.tree.choose(last); // also shows the messages after the last one
+    this.#talk.forget(); // the engine's chat may contain an older text of a message
     this.#show();
     this.#tell();
     this.#count();
@@ -171,8 +171,8 @@ export class Conversation {
     });
   }
 
-  /** Counts the tokens of context that are in use. If the template rejects the messages, the next answer shows the
-   * error. */
+  /** Counts the tokens of context that are in use. Errors, for example of the chat template, are left to the next
+   * answer. */
   #count() {
     const { leaf } = this.tree;
     const model = this.#talk.model;
@@ -245,7 +245,7 @@ export class Conversation {
       used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
       if (used <= contextLength / 2) break;
     }
-    // Meanwhile another conversation may have been opened, or the button pressed again.
+    // While tokens were counted, another conversation may have been opened, or the button pressed again.
     if (this.head !== head || this.#talk.model !== model || this.#hindered()) return;
     if (used >= contextLength) {
       await addLater();
@@ -316,7 +316,7 @@ export class Conversation {
     this.on.branched({ head, tree: this.tree.branch(said.id) });
   }
 
-  /** The answers that are shown, each with its prompt and, if it was generated here, its result. */
+  /** The answers that are shown, each with its prompt and, if the loaded model generated it, its result. */
   get answers() {
     const shown = this.tree.path().filter(({ role, text }) => role === 'assistant' && text);
     return shown.map((said) => ({ said, told: this.#told(said), made: this.#made.get(said.id) }));
@@ -329,7 +329,7 @@ export class Conversation {
     return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
   }
 
-  /** said: an answer that is continued in place.
+  /** Starts an answer. said: an existing answer, which is continued in place.
    * @param {{ question: Said, before: string | null, begin?: string, said?: Said }} asked */
   #start({ question, before, begin, said = this.tree.add(question.id, 'assistant', begin) }) {
     const rows = this.#rows(this.tree.path(question.id));
@@ -340,7 +340,7 @@ export class Conversation {
     said.model = this.#note?.label;
     if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
     const answer = this.#transcript.running(said);
-    const { thoughts } = said; // given if an answer is continued in place
+    const { thoughts } = said; // thoughts of an answer that is continued in place
     answer.recall(said, !begin);
     if (begin) answer.add(begin);
     const turn = { question, said, answer, begin, thoughts, before, used: this.#used, prompt: 0 };
@@ -361,7 +361,7 @@ export class Conversation {
   async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.used + total); // a retry reuses the evaluated prompt
+      turn.prompt = Math.max(turn.prompt, turn.used + total); // a repeated call has fewer tokens to evaluate
       update({ used: turn.prompt });
       if (!answer.text && !answer.thoughts.text && done < total)
         answer.waiting(t('reading.share', { share: percent(done / total) }));
@@ -396,7 +396,7 @@ export class Conversation {
     if (isDead(error)) actions.lose();
   }
 
-  /** Returns buttons that may help. A message that is too long is better edited than sent again.
+  /** Returns buttons with remedies for an error. A message that is too long can be edited, but not sent again.
    * @param {unknown} error @param {Said} last @param {Said} question */
   #remedies(error, last, question) {
     const again = action(t('try-again'), () => this.#retry(question));
@@ -479,7 +479,7 @@ export class Conversation {
     await this.#running;
   }
 
-  /** Saves the chat before the model is disposed of. */
+  /** Stops the answer and saves the chat, so that the model can be disposed of. */
   async settle() {
     await this.halt();
     await this.#talk.settled();
@@ -509,7 +509,7 @@ function summary({ usage, timings, finishReason }) {
   return [...parts, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
 }
 
-/** Returns the tooltip of the statistics. @param {GenerateResult} result */
+/** @param {GenerateResult} result */
 function details({ seed, usage: { promptTokens, reusedTokens } }) {
   const tokens = t('tokens', { n: promptTokens });
   return t('stats.hint', { tokens, new: promptTokens - reusedTokens, seed: String(seed) });

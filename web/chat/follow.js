@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Distance that counts as being at the end, in CSS pixels. */
+/** Distance from the end within which text is followed, in CSS pixels. */
 const NEAR = 48;
 
 export class Follow {
@@ -34,8 +34,8 @@ export class Follow {
     return s.scrollHeight - s.scrollTop - s.clientHeight;
   }
 
-  /** Returns whether the reader has scrolled up, even by a pixel: this class only scrolls down. When the text gets
-   * shorter the browser scrolls up too, but then the old position no longer exists. */
+  /** Returns whether the reader has scrolled up, even by a pixel. The browser also scrolls up when the text gets
+   * shorter, but then the old position no longer exists. */
   #wentUp() {
     const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
     return scrollTop < this.#last && this.#last <= scrollHeight - clientHeight + 1 && this.#distance() > 1;
@@ -53,13 +53,13 @@ export class Follow {
     this.#button.hidden = this.#on || !this.#hasLatest || this.#distance() <= 1;
   }
 
-  /** Call after the content has changed. The event of a reader's scrolling may not have arrived yet. */
+  /** Call after the content has changed. Detects scrolling whose event has not arrived yet. */
   update() {
     if (this.#wentUp()) this.#on = false;
     this.keep();
   }
 
-  /** Call after the box's height has changed, because the browser may have scrolled by itself. */
+  /** Call after the height of the box has changed, because the browser may have scrolled by itself. */
   keep() {
     if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#last = this.#scroller.scrollTop;
@@ -77,7 +77,7 @@ export class Follow {
     this.#last = this.#scroller.scrollTop;
   }
 
-  /** Scrolls to the top of the welcome screen, which has no latest message. Hides the button until toEnd() is called. */
+  /** Scrolls to the top of the welcome screen. Hides the button until toEnd() is called. */
   toStart() {
     this.#on = this.#hasLatest = false;
     this.#scroller.scrollTop = this.#last = 0;

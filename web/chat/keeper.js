@@ -15,7 +15,7 @@ import { leaveBehind, leftBehind } from '../history/storage.js';
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
-/** The draft of a conversation that has no message yet. */
+/** Id of the draft of a conversation that has no message yet. */
 const NEW = 'new';
 
 /** @param {Head | null} [head] */
@@ -31,7 +31,7 @@ export class Keeper {
   #draftTimer = 0;
   /** The latest draft typed in this tab; other tabs have their own. @type {Written | null} */ #typed = null;
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
-  /** Whether the failure to save was shown. It is not shown again until saving has succeeded. */
+  /** Whether a failure to save was shown after the last success. */
   #said = false;
   /** Whether there are unsaved changes. Without any, nothing is written, because another tab may have deleted the
    * conversation. */
@@ -64,7 +64,7 @@ export class Keeper {
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
       leaveBehind(this.#archive.kept && (said || typed) ? { ...typed, ...said } : null);
       if (!said && !waiting) return;
-      // A page that unloads has no time to read the saved conversation first, unless it must.
+      // An unloading page has no time to merge with the saved conversation, unless another tab has changed it.
       const put = said && this.#put(true, !going || this.#elsewhere);
       void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() =>
         leaveBehind(this.#archive.kept ? this.#typed : null),
@@ -78,7 +78,7 @@ export class Keeper {
     return this.#library.archive;
   }
 
-  /** Saves the messages and draft from the last visit that the page had no time to save. */
+  /** Saves the messages and the draft that the last visit had no time to save. */
   async recover() {
     const left = leftBehind();
     if (!left || !this.#archive.kept) return;
@@ -91,8 +91,8 @@ export class Keeper {
     }
   }
 
-  /** Saves what the last visit left. If another tab has changed the conversation since, its messages win. @param {Head}
-   * head
+  /** Saves the messages that the last visit could not. If another tab has changed the conversation since, its messages
+   * win. @param {Head} head
    * @param {import('../history/tree.js').Kept} body @param {import('../history/tree.js').News} [news] */
   async #bring(head, body, news) {
     const archive = this.#archive;
@@ -160,7 +160,7 @@ export class Keeper {
     if (state.id !== id) return;
     this.#elsewhere = true;
     const one = await this.#archive.get(id).catch(() => null);
-    // An answer that is still being generated there is shown once it has ended.
+    // An answer that the other tab is still generating is shown once it has ended.
     const last = one?.body.said.find(({ id }) => id === one.body.leaf);
     if (one && last?.state !== 'partial') this.#conversation.join(one, !this.#news);
   }
@@ -172,7 +172,7 @@ export class Keeper {
     if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
     this.#waiting = { draft, id };
-    if (this.#typed && isEmpty(draft)) leaveBehind(null); // sent: the draft may have been saved earlier
+    if (this.#typed && isEmpty(draft)) leaveBehind(null); // after sending, the copy in sessionStorage is obsolete
     this.#typed = isEmpty(draft) ? null : this.#waiting;
     if (isEmpty(draft)) void this.#putDraft(draft, id);
     else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
@@ -182,10 +182,10 @@ export class Keeper {
   async #putDraft(draft, id) {
     clearTimeout(this.#draftTimer);
     await this.#archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
-    if (this.#waiting?.draft === draft) this.#waiting = null; // only now, because the page may have unloaded meanwhile
+    if (this.#waiting?.draft === draft) this.#waiting = null; // kept until saved: the page may unload during the write
   }
 
-  /** The draft that is not saved yet. */
+  /** The open conversation's draft, if it is not saved yet. */
   get unwritten() {
     return this.#waiting?.id === draftId(this.#conversation.head) ? this.#waiting.draft : null;
   }

@@ -1,6 +1,6 @@
 /**
- * shape: a dialog for answers that follow a JSON schema, shown as a table while they stream. The page fetches this
- * file when it is first opened.
+ * shape: a dialog for answers that follow a JSON schema, shown as a table while they stream. The page fetches this file
+ * when the dialog is first opened.
  * @module
  */
 /// <reference path="../css.d.ts" />
@@ -56,7 +56,7 @@ const EXAMPLES = [
 /** @param {unknown} value */
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Renders a value: an array of objects with a column for each name, an object with a row for each name.
+/** Renders a JSON value: an array of objects with a column for each name, an object with a row for each name.
  * @param {any} value @returns {Node | string} */
 function drawn(value) {
   if (Array.isArray(value) && value.length && value.every(isObject)) return columns(value);

@@ -1,7 +1,7 @@
 /**
- * talk: the package's chat behind a conversation. It continues the chat if possible, and otherwise begins another one;
- * the engine reuses their common prefix. While the model is idle, the chat's state is saved, so that nothing is
- * evaluated again after a reload.
+ * talk: the engine's chat behind a conversation. Continues it if possible; otherwise begins another one, and the engine
+ * reuses the common prefix. While the model is idle, the chat's state is saved, so that nothing is evaluated again
+ * after a reload.
  * @module
  */
 import { codeOf } from '../shell/errors.js';
@@ -13,8 +13,8 @@ import { spoken } from '../history/tree.js';
 /** @import { Head } from '../history/archive.js' */
 /** @import { Said, Tree } from '../history/tree.js' */
 
-/** A question. begin: the given beginning of the answer; thoughts: its earlier thoughts, if it is continued; before:
- * the leaf that was shown.
+/** A request for an answer. begin: text that the answer must begin with; thoughts: earlier thoughts of an answer that
+ * is continued; before: id of the last message shown.
  * @typedef {{ tree: Tree, head: Head, question: Said, begin?: string, thoughts?: string,
  *   before: string | null }} Asked */
 
@@ -43,11 +43,11 @@ function same(a, b) {
 export class Talk {
   /** @type {Model | null} */ model = null;
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
-  /** The last answer and question in the chat. */
+  /** Ids of the last answer and question in the chat. */
   #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
-  /** The conversation whose saved state was looked up. */
+  /** Id of the conversation whose saved chat was looked up. */
   #restored = '';
-  /** The conversation whose chat state will be saved when the model is idle. */
+  /** Id of the conversation whose chat will be saved when the model is idle. */
   #waiting = '';
   #timer = 0;
   /** @type {AbortController | null} */ #saving = null;
@@ -89,7 +89,8 @@ export class Talk {
     return this.model.countTokens(this.prompt(messages));
   }
 
-  /** Returns the prompt of messages. @param {ChatMessage[]} messages */
+  /** Returns messages as a prompt: as one text if the model has no chat template.
+   * @param {ChatMessage[]} messages */
   prompt(messages) {
     return this.model?.info.chatTemplate ? messages : textOf(messages);
   }
@@ -100,7 +101,7 @@ export class Talk {
     const { tree, head, question, begin, thoughts } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
-    const said = messagesOf(tree, head, question.id); // without the question
+    const said = messagesOf(tree, head, question.id); // excludes the question, which is unanswered
     const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
     if (!model.info.chatTemplate) return model.generate(textOf([...said, user]) + (begin ?? ''), options);
     if (!this.#chat) await this.#restore(asked);
@@ -174,13 +175,12 @@ export class Talk {
       const answer = [before, answeredBefore(tree, question)]
         .map((id) => tree.get(id))
         .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
-      // Otherwise the chat was saved with other versions of the messages. The next request begins another chat, and the
-      // engine reuses the common prefix.
+      // If none matches, the chat was saved with other versions of the messages, so another chat begins.
       if (!answer) return;
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
     } catch (error) {
-      if (codeOf(error) === 'worker-failed') throw error; // otherwise the messages suffice
+      if (codeOf(error) === 'worker-failed') throw error; // after other errors, a chat is made from the messages
     }
   }
 

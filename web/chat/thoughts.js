@@ -1,5 +1,5 @@
 /**
- * thoughts: the folded thoughts above an answer. The summary says that the model is thinking, or how long it thought.
+ * thoughts: the folded thoughts above an answer, and how long they took.
  * @module
  */
 import { el } from '../shell/dom.js';
@@ -11,7 +11,7 @@ export class Thoughts {
   #body = el('div', { dir: 'auto' });
   element = el('details.thoughts', this.#head, this.#body);
   text = '';
-  /** Duration in milliseconds; 0: unknown. */
+  /** Duration of the thoughts in milliseconds; 0: unknown. */
   ms = 0;
   #began = performance.now();
   #running = true;
@@ -22,19 +22,17 @@ export class Thoughts {
     this.#body.append(piece);
   }
 
-  /** Records that the thoughts have ended. */
   end() {
     if (this.#running) this.restore(this.ms + performance.now() - this.#began);
   }
 
-  /** Shows thoughts that ended earlier. @param {number} [ms]   how long they took */
+  /** Shows thoughts that ended earlier. @param {number} [ms]   their duration */
   restore(ms = 0) {
     this.#running = false;
     this.ms = ms;
     this.#head.textContent = ms ? t('thought.for', { time: shortTime(ms) }) : t('thoughts');
   }
 
-  /** Continues thoughts that were cut off. */
   resume() {
     this.#running = true;
     this.#began = performance.now();

@@ -10,9 +10,9 @@ import { actions } from '../shell/store.js';
 import { MarkdownView } from '../rendering/markdown.js';
 import { Thoughts } from './thoughts.js';
 
-/** Only the beginning of a longer answer is announced. */
+/** Maximum characters of an answer that screen readers announce. */
 const ANNOUNCED = 600;
-/** Number of messages at the end that are rendered at once; the others are rendered when the browser is idle. */
+/** Number of messages at the end that are rendered at once. Others wait until the browser is idle. */
 const AT_ONCE = 12;
 
 /** @import { Said, Attached } from '../history/tree.js' */
@@ -21,8 +21,8 @@ const AT_ONCE = 12;
 /** A message of the transcript. at: index of this version among `of` versions; unanswered: it got no answer; excluded:
  * the prompt omits this message ('all'), or the messages above it ('before'); long: the prompt has more than one turn;
  * by: the name of its model, if another model gave the previous answer.
- * @typedef {{ said: Said, at: number, of: number, last: boolean, unanswered?: boolean, excluded?: '' | 'all' | 'before',
- *   long?: boolean, by?: string }} Row */
+ * @typedef {{ said: Said, at: number, of: number, last: boolean, unanswered?: boolean,
+ *   excluded?: '' | 'all' | 'before', long?: boolean, by?: string }} Row */
 
 /** Actions of a row's buttons. version: shows the previous or next version; branch: continues in a separate
  * conversation; extend: continues an answer that was cut off; shorten: continues without the oldest turns.
@@ -49,7 +49,6 @@ export class Answer {
     return this.#view?.text ?? this.#raw;
   }
 
-  /** The thoughts above the answer. */
   get thoughts() {
     return { text: this.#thoughts?.text ?? '', ms: this.#thoughts?.ms ?? 0 };
   }
@@ -85,7 +84,7 @@ export class Answer {
   }
 
   /** Shows thoughts that were saved. @param {Pick<Said, 'thoughts' | 'thoughtMs'>} said
-   * @param {boolean} [running]   they are continued */
+   * @param {boolean} [running]   the thoughts continue */
   recall({ thoughts = '', thoughtMs }, running = false) {
     if (!thoughts) return;
     this.#think().add(thoughts);
@@ -180,7 +179,7 @@ export class Transcript {
     let shut = [];
     addEventListener('beforeprint', () => {
       for (const answer of this.#waiting.splice(0)) answer.render();
-      // printed pages cannot be expanded
+      // opens folded elements: printed pages cannot be expanded
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
     });
@@ -220,7 +219,7 @@ export class Transcript {
     if (list.length)
       whenIdle(() => {
         const next = list.pop();
-        if (!next || list !== this.#waiting) return; // another conversation is open
+        if (!next || list !== this.#waiting) return; // meanwhile another conversation was opened
         this.#follow.steady(next.element, () => next.render());
         this.#renderRest();
       });
@@ -317,7 +316,7 @@ export class Transcript {
     );
   }
 
-  /** Focuses a control of a message. @param {string} id @param {string} selector */
+  /** @param {string} id @param {string} selector */
   focus(id, selector) {
     const found = this.#shown.find(({ key }) => key.startsWith(`${id},`));
     const target = found?.elements.map((one) => one.querySelector(selector)).find(Boolean);

@@ -7,7 +7,7 @@ import { parameters } from '../shell/format.js';
 import { parts, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 
-/** Worded like the turns that the storyteller was trained on, and therefore in English in every language. */
+/** Suggested prompts, worded like the storyteller's training data, so in English in every language. */
 const SUGGESTIONS = /** @type {const} */ (['story.dragon', 'story.cat', 'story.mouse']);
 
 /** @returns {(Node | string)[]} */
@@ -25,7 +25,7 @@ export function welcome() {
     const text = t(key);
     return el(
       'li',
-      { dir: 'auto' }, // the model speaks English only
+      { dir: 'auto' }, // English also on right-to-left pages
       action(text, () => actions.say({ text, files: [] })),
     );
   });
