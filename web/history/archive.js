@@ -23,14 +23,14 @@ import { BY_SENSE, merged, spoken, wordsOf } from './tree.js';
  * @property {string} [from]      the first message of the prompt
  */
 
-/** Enough to load a model again, unless it came from a file.
+/** Data that suffices to load a model again, unless it came from a file.
  * @typedef {{ label: string, kind?: string, source?: string | { repo: string, file: string, revision?: string },
  *   bytes?: number }} ModelNote */
 
 const NAME = 'gemma-wasm';
 const VERSION = 1;
 const STORES = ['heads', 'words', 'bodies', 'drafts'];
-/** A shorter word is not searched as a prefix: it would find half of all words. */
+/** Minimum length of a word that is searched as a prefix. Shorter ones would match too much. */
 const BEGINNING = 3;
 
 /** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
@@ -44,7 +44,7 @@ function done(request) {
 /** @param {IDBTransaction} transaction @returns {Promise<void>} */
 function committed(transaction) {
   return new Promise((resolve, reject) => {
-    // Commits at once, because an unloading page does not see the end of its last request.
+    // Commits explicitly, because an unloading page does not see its last request succeed.
     transaction.commit();
     transaction.oncomplete = () => resolve();
     transaction.onerror = transaction.onabort = () => reject(transaction.error);
@@ -76,7 +76,7 @@ export async function openArchive() {
 
 /** @typedef {StoredArchive | MemoryArchive} Archive */
 
-/** Number of rows in a list. */
+/** Default number of conversations in a list. */
 export const PAGE = 60;
 
 class StoredArchive {
@@ -116,7 +116,7 @@ class StoredArchive {
     });
   }
 
-  /** Finds conversations that have every word of the question, or a longer one.
+  /** Finds conversations that have, for every word of the question, a word that begins with it.
    * @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit = PAGE) {
     const words = wordsOf([question]);
@@ -149,8 +149,8 @@ class StoredArchive {
     return head && body ? { head, body: body.kept } : null;
   }
 
-  /** Saves a conversation; returns what is saved now. found: also updates the words for searches, which takes longer;
-   * news: merges the changes that another tab has saved, instead of replacing them.
+  /** Saves a conversation; returns the saved version. found: also updates the search index, which takes longer; news:
+   * changes of this tab, which are merged with those that another tab has saved.
    * @param {Head} head @param {Kept} body @param {{ found?: boolean, news?: News }} [how]
    * @returns {Promise<Whole>} */
   async put(head, body, { found = true, news } = {}) {

@@ -19,7 +19,7 @@ export function toJson(conversations) {
   return JSON.stringify({ format: FORMAT, version: 1, conversations: plain }, null, 1);
 }
 
-/** Returns the shown path as Markdown. @param {{ head: Head, body: Kept }} conversation */
+/** Returns the shown messages of a conversation as Markdown. @param {{ head: Head, body: Kept }} conversation */
 export function toMarkdown({ head, body }) {
   const parts = [
     `# ${head.title}`,
@@ -62,7 +62,7 @@ function conversation(given, at) {
   return { head: headOf(given, said), body: { said, leaf: last } };
 }
 
-/** Returns whether each message follows an earlier one, so that there are no cycles. @param {Said[]} said */
+/** Returns whether each message follows an earlier one, which excludes cycles. @param {Said[]} said */
 function grows(said) {
   const before = new Set();
   return said.every(({ id, parent }) => {

@@ -25,12 +25,13 @@ const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
 
 export class Library {
   /** @type {Archive} */ archive = new MemoryArchive();
-  on = /** @type {On} */ ({}); // set by keeper.js
+  on = /** @type {On} */ ({}); // callbacks that keeper.js sets
   #latest = latest();
   /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;
   #undoTimer = 0;
-  /** The page's only stored archive, which receives messages of other tabs. @type {Promise<Archive> | null} */
+  /** The archive in IndexedDB. Opened once, because it receives messages of other tabs.
+   * @type {Promise<Archive> | null} */
   #opened = null;
 
   async start() {
@@ -42,7 +43,7 @@ export class Library {
     });
     addEventListener('pointerdown', ({ target }) => {
       if (target instanceof Element && !target.closest('.talk-menu, [aria-expanded=true]')) closeMenus();
-      // In windows between phone size and wide, the list covers a part of the page.
+      // In windows of medium width the list covers a part of the page; a press beside the list closes it.
       if (target instanceof Element && isNarrow() && target.closest('#chat, #picker')) this.leave();
     });
     box('library-list').parentElement?.addEventListener('scroll', closeMenus);
@@ -80,7 +81,7 @@ export class Library {
     const had = box('library').contains(document.activeElement);
     update({ library });
     remember('library', library);
-    // A touch keyboard would cover the list.
+    // Focuses no field if a touch keyboard would cover the list.
     if (library && !hasTouch()) input('library-search').focus();
     else if (!library && had) button('library-toggle').focus();
   }
@@ -99,7 +100,6 @@ export class Library {
     await this.show();
   }
 
-  /** Doubles the number of rows, and focuses the first new one. */
   async #showMore() {
     const before = this.#most;
     this.#most *= 2;
@@ -107,7 +107,6 @@ export class Library {
     /** @type {HTMLElement | undefined} */ ([...box('library-list').querySelectorAll('a')][before])?.focus();
   }
 
-  /** Updates the list. */
   async show() {
     const question = input('library-search').value.trim();
     const isLatest = this.#latest();
@@ -118,7 +117,7 @@ export class Library {
     const heads = found.slice(0, most);
     const hits = question ? await Promise.all(heads.map(({ id }) => this.#hit(id, question))) : [];
     if (!isLatest()) return;
-    if (box('library-list').querySelector('input')) return; // a name is being written
+    if (box('library-list').querySelector('input')) return; // the user is renaming a conversation
     replaceRows(heads.map((head, i) => this.#row(head, hits[i])));
     button('library-more').hidden = found.length <= most;
     box('library-none').hidden = heads.length > 0;
@@ -126,7 +125,7 @@ export class Library {
     button('library-export').disabled = heads.length === 0 && !question;
   }
 
-  /** Returns the passage of a conversation that matches the search, apart from its name. @param {string} id
+  /** Returns the first passage in a conversation's messages that matches the search. @param {string} id
    * @param {string} question */
   async #hit(id, question) {
     const one = await this.archive.get(id).catch(() => null);
@@ -143,7 +142,8 @@ export class Library {
       el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
-    link.addEventListener('click', () => head.id === state.id && this.leave()); // otherwise the link would be followed
+    // The link of the open conversation does not navigate.
+    link.addEventListener('click', () => head.id === state.id && this.leave());
     const more = action('⋯', () => toggle(), 'quiet small icon', t('options.for', { name: head.title }));
     more.ariaExpanded = 'false';
     const menu = el('div.talk-menu', { hidden: true });
@@ -191,7 +191,7 @@ export class Library {
 
   /** @param {string} id @param {Partial<Head>} news */
   async #change(id, news) {
-    this.on.changed(id, news); // first, because the open conversation may be saved meanwhile
+    this.on.changed(id, news); // updates the open conversation first: it may be saved meanwhile
     closeMenus();
     await this.archive.change(id, news);
     await this.show();
@@ -217,10 +217,10 @@ export class Library {
     field.select();
   }
 
-  /** Deletes at once, and offers to undo it. @param {Head} head */
+  /** Deletes a conversation at once, and offers to undo that. @param {Head} head */
   async #remove(head) {
     const { archive } = this;
-    if (state.id === head.id) await actions.open(null); // first, because a running answer is saved when it ends
+    if (state.id === head.id) await actions.open(null); // closes it first: ending a running answer saves it
     const one = await archive.get(head.id);
     const draft = await archive.draft(head.id);
     await archive.remove(head.id);
@@ -282,7 +282,6 @@ export class Library {
   }
 }
 
-/** Closes the menu of a conversation. */
 function closeMenus() {
   for (const menu of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'))) {
     menu.hidden = true;
@@ -307,7 +306,7 @@ function replaceRows(rows) {
   if (held) (controls(held.dataset.id)[place] ?? controls(held.dataset.id)[1])?.focus();
 }
 
-/** Returns a time for today's conversations, a date for others. @param {number} time */
+/** Formats a time: as the time of day if it is today, otherwise as the date. @param {number} time */
 function when(time) {
   const date = new Date(time);
   const now = Date.now();

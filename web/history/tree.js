@@ -1,6 +1,6 @@
 /**
  * tree: all messages of a conversation. Edited questions and retried answers are siblings of the old ones; the path
- * from the root to one leaf is shown. Contains plain data, independent of the page and of models.
+ * from the root to one leaf is shown. Independent of the page and of models.
  * @module
  */
 
@@ -24,7 +24,8 @@
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
-/** Changes since the last save. own: ids of added and changed messages; gone: of removed ones; at: number of changes.
+/** Changes since the last save. own: ids of added and changed messages; gone: ids of removed ones; at: number of
+ * changes.
  * @typedef {{ own: string[], gone: string[], at: number }} News */
 
 /** Returns an id that is unique enough for one browser; ids sort by age. */
@@ -35,7 +36,7 @@ export function newId() {
 
 export class Tree {
   /** @type {Map<string, Said>} */ #said = new Map();
-  /** Changes that are not saved, with their order. @type {Map<string, number>} */ #own = new Map();
+  /** Number of the last unsaved change, by message id. @type {Map<string, number>} */ #own = new Map();
   /** @type {Map<string, number>} */ #gone = new Map();
   #turn = 0;
   /** @type {string | null} */ leaf = null;
@@ -62,7 +63,7 @@ export class Tree {
     return one;
   }
 
-  /** Records that a message has changed. @param {Said} one */
+  /** @param {Said} one */
   touch(one) {
     if (this.#said.has(one.id)) this.#own.set(one.id, ++this.#turn);
   }
@@ -141,7 +142,7 @@ export class Tree {
     return { own: [...this.#own.keys()], gone: [...this.#gone.keys()], at: this.#turn };
   }
 
-  /** Records that changes up to these are saved. @param {News} news */
+  /** Records that changes up to number `at` are saved. @param {News} news */
   settle({ at }) {
     for (const news of [this.#own, this.#gone]) {
       for (const [id, turn] of news) if (turn <= at) news.delete(id);
@@ -160,7 +161,8 @@ const CHANGING = /** @type {const} */ (['text', 'thoughts', 'state', 'stats', 'f
 /** @param {Said} one @param {Said} [other] */
 const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== other[part]);
 
-/** Merges two tabs' copies: the result has the messages of both. If both have a message, a change made here wins.
+/** Merges the stored messages (there) with this tab's (here). Of a message in both, this tab's wins only if changed
+ * here.
  * @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
 export function merged(there, here, { own, gone }) {
   const theirs = new Map(there.said.map((one) => [one.id, one]));
@@ -169,19 +171,19 @@ export function merged(there, here, { own, gone }) {
   // Another tab may have continued from a message that was removed here.
   const before = new Set(there.said.map(({ parent }) => parent));
   const others = there.said.filter(({ id }) => !ours.has(id) && (!gone.includes(id) || before.has(id)));
-  let { leaf } = here; // messages that another tab has added after it are shown
+  let { leaf } = here; // moves to messages that another tab has added after the leaf
   for (let next; (next = others.findLast(({ parent }) => parent === leaf)); ) leaf = next.id;
   return { said: [...said, ...others], leaf };
 }
 
-/** Returns a message as a model reads it: its files follow, each between two lines that name it.
+/** Returns a message as a model reads it: the text, then the attached files, each between two lines that name it.
  * @param {Pick<Said, 'text' | 'files'>} said */
 export function spoken({ text, files = [] }) {
   const parts = files.map((file) => `--- ${file.name} ---\n${file.text.trimEnd()}\n--- end of ${file.name} ---`);
   return [text, ...parts].filter(Boolean).join('\n\n');
 }
 
-/** Limit on indexed words: of a pasted book only the beginning is indexed. */
+/** Maximum indexed words of a conversation: of a pasted book only the beginning is indexed. */
 const MOST_WORDS = 4000;
 /** Scripts without spaces between words: Intl.Segmenter finds the words. */
 export const BY_SENSE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Khmer}\p{sc=Lao}]/u;
@@ -198,10 +200,10 @@ export function wordsOf(texts) {
   return [...found];
 }
 
-/** Characters around a match. */
+/** Characters shown before a match. Twice as many follow it. */
 const AROUND = 40;
 
-/** Returns the first match of a word of the question at the beginning of a word, with the text around it.
+/** Returns the first word that begins with a word of the question, with the text around it.
  * @param {string[]} texts @param {string} question @returns {[before: string, hit: string, after: string] | null} */
 export function hitIn(texts, question) {
   for (const word of wordsOf([question])) {
