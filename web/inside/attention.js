@@ -1,5 +1,5 @@
 /**
- * attention: how much a token attends to each token before it, for a layer and a head.
+ * attention: a view of how much a token attends to each earlier token, for a layer and a head.
  * @module
  */
 import { el } from '../shell/dom.js';
@@ -44,7 +44,7 @@ export async function showAttention(look) {
   shade();
 }
 
-/** Returns the weights of a token. Only bidirectional models attend to the tokens after it, too.
+/** Returns the attention weights of a token. Only bidirectional models attend to later tokens.
  * @param {Look} look @param {number} at @param {AbortSignal} signal @returns {Promise<Seen>} */
 async function weightsOf({ model, subject: { ids } }, at, signal) {
   const read = model.info.embedding ? ids : ids.slice(0, at + 1);
@@ -75,7 +75,7 @@ function pickers({ choices }, { layers, heads }, shade) {
 function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers }, window) {
   const { kind, attention = {} } = layers[choices.layer];
   const weights = attention[choices.head];
-  const back = model.info.embedding ? Math.floor(window / 2) : window - 1; // half of a bidirectional window
+  const back = model.info.embedding ? Math.floor(window / 2) : window - 1; // bidirectional windows are centred
   const [top] = largest(weights, 1);
   const begins = kind === 'local' && window ? Math.max(0, at - back) : 0;
   for (let i = strip.first; i < tokens.length; i++) {

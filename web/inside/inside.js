@@ -1,6 +1,6 @@
 /**
- * inside: the inspection panel: a text and five views of it, with one request at a time. When an answer
- * starts, the request is aborted, and the panel waits until the answer has ended.
+ * inside: the inspection panel: five views of a text, with one request to the model at a time. When an answer starts,
+ * the request is aborted, and the panel waits for the answer's end.
  * @module
  */
 /// <reference path="../css.d.ts" />
@@ -32,12 +32,12 @@ const VIEWS = {
   tokens: { name: t('view.tokens'), show: showTokens, words: false },
 };
 
-/** The custom text, if the subject is not an answer. */
+/** Subjects besides ids of answers: the latest answer, and the custom text. */
 const LAST = 'last';
 const OWN = 'own';
-/** The first control of a view. */
+/** Selector of a view's controls, the first of which gets the focus. */
 const TABBED = '[tabindex="0"], button, select, textarea';
-/** Work that takes longer, in milliseconds, is announced. */
+/** Milliseconds after which running work is announced. */
 const TOLD_AFTER = 600;
 
 /** @returns {Choices} */
@@ -134,7 +134,7 @@ export class Inside {
     this.#show();
   }
 
-  /** Lists the answers, latest first, and a custom text. */
+  /** Shows the list of subjects: the answers, latest first, and a custom text. */
   #showAbout() {
     const { answers } = this.#conversation;
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
@@ -234,7 +234,7 @@ export class Inside {
     if (target instanceof HTMLElement) target.focus();
   }
 
-  /** @param {unknown} error   the page itself reports a lost model */
+  /** @param {unknown} error   not shown if the model is gone, which the page reports */
   #failed(error) {
     if (['disposed', 'aborted'].includes(codeOf(error))) return;
     this.#panel.replaceChildren(errorBox(error));

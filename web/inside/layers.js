@@ -1,5 +1,5 @@
 /**
- * layers: the logit lens: what the model would predict at each token if it ended with this layer.
+ * layers: the logit lens, a view of what the model would predict after each token if it ended with a given layer.
  * @module
  */
 import { action, el } from '../shell/dom.js';
@@ -99,7 +99,7 @@ function cell({ id, text, probability }, place) {
   return found;
 }
 
-/** Arrow keys move the focus between cells. Pointing at a cell shows it too.
+/** Moves the focus between cells by arrow keys. Focusing a cell or pointing at it shows its details.
  * @param {HTMLTableElement} table @param {(layer: number, column: number) => void} show */
 function moves(table, show) {
   const rows = [...table.tBodies[0].rows].map((row) => /** @type {HTMLElement[]} */ ([...row.querySelectorAll('td')]));

@@ -1,5 +1,5 @@
 /**
- * numbers: pure functions of the inspection panel: from logits to probabilities, and the formatting of numbers and tokens.
+ * numbers: pure functions of the inspection panel: probabilities from logits, numbers and tokens as texts.
  * @module
  */
 import { percent as rounded } from '../shell/format.js';
@@ -13,8 +13,8 @@ import { t } from '../shell/language.js';
 /** Tokens with a smaller probability are left out: there are hundreds of thousands. */
 const LEAST = 1e-7;
 
-/** Computes the probabilities of being sampled, in the order of docs/api.md: softmax, top-k, top-p, temperature. kept:
- * number of tokens that are left.
+/** Computes the probabilities of being sampled, in the sampler's order: softmax, top-k, top-p, temperature. kept:
+ * number of tokens that can be sampled.
  * @param {ArrayLike<number>} logits @param {Sampling} sampling @returns {{ candidates: Candidate[], kept: number }} */
 export function chances(logits, { temperature, topK, topP }) {
   const likely = softmax(logits);
@@ -63,7 +63,8 @@ export function unsure(probability) {
   return UNSURE.filter((limit) => probability < limit).length;
 }
 
-/** Returns the indices of the largest, largest first. @param {ArrayLike<number>} numbers @param {number} count */
+/** Returns the indices of the largest positive numbers, largest first. @param {ArrayLike<number>} numbers
+ * @param {number} count */
 export function largest(numbers, count) {
   const places = Array.from({ length: numbers.length }, (_, i) => i).filter((i) => numbers[i] > 0);
   return places.sort((a, b) => numbers[b] - numbers[a] || a - b).slice(0, count);
@@ -76,7 +77,7 @@ export function windowOf(metadata) {
   return typeof found?.value === 'number' || typeof found?.value === 'bigint' ? Number(found.value) : 0;
 }
 
-/** Returns the integers from `first` to before `end`. @param {number} first @param {number} end */
+/** Returns the integers from `first` up to `end`, which is excluded. @param {number} first @param {number} end */
 export function range(first, end) {
   return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }

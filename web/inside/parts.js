@@ -1,5 +1,5 @@
 /**
- * parts: shared parts of the views: a text as tokens to choose from, bars, pictures.
+ * parts: elements that the views of the inspection panel share: a text as tokens to choose from, bars, pictures.
  * @module
  */
 import { el } from '../shell/dom.js';
@@ -7,7 +7,7 @@ import { percent, shown, spoken } from './numbers.js';
 
 /** @import { Token } from './numbers.js' */
 
-/** Longer texts show only their last tokens. */
+/** Maximum number of tokens shown: of a longer text, the last ones. */
 const MOST_SHOWN = 600;
 
 /** Returns the index that a key moves to from index `at` in a row of `count`. @param {string} key @param {number} at
@@ -27,7 +27,7 @@ export class Strip {
   #at = -1;
   #on;
 
-  /** @param {string} label @param {Token[]} tokens @param {(at: number) => void} on   chosen
+  /** @param {string} label @param {Token[]} tokens @param {(at: number) => void} on   called with the chosen index
    * @param {number} [from]   the first one that is shown */
   constructor(label, tokens, on, from = 0) {
     this.#tokens = tokens;
@@ -59,7 +59,7 @@ export class Strip {
     this.choose(this.#first + next, true);
   }
 
-  /** @param {number} at @param {boolean} [asked]   by the reader: it gets the focus */
+  /** @param {number} at @param {boolean} [asked]   the reader chose it, so it gets the focus */
   choose(at, asked = false) {
     const option = this.#options[at - this.#first];
     if (!option) return;
@@ -93,11 +93,12 @@ export class Strip {
 /** Makes line breaks visible. @param {string} text */
 const flowing = (text) => text.replace(/\n/g, '⏎\n');
 
-/** Uses the square root, because small shares would be invisible in proportion. @param {number} share */
+/** Returns the strength of a colour. The square root keeps small shares visible. @param {number} share */
 export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, share)))).toFixed(1)}%`;
 
-/** @typedef {{ id: number, text: string, share: number, value?: string, note?: string, chosen?: boolean,
- *   button?: HTMLElement }} Bar   value: in place of the share */
+/** value: text shown in place of the share.
+ * @typedef {{ id: number, text: string, share: number, value?: string, note?: string, chosen?: boolean,
+ *   button?: HTMLElement }} Bar */
 
 /** @param {string} label @param {Bar[]} rows */
 export function bars(label, rows) {

@@ -1,5 +1,5 @@
 /**
- * subject: the text in view, as the model reads it: an answer after its prompt, or a custom text.
+ * subject: the inspected text, as the model reads it: an answer after its prompt, or a custom text.
  * @module
  */
 import { PageError } from '../shell/errors.js';
@@ -12,7 +12,7 @@ import { range } from './numbers.js';
 /** @import { Conversation } from '../chat/conversation.js' */
 /** @typedef {Conversation['answers'][number]} ShownAnswer */
 
-/** start: the first token of the answer, or the second one of a custom text.
+/** start: index of the answer's first token, or 1 in a custom text, whose first token nothing predicts.
  * @typedef {{ tokens: Token[], ids: number[], start: number, said: Said | null }} Subject */
 
 /** Selections in the views; -1: none yet.
@@ -28,7 +28,7 @@ import { range } from './numbers.js';
  * @property {AbortSignal} signal   aborts when another view is chosen
  * @property {Conversation} conversation
  * @property {Choices} choices
- * @property {(task: (signal: AbortSignal) => Promise<void>) => void} run   aborts the running task first
+ * @property {(task: (signal: AbortSignal) => Promise<void>) => void} run   runs a task after aborting the current one
  * @property {(focus?: string) => void} again   renders the view again and focuses the element that `focus` selects
  */
 
@@ -67,7 +67,7 @@ function fitting({ info }, subject) {
   throw new PageError('inside.too-long', { tokens: t('tokens', { n: length }), n: info.contextLength });
 }
 
-/** Returns the likely tokens at each position from `first` on.
+/** Returns the `lens` likeliest tokens at each position from `first` on.
  * @param {Model} model @param {Subject} subject @param {number} first @param {number} lens
  * @param {AbortSignal} signal */
 export async function expected(model, { ids }, first, lens, signal) {

@@ -12,12 +12,12 @@ import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } 
 /** @import { InsideLayer } from '../../js/protocol.js' */
 /** @import { Token } from './numbers.js' */
 
-/** The tokens of the prompt, all layers at the last of them, its logits, and the token that followed, if any.
+/** The tokens up to the explained one, the layers and logits at that token, and the token that followed, if any.
  * @typedef {{ tokens: Token[], layers: InsideLayer[], logits: Float32Array, came: Token | null,
  *   info: import('../../js/index.js').Model['info'] }} Seen */
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
 
-/** Number of likely tokens per layer, of those that are shown, and of tokens in pictures. */
+/** Numbers of likely tokens per layer (LENS), of those that are shown (SHOWN), and of tokens in pictures (LAST). */
 const LENS = 8;
 const SHOWN = 3;
 const LAST = 24;
@@ -53,7 +53,7 @@ export async function showWalk(look) {
   new Walk(walk, { ...seen, logits, came, info: model.info }, choices).show(choices.step);
 }
 
-/** Returns a strip to choose the token to explain. @param {Look} look @param {number} at
+/** Returns a list box to choose the token to explain. @param {Look} look @param {number} at
  * @param {(at: number) => void} on */
 function whichToken({ subject: { tokens } }, at, on) {
   const from = Math.max(0, tokens.length - 200);
@@ -141,7 +141,7 @@ function textStep({ tokens, came }) {
 }
 
 /** Returns a sentence that names the token that followed. @param {Token | null} came
- * @param {'walk.unknown' | ''} unknown   the text if none did */
+ * @param {'walk.unknown' | ''} unknown   key of the text if none did */
 function next(came, unknown) {
   return came ? parts('walk.came', { token: quoted(came.text) }) : unknown ? [t(unknown)] : [];
 }
@@ -163,7 +163,8 @@ function embeddingStep({ tokens, layers, info }) {
   ];
 }
 
-/** Returns the norms before the layer, after its attention, and at its end. @param {InsideLayer} layer */
+/** Returns the norms of the hidden state before a layer, after its attention, and at its end.
+ * @param {InsideLayer} layer */
 function normsOf({ norms = new Float32Array(3) }) {
   return [norms[0], norms[1], norms[2]];
 }
@@ -189,7 +190,8 @@ function layerStep({ tokens, info }, layer) {
   ];
 }
 
-/** Draws the heads over the last tokens: the darker, the more weight. @param {Token[]} tokens
+/** Draws the attention of the heads (rows) to the last tokens (columns): the darker, the more weight.
+ * @param {Token[]} tokens
  * @param {Float32Array[]} heads */
 function headsPicture(tokens, heads) {
   const from = Math.max(0, tokens.length - LAST);
@@ -275,7 +277,7 @@ function scoresStep(seen) {
   ];
 }
 
-/** Returns the first candidates, with their texts from the last layer's lens. least: where bars of scores begin.
+/** Returns the likeliest tokens, with their texts from the last layer's lens. least: logit at which bars begin.
  * @param {Seen} seen */
 function scored({ logits, layers }) {
   const { candidates, kept } = chances(logits, actions.sampling());

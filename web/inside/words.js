@@ -1,5 +1,5 @@
 /**
- * words: how sure the model was of each word, what else was likely, and a way to continue from there.
+ * words: a view of how sure the model was of each word, and of alternatives to continue from.
  * @module
  */
 import { action, el } from '../shell/dom.js';
@@ -11,11 +11,11 @@ import { expected, textBehind } from './subject.js';
 /** @import { Look } from './subject.js' */
 /** @typedef {{ id: number, text: string, probability: number }} Likely */
 
-/** Number of alternatives that are computed, and of those that are shown. */
+/** Numbers of alternative tokens that are computed (LENS) and shown (SHOWN). */
 const LENS = 16;
 const SHOWN = 8;
 const MOST = 400;
-/** Marks a token that is a part of a character. */
+/** Matches a token that holds only a part of a character. */
 const HALF = /\ufffd/;
 
 /** @param {Look} look */
@@ -43,8 +43,8 @@ export async function showWords(look) {
   choose(at);
 }
 
-/** Returns a token's probability. atMost: it is not among the likeliest, so this is an upper bound. @param {Likely[]}
- * likely @param {number} id */
+/** Returns a token's probability. atMost: the token is not among the likeliest, so this is an upper bound.
+ * @param {Likely[]} likely @param {number} id */
 function probabilityOf(likely, id) {
   const own = likely.find((one) => one.id === id);
   return own
@@ -66,7 +66,7 @@ function summary(found) {
   return t('words.summary', { n: below(limit), all, limit: percent(limit), few, least: percent(least) });
 }
 
-/** Returns where the model was least sure. @param {{ probability: number }[]} found */
+/** Returns the index of the token of which the model was least sure. @param {{ probability: number }[]} found */
 function least(found) {
   return found.reduce((best, { probability }, i) => (probability < found[best].probability ? i : best), 0);
 }
