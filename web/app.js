@@ -28,7 +28,7 @@ import { showNotices } from './shell/notices.js';
 import { route } from './shell/route.js';
 import { actions, state, update, watch } from './shell/store.js';
 
-// Written for the style sheet; `kept` for tests.
+// The style sheet reads these data attributes. Tests read `kept`.
 watch(['phase', 'behind', 'leaf', 'busy', 'library', 'panel', 'saved'], () => {
   const { phase, behind, leaf, busy, library, panel, saved } = state;
   const inChat = behind || (phase === 'loading' && leaf !== null);
@@ -72,7 +72,7 @@ onClick('shape-open', async () => {
   (await import('./chat/shape.js')).shape.open();
 });
 document.querySelector('.skip')?.addEventListener('click', (event) => {
-  event.preventDefault(); // the address keeps naming the open conversation
+  event.preventDefault(); // the skip link must not replace the conversation's hash
   box('main').focus();
 });
 addEventListener('keydown', (event) => {
@@ -85,7 +85,7 @@ route.follow(({ id, models }) => {
   if (id !== openings.id) void openings.open(id, { instead: true });
 });
 
-/** Opens the conversation that the address names, then the model. */
+/** Opens the conversation that the address names, then loads a model. */
 async function start() {
   const offline = setUpOffline();
   showThreadsHint();
@@ -97,7 +97,7 @@ async function start() {
   if (models) route.show({ models, instead: true });
   const kept = await showStored();
   await offline;
-  if (!globalThis.crossOriginIsolated) await addLater(); // has the text that says why
+  if (!globalThis.crossOriginIsolated) await addLater(); // loads the text that explains one thread
   showNotices('thread-notice', [reasonBeforeLoad()]);
   await loads.first(new URLSearchParams(location.search), kept.length > 0);
   whenIdle(() => void addLater());

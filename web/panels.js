@@ -10,11 +10,11 @@ import { action, box, button, onEscape } from './shell/dom.js';
 import { PageError, errorBox } from './shell/errors.js';
 import { state, update, watch } from './shell/store.js';
 
-/** style: a sheet that applies only while the panel is open, so that it costs nothing while answers stream; changed:
- * called when the conversation has changed, or an answer has begun or ended.
+/** A panel's implementation. style: a sheet that applies only while the panel is open, so that it costs nothing while
+ * answers stream; changed: called when the conversation has changed, or an answer has begun or ended.
  * @typedef {{ style?: CSSStyleSheet, open: () => void, close?: () => void, changed?: () => void }} Part */
 /** @import { Conversation } from './chat/conversation.js' */
-/** toggle: the panel's button; name: key of the panel's name in the texts.
+/** A panel. toggle: id of its button; name: key of its name in the texts.
  * @typedef {{ toggle: string, name: 'settings' | 'inside' | 'documents',
  *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
 
@@ -98,7 +98,7 @@ class Panel {
     document.adoptedStyleSheets = [...others, ...(now && style ? [style] : [])];
   }
 
-  /** Shows that the part could not be fetched; the next attempt may work. */
+  /** Shows that the panel's code could not be fetched. Opening it again retries. */
   #missing() {
     const again = action(t('close'), close);
     const error = new PageError('panel.failed', { name: t(this.#key) });

@@ -1,6 +1,6 @@
 /**
- * chooser: the model chooser: lists the models over the conversation, in a dialog (on phones a sheet), or on the page
- * itself if there is no conversation. Also shows why a choice failed.
+ * chooser: lists the models in a dialog over the conversation (on phones a sheet), or on the page itself if there is no
+ * conversation. Also shows why a choice failed.
  * @module
  */
 import { box, button, byId, onClick } from '../shell/dom.js';
@@ -16,12 +16,12 @@ export class Chooser {
     onClick('back', leave);
     this.#dialog.addEventListener('close', () => update({ models: this.#dialog.open }));
     this.#dialog.addEventListener('cancel', (event) => {
-      // Escape, or Back on a phone. A file field in the dialog sends this event too.
+      // Escape, or Back on a phone, sends `cancel`. So does a file field in the dialog.
       if (event.target === this.#dialog) leave();
     });
     this.#dialog.addEventListener('mousedown', (event) => {
-      if (event.target !== this.#dialog) return; // a press inside the dialog
-      event.preventDefault(); // otherwise the first element there would get the focus
+      if (event.target !== this.#dialog) return; // pressed inside the dialog, not beside it
+      event.preventDefault(); // otherwise the dialog's first element would get the focus
       leave();
     });
   }
@@ -45,7 +45,7 @@ export class Chooser {
     const at = document.activeElement;
     if (at === document.body) box('main').focus();
     if (!(at instanceof HTMLTextAreaElement)) return;
-    at.blur(); // Chromium restores the focus without a caret
+    at.blur(); // again, because Chromium restores the focus without a caret
     at.focus();
   }
 

@@ -24,7 +24,7 @@ export class LoadingView {
   #tenth = 0;
   /** Number of bytes that had arrived when the last request failed. */
   #troubleAt = Infinity;
-  /** Size to assume if the server does not report one. */
+  /** Size in bytes to assume if the server does not report one. */
   #expected;
 
   /** @param {string} label @param {number} [expected]   bytes */
@@ -59,7 +59,7 @@ export class LoadingView {
     announce(list(facts));
   }
 
-  /** Hides the notice of a failure once more bytes have come. @param {number} loaded
+  /** Shows a notice. Hides that of a failed request once more bytes have arrived. @param {number} loaded
    * @param {Progress['notice']} notice */
   #tell(loaded, notice) {
     const place = box('loading-notice');

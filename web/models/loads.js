@@ -43,7 +43,7 @@ export class Loads {
     watch(['phase', 'behind', 'leaf', 'models'], placeLoading);
     watch(['phase'], () => state.phase === 'picking' && this.#chooser.welcome());
     addEventListener('offline', () => {
-      // no more bytes will arrive, so no rate is shown
+      // offline no bytes arrive, so no rate is shown
       for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
     });
     onClick('loading-cancel', () => this.#models.cancel());
@@ -58,7 +58,6 @@ export class Loads {
     return true;
   }
 
-  /** Opens the model chooser over the open conversation. */
   #change() {
     update({ panel: '' });
     showTrouble(null);
@@ -92,7 +91,7 @@ export class Loads {
     else this.#rest();
   }
 
-  /** Shows the state without a load: a model to chat with, a conversation to read, or the model chooser. */
+  /** Shows, while nothing is loading, the chat, the conversation without a model, or the model chooser. */
   #rest() {
     if (state.model) enter('ready');
     else if (state.id) void this.#read();
@@ -102,7 +101,7 @@ export class Loads {
     }
   }
 
-  /** Shows a conversation without a model, with buttons to load the one it was held with or another. */
+  /** Shows a conversation without a model, with buttons to load its last model or another one. */
   async #read() {
     enter('reading');
     const note = this.#conversation.head?.model;
@@ -119,7 +118,7 @@ export class Loads {
   }
 
   /** Chooses the first model: the conversation's, the last one, the storyteller, or the one that a link names.
-   * @param {URLSearchParams} query @param {boolean} kept   there are models on this device */
+   * @param {URLSearchParams} query @param {boolean} kept   models are stored on this device */
   async first(query, kept) {
     const atOnce = fillFromLink(query);
     if (state.phase !== 'opening') return;
@@ -165,7 +164,7 @@ export class Loads {
       }
       await this.#begin(await loading, choice, before);
     } catch (error) {
-      if (!isLatest()) return; // another load has replaced it
+      if (!isLatest()) return; // a newer load has replaced this one
       const stay = state.behind && codeOf(error) === 'aborted';
       update({ behind: false });
       if (!stay) return this.#failed(error, choice);
@@ -176,7 +175,7 @@ export class Loads {
     }
   }
 
-  /** Shows the model chooser again, with remedies. @param {unknown} error @param {Choice} choice */
+  /** Shows in the model chooser why a load failed, with remedies. @param {unknown} error @param {Choice} choice */
   #failed(error, choice) {
     // The host may serve the page without the storyteller.
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
@@ -206,12 +205,12 @@ export class Loads {
     remember('model', note);
     update({ recommended: isStory ? STORY_SETTINGS : {} });
     const refused = await refusal(info.notices, info.fileBytes);
-    if (info.threads === 1) await addLater(); // loads the texts that give the reason
+    if (info.threads === 1) await addLater(); // loads the text that explains one thread
     if (state.model !== loaded) return; // the model was unloaded meanwhile
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');
     this.#conversation.use(loaded, note);
-    // Another model cannot continue a story, so the conversation stays in the list.
+    // Another model cannot continue a story, so it begins a new conversation.
     const told = this.#conversation.head?.model?.kind === 'storyteller';
     if (before?.kind === 'storyteller' && !isStory && told) void this.#openings.open(null, { along: true });
     else {

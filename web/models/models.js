@@ -18,10 +18,10 @@ import { modelsHere } from './stored.js';
 /** @import { ModelNote } from '../history/archive.js' */
 /** @typedef {{ contextLength?: number, threads?: number }} Options */
 
-/** The reason for which a load that can be resumed is aborted. */
+/** Abort reason of a load that is paused, not cancelled. */
 const PAUSE = 'pause';
 
-/** Returns the options without undefined values. @param {Record<string, unknown>} options */
+/** @param {Record<string, unknown>} options */
 function defined(options) {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
@@ -80,7 +80,7 @@ export class Models {
     }
   }
 
-  /** Resumes a paused load with the bytes that were already received. @template T @param {LoadingView} view
+  /** Runs a load, and resumes it after pauses with the bytes already received. @template T @param {LoadingView} view
    * @param {(signal: AbortSignal) => Promise<T>} work @returns {Promise<T>} */
   async #unlessPaused(view, work) {
     for (;;) {
@@ -118,7 +118,7 @@ export class Models {
     });
   }
 
-  /** Returns the loaded model when the previous model's answer has ended.
+  /** Loads a model. Waits until the previous model's running answer has ended.
    * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #ready(choice, options, view, signal) {
     const loaded = await this.#fetch(choice, options, view, signal);

@@ -38,7 +38,7 @@ export function setUpPicker() {
   setUpDrop();
 }
 
-/** Loads a choice, or shows the error in the input. @param {() => Choice} make */
+/** Loads the choice that `make` returns, or shows the error that it throws. @param {() => Choice} make */
 function attempt(make) {
   try {
     const choice = make();
@@ -54,7 +54,7 @@ function showPresets() {
   const best = recommended(memoryLimit());
   const row = (/** @type {Preset} */ preset) => {
     const ask = () => {
-      showTrouble(null); // hides an earlier failure
+      showTrouble(null);
       askToken(choiceOfPreset(preset));
     };
     const start = preset.gated
@@ -181,7 +181,7 @@ function setUpDrop() {
     if (!carriesFiles(event)) return;
     event.preventDefault(); // otherwise the browser would navigate to the file
     veil.hidden = !open();
-    (document.querySelector('dialog[open]') ?? document.body).append(veil); // elements below a dialog are not visible
+    (document.querySelector('dialog[open]') ?? document.body).append(veil); // elements below a dialog are hidden
     veil.textContent = t(takesTexts() ? 'drop.any' : 'drop.model');
   });
   addEventListener('dragleave', (event) => {

@@ -31,7 +31,7 @@ export function memoryLimit() {
 /** Returns a label for a file that is probably too large for this device, otherwise ''. @param {number} size   bytes */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 
-/** Returns false for files on this device and for the page's own model. @param {Choice} choice */
+/** Returns whether a model must be downloaded: not files, stored models and the page's own. @param {Choice} choice */
 export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
@@ -41,7 +41,7 @@ export function mustAnswer({ embedding }) {
   if (embedding) throw new ModelError('not-generative', 'This model only embeds texts; it cannot answer.');
 }
 
-/** Returns facts from the header; throws Unfit if the model does not fit.
+/** Returns texts about the download and the memory; throws Unfit if the model does not fit into memory.
  * @param {Choice} choice @param {Options} options @param {AbortSignal} signal @returns {Promise<string[]>} */
 export async function preflight(choice, options, signal) {
   const { source, token, sha256 } = choice;
@@ -83,7 +83,7 @@ export class Unfit extends PageError {
 /** @typedef {{ kv: number, total: number }} Memory */
 
 /**
- * Returns the remedies for a model that is too large: a shorter context, if that is enough; smaller files; or to try anyway.
+ * Returns remedies for a model that is too large: a shorter context, if that suffices; smaller files; trying anyway.
  * @param {Choice} choice @param {{ contextLength: number, memory: Memory, fileBytes: number }} info
  * @param {(contextLength: number) => Promise<Memory>} need
  */
@@ -105,8 +105,8 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
 }
 
 /**
- * Returns the longest context that fits, a power of two; null if none does. From EVEN on, where the sliding windows are
- * full, the KV cache grows linearly, so two values determine all others.
+ * Returns the longest context that fits, a power of two; null if none does. From EVEN tokens on, where the sliding
+ * windows are full, the KV cache grows linearly, so two values determine all others.
  * @param {number} most @param {Memory} atMost @param {(contextLength: number) => Promise<Memory>} need
  */
 async function longestContext(most, atMost, need) {
@@ -124,7 +124,7 @@ async function longestContext(most, atMost, need) {
 /** @param {import('./presets.js').Preset} preset */
 const labelOf = (preset) => t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) });
 
-/** Returns the two largest files that are clearly smaller. @param {number} limit */
+/** Returns the two largest presets that are clearly smaller than `limit` bytes. @param {number} limit */
 function smallerFiles(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);

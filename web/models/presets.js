@@ -7,7 +7,7 @@
 /**
  * @typedef {object} Preset
  * @property {string} name
- * @property {`preset.${'270m' | '1b' | 'qat' | 'gemma4' | 'q4_0' | 'unsloth' | '8bit' | 'bf16'}`} note   the key of its text
+ * @property {`preset.${'270m' | '1b' | 'qat' | 'gemma4' | 'q4_0' | 'unsloth' | '8bit' | 'bf16'}`} note   key of a text
  * @property {string} repo
  * @property {string} file
  * @property {number} bytes

@@ -1,11 +1,12 @@
 /**
- * rows: a model in a list of models: its name, a line or two about it, its size, its buttons.
+ * rows: creates the rows of lists of models.
  * @module
  */
 import { el } from '../shell/dom.js';
 import { t } from '../shell/language.js';
 
-/** coming: it is being loaded; here: it is in the list of models on this device. @typedef {'' | 'in use' | 'coming' | 'here'} State */
+/** State of a model. coming: being loaded; here: in the list of stored models.
+ * @typedef {'' | 'in use' | 'coming' | 'here'} State */
 
 /** Names a button to screen readers together with its model. @param {HTMLButtonElement} button */
 function say(button) {
@@ -17,7 +18,7 @@ function say(button) {
  * @param {string} model.name
  * @param {string[]} model.lines
  * @param {string} model.size
- * @param {HTMLButtonElement[]} model.buttons   the first one is labelled with the model's name
+ * @param {HTMLButtonElement[]} model.buttons   the first one loads the model
  * @param {string} [model.tag]
  * @param {string} [model.address]
  */
@@ -43,7 +44,7 @@ export function modelRow({ name, lines, size, buttons, tag = '', address = '' })
   return row;
 }
 
-/** Marks each row with the state of its model, and hides one that is shown elsewhere.
+/** Marks the row of the model in use, and hides rows of models that are loading or in another list.
  * @param {(address: string, row: HTMLElement) => State} stateOf */
 export function markRows(stateOf) {
   for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('#models [data-address]'))) {

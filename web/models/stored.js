@@ -95,10 +95,10 @@ export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
 
-/** The models and the language of the list as it was last drawn, as JSON. */
+/** The models and the language that the list shows, as JSON. */
 let listed = '';
 
-/** Updates the list. Leaves rows alone that are still right, because one of their buttons may be in use.
+/** Updates the list. Keeps unchanged rows, because one of their buttons may be in use.
  * @returns {Promise<StoredModel[]>} */
 export async function showStored() {
   const all = await storedModels();
@@ -196,7 +196,6 @@ export async function refusal(notices, need) {
   return t('stored.refused');
 }
 
-/** Shows how much of the offered storage is used. */
 async function showRoom() {
   const { quota, persisted } = await room();
   // The browser's own figure counts a partial file at its full size.
@@ -206,7 +205,7 @@ async function showRoom() {
   button('stored-keep').hidden = persisted;
 }
 
-/** Returns zeros if the browser does not report the storage. */
+/** Returns usage and quota in bytes, zeros if the browser does not report them. */
 export async function room() {
   const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
   const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);

@@ -5,7 +5,7 @@
  */
 import { t } from '../shell/language.js';
 
-/** The settings used for the stories in its model card. */
+/** The sampling settings of the stories in the storyteller's model card. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
 /** @returns {import('../shell/store.js').Choice | null} null: the page comes without it */
@@ -16,12 +16,12 @@ export function storyteller() {
     source: new URL(found.content, document.baseURI).href,
     label: t('storyteller'),
     bytes: Number(found.dataset.bytes) || undefined,
-    sha256: found.dataset.sha256, // because a host may send an error page or another version's model
+    sha256: found.dataset.sha256, // checked, because a host may send an error page or another version's model
     kind: 'storyteller',
   };
 }
 
-/** Returns whether to fetch it automatically: not if the browser is set to save data. */
+/** Returns whether to fetch the storyteller automatically: not if the browser is set to save data. */
 export function mayFetch() {
   const { connection } = /** @type {{ connection?: { saveData?: boolean } }} */ (navigator);
   return !connection?.saveData;

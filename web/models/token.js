@@ -1,6 +1,6 @@
 /**
- * token: asks for a Hugging Face access token when a model needs one. The token is in its field and in the options of
- * one load; it is never stored and never part of an address.
+ * token: asks for a Hugging Face access token when a model needs one. The token is passed to one load only; it is never
+ * stored and never part of an address.
  * @module
  */
 import { box, byId, input, onSubmit } from '../shell/dom.js';
@@ -32,7 +32,7 @@ function repository(source) {
   return 'repo' in source ? source : null;
 }
 
-/** Returns whether a load failed because a token is needed that could be given. @param {unknown} error
+/** Returns whether a load failed because it needs an access token. @param {unknown} error
  * @param {Choice} choice */
 export function needsToken(error, choice) {
   return [401, 403].includes(statusOf(error)) && repository(choice.source) !== null;

@@ -11,14 +11,14 @@ import { cacheOf } from './versions.js';
 
 /** Longest time that a first visit waits for the page's files, in milliseconds. */
 const LONGEST_MS = 4000;
-/** Interval at which an open page checks for a new version. */
+/** Minimum time between checks for a new version, in milliseconds. */
 const ASK_EVERY_MS = 3600_000;
 
 /** @returns {ServiceWorkerContainer | undefined} none in insecure contexts and some private windows */
 const container = () => navigator.serviceWorker;
 
-/** Runs before anything is loaded, so that all files fetched later are stored. The service worker's headers enable
- * threads, but only after a reload: the first visit reloads the page while there is nothing to lose. */
+/** Registers the service worker before anything is loaded, so that it stores all files fetched later. Its headers
+ * enable threads, but only after a reload: the first visit reloads the page while there is nothing to lose. */
 export async function setUpOffline() {
   const meta = document.querySelector('meta[name="offline"]');
   const workers = container();
@@ -45,7 +45,7 @@ export async function setUpOffline() {
   registration.active?.postMessage('open');
 }
 
-/** Waits until the service worker has its files and controls this page, up to LONGEST_MS; returns false if that failed.
+/** Waits, up to LONGEST_MS, until the service worker controls this page; returns false if its installation failed.
  * @param {ServiceWorkerContainer} workers @param {ServiceWorkerRegistration} registration
  * @returns {Promise<boolean>} */
 function taken(workers, { installing, waiting, active }) {
@@ -72,7 +72,7 @@ function askForNews(registration) {
   });
 }
 
-/** Offers to reload for a new version. The style sheet hides the offer while an answer or a download runs. */
+/** The style sheet hides the offer while an answer or a download runs. */
 function offerReload() {
   const place = box('update');
   const later = action(

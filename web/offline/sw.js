@@ -3,11 +3,11 @@
  * network, and adds the headers of cross-origin isolation, which some hosts cannot send. It handles no other requests.
  *
  * A proxy or captive portal can answer a request for a script with a web page and status 200. So every file is compared
- * with the SHA-256 digest that tools/build/site.js recorded, before it is stored and when it is read: storage can be
- * damaged, and earlier versions stored files unchecked.
+ * with the SHA-256 digest that tools/build/site.js recorded, before it is stored and when it is read, because storage
+ * can be damaged.
  *
- * A new version is installed beside the old one, and activated when all the files that it needs are stored. Tabs of the
- * old version still get their files. Files are named by their content, so that versions share them.
+ * A new version is installed beside the old one, whose tabs still get their files, and activated when all the files
+ * that it needs are stored. Files are named by their content, so that versions share them.
  * @module
  */
 import { features } from '../../js/platform/features.js';
@@ -15,8 +15,8 @@ import { isolated } from '../../js/platform/isolation.js';
 import { cacheOf, cachesOf } from './versions.js';
 
 /** Base64 SHA-256 digests by file name. @typedef {Record<string, string>} Digests */
-/** page: the digest of the document; needed: stored at installation; later: stored when the page is open; onUse: stored
- * when requested, except the engine, which is needed; types: media types by file extension.
+/** Files of this version. page: the digest of the document; needed: stored at installation; later: stored when the page
+ * is open; onUse: stored when requested, except the engine, which is needed; types: media types by file extension.
  * @typedef {{ version: string, page: string, needed: Digests, later: Digests, onUse: Digests,
  *   types: Record<string, string> }} Site */
 
@@ -45,11 +45,11 @@ function engine() {
   return both.sort((a, b) => (Number(a.includes('-threads-')) - Number(b.includes('-threads-'))) * (several ? -1 : 1));
 }
 
-/** Returns the module that scans the vectors of the document search, which may be used offline at first. */
+/** Returns the module that scans vectors for the document search, whose first use may be offline. */
 const scan = () => onUse.filter((name) => /\/gemma-simd128-(?!threads)/.test(name));
 
-/** Returns a response with a file's bytes and media type; undefined if they are not those of this version. A file that
- * this version does not have is for a tab of another version, whose digests are unknown.
+/** Returns a response with a file's bytes and media type; undefined if the bytes are not this version's. Files of other
+ * versions, for their tabs, pass unchecked: their digests are unknown.
  * @param {string} name @param {Response} response */
 async function verified(name, response) {
   if (!Object.hasOwn(digests, name)) return response;
@@ -113,7 +113,7 @@ async function keepRest() {
   for (const name of [...later, ...new Set([...engine(), ...scan()])]) await keep(cache, name);
 }
 
-/** @param {Request} request   navigations are passed on as they are: a captive portal may redirect them to another origin */
+/** @param {Request} request   passed on unchanged: a captive portal may redirect a navigation to another origin */
 async function page(request) {
   const known = await caches.match(addressOf(PAGE), { cacheName: OURS, ignoreVary: true });
   return isolated((known && (await verified(PAGE, known))) || (await fetch(request)));
@@ -129,7 +129,7 @@ async function asset(event, name) {
   const store = async (right) => right && (await caches.open(OURS)).put(url, right);
   // The page shows the progress of a model and checks its digest itself, so it gets the bytes as they arrive.
   if (!ours || name.endsWith('.gguf')) {
-    const response = await fetch(url, { cache: 'no-cache' }); // the whole file, even if the request was for a range
+    const response = await fetch(url, { cache: 'no-cache' }); // fetches the whole file, even for a range
     if (ours)
       event.waitUntil(
         verified(name, response.clone())
@@ -144,7 +144,7 @@ async function asset(event, name) {
   return isolated(right);
 }
 
-/** Deletes versions that no tab has open. A tab that does not hold its lock yet may have any version. */
+/** Deletes versions that no tab has open. Does nothing while a tab has no lock, because it may have any version. */
 async function tidy() {
   const { installing, waiting } = scope.registration;
   const { held = [] } = await navigator.locks.query();
@@ -156,7 +156,7 @@ async function tidy() {
   }
 }
 
-/** Tells the open tabs which version they would get now. */
+/** Claims the open tabs, and tells them the version that a reload gets. */
 async function takeOver() {
   await scope.clients.claim();
   for (const client of await scope.clients.matchAll({ type: 'window' })) client.postMessage({ version });
@@ -170,7 +170,7 @@ scope.addEventListener('message', (/** @type {any} */ event) => {
     tidy()
       .then(keepRest)
       .catch(() => {}),
-  ); // tidy() runs first, because it frees space. Without a network, a later visit stores the files.
+  ); // tidy() first, because it frees space. Without a network, a later visit stores the files.
 });
 scope.addEventListener('fetch', (/** @type {any} */ event) => {
   const { request } = event;

@@ -1,6 +1,6 @@
 /**
- * versions: names of page versions, shared by the service worker and its pages: the name of the cache with a version's
- * files. An open page holds the lock of that name, so that the files stay.
+ * versions: names of the caches with the files of a page version. An open page holds a lock of the same name, so that
+ * the service worker keeps the cache.
  * @module
  */
 

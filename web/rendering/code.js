@@ -47,7 +47,7 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 
 document.adoptedStyleSheets.push(sheetOf(colours));
 
-/** Longer code would block the page. */
+/** Maximum characters of highlighted code; more would block the page. */
 const LONGEST = 50_000;
 
 /** @param {string} text @param {string} language   as the model named it @returns {Node | null} null: stays as it is */

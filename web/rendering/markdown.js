@@ -34,7 +34,7 @@ const TAGS = 'a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre stron
 const ALLOWED = {
   ALLOWED_TAGS: TAGS.split(' '),
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'], // these attributes hold no address, so the next line does not apply to them
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // no addresses, so ALLOWED_URI_REGEXP does not apply
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,
@@ -49,13 +49,13 @@ const NESTED = /^(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])){24}|^[ \t]{80}/;
 const MARKS = /[$*_[\]`<~!\\]/g;
 const MOST_MARKS = 1500;
 const LONGEST_PARAGRAPH = 40_000;
-/** The parser looks for an e-mail address at every character of a word, which takes quadratic time. */
+/** A long word. The parser looks for an e-mail address at each of its characters, which takes quadratic time. */
 const LONG_WORD = /[\w.+-]{4000}/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)/;
 /** Milliseconds that one parse may take. */
 const LONGEST_MS = 1000;
 
-/** Ends a parse that takes too long: the parser calls it before each block and each part of a line. */
+/** Throws if a parse takes too long. The parser calls it before each block and each part of a line. */
 const clock = {
   ends: Infinity,
   tokenizer() {
@@ -231,17 +231,16 @@ function addCopy(pre) {
   frame.append(pre);
 }
 
-/** Renders a growing answer into an element. */
 export class MarkdownView {
   #root;
   #changed;
-  #kept = 0; // nodes of the settled blocks
+  #kept = 0; // number of nodes of the settled blocks
   #rest = ''; // text of the blocks that may still change
   #html = ''; // HTML of the settled blocks
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
   #ended = 0; // time when the last rendering ended
-  /** A \r at the end of the text so far. */ #held = '';
+  /** A \r at the end of the text, maybe half of a line break. */ #held = '';
   text = '';
 
   /**
@@ -257,7 +256,7 @@ export class MarkdownView {
 
   /** @param {string} piece */
   add(piece) {
-    // The parser only knows \n. A \r at the end of a piece may be half of a line break.
+    // The parser only knows \n.
     const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');
     this.#held = lines.endsWith('\r') ? '\r' : '';
     const whole = lines.slice(0, lines.length - this.#held.length);
@@ -298,7 +297,6 @@ export class MarkdownView {
     if (nodes.length) void adorned(nodes, this.#changed);
   }
 
-  /** Renders the added text immediately. */
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

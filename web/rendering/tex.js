@@ -4,7 +4,7 @@
  * @module
  */
 
-/** A formula has no blank lines, so the end of its paragraph completes a block. */
+/** Display maths. It has no blank lines, so the end of the paragraph settles it. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
 const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
 const IN_LINE = new RegExp(`^${DISPLAY.source}`);

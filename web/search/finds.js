@@ -49,7 +49,7 @@ export class Finds {
     this.#field.focus();
   }
 
-  /** askable: a model can answer. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
+  /** askable: the model can answer questions. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
   enable({ empty, on, askable }) {
     this.#field.disabled = !on;
     this.#field.placeholder = t(empty ? 'search.empty' : 'search.what');

@@ -8,7 +8,7 @@ import { PageError } from '../shell/errors.js';
 import { modelsHere } from '../models/stored.js';
 
 /** @import { Model } from '../../js/index.js' */
-/** own: only the search uses the model; key: name of the files with its vectors.
+/** A model that embeds. own: only the search uses it; key: name of the index with its vectors.
  * @typedef {{ model: Model, label: string, own: boolean, key: string }} Maker */
 
 /** @typedef {{ source: any, label: string }} Wanted */

@@ -131,7 +131,7 @@ export class Search {
       });
   }
 
-  /** Unloads the search's own model after the current work. */
+  /** Unloads the model that only the search uses, after the current work. */
   close() {
     this.#finds.stop();
     void this.#work.last.then(async () => {
@@ -207,7 +207,7 @@ export class Search {
     };
   }
 
-  /** Indexes texts; those that another model has embedded are indexed again.
+  /** Adds a text to the index, after indexing the others again if another model has embedded them.
    * @param {import('../history/tree.js').Attached} file @param {AbortSignal} signal */
   async #read(file, signal) {
     const reader = this.#reader;
@@ -262,7 +262,7 @@ export class Search {
     );
   }
 
-  /** Shows that the vectors belong to another model. @param {Maker} reader */
+  /** @param {Maker} reader */
   #again(reader) {
     const again = action(
       t('search.index-again', { name: reader.label }),

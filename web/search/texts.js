@@ -28,7 +28,7 @@ export class Collection {
   /** @type {By | null} */ by = null;
   /** Whether the texts are stored for the next visit. */
   kept = true;
-  /** Whether the texts were to be stored when they were opened. */
+  /** Whether the settings allowed storing when the texts were opened. */
   #wanted = true;
 
   async open() {

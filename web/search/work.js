@@ -1,5 +1,6 @@
 /**
- * work: the long tasks of the search, one after the other: progress, errors, and a button that cancels all.
+ * work: runs the long tasks of the search one after the other, and shows progress, errors and a button that cancels
+ * all.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';

@@ -20,7 +20,7 @@ const defaults = () => ({ ...GEMMA, ...state.recommended });
 const field = (name) => input(`opt-${name}`);
 const system = () => byId('opt-system', HTMLTextAreaElement);
 
-/** Shows the error under the field. @param {HTMLInputElement} control */
+/** Returns whether a field's value is valid. Shows the error under the field. @param {HTMLInputElement} control */
 function check(control) {
   const good = control.checkValidity();
   control.ariaInvalid = String(!good);
@@ -32,7 +32,7 @@ function check(control) {
   return good;
 }
 
-/** @param {Record<string, unknown>} values   the defaults for the others, and for impossible ones */
+/** @param {Record<string, unknown>} values   missing and invalid ones become the defaults */
 function fill(values) {
   for (const name of NAMES) {
     const fallback = String(defaults()[name]);
@@ -44,7 +44,7 @@ function fill(values) {
   read();
 }
 
-/** Returns the form's valid values that differ from the defaults. */
+/** Copies the form's valid values that differ from the defaults to the state. */
 function read() {
   const differs = NAMES.filter((name) => field(name).value !== String(defaults()[name]) && field(name).checkValidity());
   const thinking = field('thinking').checked && { thinking: 'true' };
@@ -86,7 +86,7 @@ export function setUpSettings(changed) {
     changed();
   };
   watch(['settings', 'recommended'], showMood);
-  watch(['recommended'], () => fill(state.settings)); // the user's choice stays
+  watch(['recommended'], () => fill(state.settings)); // keeps the user's settings, shows the new defaults
   watch(['model'], showInfo);
   takeSettings(null);
   actions.sampling = sampling;
@@ -113,7 +113,7 @@ export function setUpSettings(changed) {
 }
 
 /** Sets up the language fields: in the settings, and in the bar of the first page, which has no settings. A change
- * reloads the page, unless something would be lost; then the reader chooses when to reload. */
+ * reloads the page, unless something would be lost. */
 function setUpLanguage() {
   const names = Object.entries(LANGUAGES);
   for (const field of /** @type {NodeListOf<HTMLSelectElement>} */ (document.querySelectorAll('select.language'))) {
@@ -134,7 +134,7 @@ function sampling() {
   const number = (/** @type {Name} */ name) => Number(values[name] === '' ? defaults()[name] : values[name]);
   const [temperature, topK, topP, maxTokens] = NAMES.map(number);
   const thinks = state.model?.info.thinking && {
-    // Leaves room for the answer.
+    // Leaves half of the tokens for the answer.
     thinking: state.settings.thinking === 'true' && { budget: Math.floor(maxTokens / 2) },
   };
   return { temperature, topK, topP, maxTokens, ...(values.seed !== '' && { seed: number('seed') }), ...thinks };

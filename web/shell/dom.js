@@ -5,7 +5,7 @@
 import { t } from './language.js';
 
 /**
- * Returns the element with this id, checked to be of a class.
+ * Returns the element with this id. Throws if it is not of the class `type`.
  * @template {Element} T
  * @param {string} id
  * @param {new (...args: any[]) => T} type
@@ -53,7 +53,7 @@ export function announce(text) {
 export const underDialog = () => document.querySelector('dialog[open]') !== null;
 
 /** Creates a button. @param {string} text @param {() => void} onclick @param {string} [className]
- * @param {string | null} [ariaLabel]   if the text does not name it */
+ * @param {string | null} [ariaLabel]   if the text does not describe the button */
 export function action(text, onclick, className = '', ariaLabel = null) {
   return el('button', { type: 'button', className, onclick, ariaLabel }, text);
 }

@@ -10,7 +10,7 @@ import { addLater, known, t } from './language.js';
 
 /** An error of the page itself, with the keys of its texts. */
 export class PageError extends Error {
-  /** @param {Key} key   what failed @param {Record<string, string | number>} [values]   of both texts
+  /** @param {Key} key   what failed @param {Record<string, string | number>} [values]   of the placeholders
    * @param {Key} [advice] */
   constructor(key, values = {}, advice = /** @type {Key} */ (`${key}.do`)) {
     super(key);
@@ -18,7 +18,7 @@ export class PageError extends Error {
   }
 }
 
-/** Remedies that several errors share. @type {Record<string, string>} */
+/** Names of remedies that several errors share, by error code. @type {Record<string, string>} */
 const ADVICE = {
   'bad-count': 'damaged',
   'bad-metadata': 'damaged',
@@ -72,7 +72,7 @@ function rawDetails(error) {
   return lines.join('\n');
 }
 
-/** Shows an error. @param {unknown} error
+/** Returns an element that shows an error. @param {unknown} error
  * @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
 export function errorBox(error, { about = '', buttons = [] } = {}) {
   const [title, advice] = [el('strong'), el('p')];
@@ -82,7 +82,7 @@ export function errorBox(error, { about = '', buttons = [] } = {}) {
   };
   const place = el('div.error', { role: 'alert' }, ...(about ? [el('p.about', about)] : []), title, advice);
   fill();
-  void addLater().then(fill); // again, once the texts of errors are loaded
+  void addLater().then(fill); // fills in the texts of errors once they are loaded
   if (!(error instanceof PageError)) {
     const raw = el('pre', rawDetails(error));
     place.append(el('details', el('summary', t('details')), raw));

@@ -1,5 +1,5 @@
 /**
- * format: numbers for people, in their language.
+ * format: formats numbers, sizes and times in the reader's language.
  * @module
  */
 import { language, number, t } from './language.js';
@@ -45,7 +45,7 @@ export function parameters(n) {
   return t('parameters', { n: number(n, digits, { notation: 'compact', compactDisplay: 'long' }) });
 }
 
-/** Characters of a title. */
+/** Maximum characters of a title. */
 const TITLE = 60;
 
 /** Returns the beginning of a text as a title. @param {string} text */

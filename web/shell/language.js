@@ -20,7 +20,7 @@ const FILES = {
   ar: () => import('../words/ar.js'),
 };
 
-/** Attributes with a text, by the data attributes that have its key. */
+/** Translated attributes, by the data attribute that has the key of the text. */
 export const ATTRIBUTES = { l: 'aria-label', h: 'title', p: 'placeholder', c: 'content' };
 
 /** @type {Record<string, string | Plural>} */

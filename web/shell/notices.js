@@ -5,12 +5,12 @@
 import { action, box, el } from './dom.js';
 import { known, t } from './language.js';
 
-/** The place of failures: an ARIA alert, so that no later announcement replaces them. */
+/** Id of the element with failures: an ARIA alert, so that later announcements do not replace them. */
 const FAILURES = 'failures';
 
 /** @typedef {{ code: string, message: string }} Notice */
 
-/** Returns the text of a notice of the package: its message if its code is not in the table.
+/** Returns the text of a notice of the package: its message if its code has no text.
  * @param {Notice} notice */
 export function sentence({ code, message }) {
   return known(`notice.${code}`) ?? message[0].toUpperCase() + message.slice(1).replace(/[^.!?]$/, '$&.');
@@ -34,7 +34,7 @@ function noticeOf(text, ...remedies) {
     t('dismiss'),
     () => {
       note.remove();
-      box('input').focus(); // nothing happens where the field is hidden
+      box('input').focus(); // has no effect while the field is hidden
     },
     'quiet small',
   );

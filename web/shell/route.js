@@ -19,7 +19,7 @@ class Route {
   }
 
   /** Shows the open conversation in the address.
-   * @param {{ instead?: boolean } & Partial<Place>} [how]   instead: without a step to come back to */
+   * @param {{ instead?: boolean } & Partial<Place>} [how]   instead: replaces the history entry */
   show({ instead = false, id = state.id, models = state.models } = {}) {
     if (this.#waiting) return void this.#waiting.push(() => this.show({ instead, id, models }));
     const hash = (id ? `/c/${id}` : '') + (models ? '/models' : '');
@@ -36,7 +36,7 @@ class Route {
     if (!this.place.models) return;
     if (!history.state?.over) return this.show({ instead: true });
     const { id } = state;
-    this.#waiting = [() => this.show({ id })]; // another conversation may have been opened behind them
+    this.#waiting = [() => this.show({ id })]; // another conversation may have been opened behind the chooser
     history.back();
   }
 

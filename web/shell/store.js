@@ -1,10 +1,9 @@
 /**
  * store: the state of the page in one object, the order of its phases, and the actions that parts of the page call on
  * each other. Only update() and enter() change the state; functions registered with watch() are called after a change.
- * app.js writes the document's data attributes for the style sheet alone; they are never read back.
  *
- * No library: the HTML is static, and views mostly set a text, stream Markdown or move the focus, which no library
- * shortens. lit-html would add 3.2 KB and signals-core 2.1 KB (compressed) to the first load, this file adds 0.4 KB.
+ * No library: views of the static HTML mostly set a text, stream Markdown or move the focus. lit-html would add 3.2 KB
+ * and signals-core 2.1 KB (compressed) to the first load, this file adds 0.4 KB.
  * @module
  */
 
@@ -26,7 +25,7 @@ const NEXT = {
  * @typedef {object} Choice
  * @property {string | File | File[] | { repo: string, file: string, revision?: string }} source
  * @property {string} label
- * @property {string} [file]   its name, if the label is another one
+ * @property {string} [file]   its file name, if the label is another one
  * @property {number} [bytes]
  * @property {string} [sha256]
  * @property {string} [token]   for Hugging Face
@@ -40,20 +39,20 @@ const NEXT = {
  * @property {Phase} phase
  * @property {boolean} busy            an answer is being generated
  * @property {string | null} id        the open conversation; null: a new one
- * @property {string} title            its name
- * @property {string | null} leaf      its last message; null: it is empty
+ * @property {string} title            title of the open conversation
+ * @property {string | null} leaf      the last message shown; null: none
  * @property {number} used             tokens of context in use
  * @property {string} saved            the conversation whose engine state was saved last
  * @property {import('../../js/index.js').Model | null} model   the loaded model
- * @property {Choice | null} choice    what it was loaded from, or the model before it
+ * @property {Choice | null} choice    source of the loaded model, or of the last one
  * @property {Choice | null} coming    the model that is being loaded
- * @property {boolean} behind          it is being loaded while the storyteller answers
+ * @property {boolean} behind          the storyteller answers during a load
  * @property {boolean} models          the model chooser covers the page
  * @property {Choice | null} gated     the model that waits for an access token
  * @property {boolean} refused         the browser stored less than it had offered
  * @property {string} panel            the open side panel; '': none
  * @property {boolean} library         the list of conversations is open
- * @property {Record<string, string>} settings   that differ from the defaults
+ * @property {Record<string, string>} settings   settings of answers that differ from the defaults
  * @property {Record<string, number>} recommended   the model's own defaults
  * @property {string} system           the system prompt
  * @property {boolean} isolatedNext    the next visit will have threads, though this one has none
@@ -112,23 +111,24 @@ export function enter(phase, news) {
 /** @typedef {{ text: string, files: { name: string, text: string }[] }} Draft */
 
 /**
- * Each is set by the part that implements it.
+ * Actions of the page, each set by the part that implements it.
  * @typedef {object} Actions
  * @property {(choice: Choice) => void} choose     loads a model
  * @property {() => void} changeModel              opens the model chooser
- * @property {() => void} lose                     the model has failed for good, and the answer says so
+ * @property {() => void} lose                     handles a model that has failed for good
  * @property {(id: string | null) => Promise<void>} open   opens a conversation; null: a new one
- * @property {() => void} rest                     shows what there is after a conversation was opened
+ * @property {() => void} rest                     loads or shows a model after a conversation was opened
  * @property {() => Sampling} sampling             returns the options of the next answer
- * @property {(draft: Draft) => void} say          sends a message beside the one that is being written
+ * @property {(draft: Draft) => void} say          sends a message, keeps the draft
  * @property {(draft: Draft) => void} edit         puts an earlier message into the field
- * @property {(draft: Draft) => void} ask          adds a question and texts to the message
- * @property {() => void} focus                    puts the focus into the message field, unless the reader is elsewhere
+ * @property {(draft: Draft) => void} ask          adds a question and texts to the draft
+ * @property {() => void} focus                    focuses the message field, unless the reader types elsewhere
  */
 
 export const actions = /** @type {Actions} */ ({});
 
-/** Returns a function that numbers calls: each call returns whether it is still the latest. */
+/** Returns a function to call when a request starts. It returns a function that tells whether that is still the
+ * latest. */
 export function latest() {
   let calls = 0;
   return () => {

@@ -1,6 +1,6 @@
 /**
- * en-later: the English texts that are not needed for the first answer: errors, exported and imported conversations,
- * the inspection panel, the document search, structured answers. The page loads them when it is idle.
+ * en-later: the English texts that are not needed for the first answer, such as errors. The page loads them when it is
+ * idle.
  * @module
  */
 

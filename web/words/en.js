@@ -1,7 +1,6 @@
 /**
- * en: the English texts of the page. `page` holds those of index.html, which tools/build/page.js writes into the document.
- * A text with forms for the plural has an object of them; `n` chooses. Texts that are not needed for the first answer
- * are in en-later.js.
+ * en: the English texts of the page. `page` holds those of index.html, which tools/build/page.js writes into the
+ * document. A text with forms for the plural has an object of them; `n` chooses. Further texts are in en-later.js.
  * @module
  */
 
