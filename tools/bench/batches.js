@@ -1,14 +1,14 @@
 /**
- * batches: measures a step of the model for several numbers of tokens, separately for the layers and the output head.
- * Prints medians in milliseconds, and each step's time as a multiple of the time of a step of one token.
+ * batches: times evaluation steps of 1 to 8 tokens, separately for the layers and the output head. Prints medians in
+ * milliseconds, and each step's time as a multiple of that of a step of one token.
  *
  *   node tools/bench/batches.js MODEL [--rows 1,2,3,4,6,8] [--variant relaxed] [--threads 2] [--times 15]
  *                              [--context 256] [--all] [--sequential] [--modules DIR,DIR]
  *                              [--write]
  *
- * The head computes what greedy decoding of up to 4 tokens needs; --all: all of their logits. --context: number of
- * tokens before the step. --sequential: a step of one token reads one stream of weights (see gw_rehearse). --modules:
- * folders of wasm modules, which are measured alternately. --write: writes the table of docs/reports/speed.md.
+ * The head computes only the argmax of up to 4 tokens; with --all, all of their logits. --context: number of tokens
+ * before the step. --sequential: steps of one token read weights sequentially (src/api.h, gw_rehearse). --modules:
+ * folders of wasm modules to measure alternately. --write: writes the table of docs/reports/speed.md.
  */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -22,7 +22,7 @@ import { median } from './table.js';
 /** @import { Engine } from '../../js/engine/engine.js' */
 
 const LOGIT_ROWS = 4;
-const SLICE = 16; // number of timings before the engine's code counts as optimised
+const SLICE = 16; // number of warm-up steps, so that optimised code is timed
 
 function readArguments() {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
@@ -55,7 +55,7 @@ function run(engine, layers) {
   return performance.now() - before;
 }
 
-/** Evaluates one step of n tokens, and undoes it. @param {Engine} engine @param {number} n
+/** Appends and evaluates n tokens in one step, then removes them. @param {Engine} engine @param {number} n
  * @param {number} context */
 function step(engine, n, context) {
   engine.call('want_last', Math.min(n, LOGIT_ROWS));

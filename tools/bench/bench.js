@@ -1,35 +1,29 @@
 /**
- * bench: compares gemma-wasm with other runtimes, its peers, on this machine. A side is a runtime and where it runs.
+ * bench: compares gemma-wasm with other runtimes (peers) on this machine. A side is a runtime in Node or in a browser.
  *
  *   npm run bench -- [--quick] [--sides A,B] [--threads 2,1] [--runs N] [--json FILE] [--list]
  *                    [--model NAME|PATH,…] [--prefill 256,1024] [--contexts 0,4096,16384] [--tokens N] [--turn]
  *                    [--busy N] [--neighbour SECONDS] [--patience SECONDS] [--slow SECONDS]
  *   npm run bench -- --report [--model NAME|PATH] [--sides A,B] [--threads 2,1] [--tokens N]
  *
- * Without options, it measures every side of --list with 2 threads and 1 thread, a model of Gemma 3 1B's shape in Q4_0
- * and then in Q8_0, prefill of 256 and 1024 tokens, and decode after 0, 4096 and 16384 tokens if a side is fast enough.
- * This takes an hour or two for each model, because of the slow sides. --quick: only gemma-wasm and wllama 2.4.0, Q4_0,
- * 2 threads, no long prompts. This takes minutes.
+ * Without options, it measures all sides (--list) with 2 threads and 1 thread, on a model of Gemma 3 1B's shape in Q4_0
+ * and then in Q8_0: prefill of 256 and 1024 tokens, and decode after 0 and, on fast sides, 4096 and 16384 tokens. This
+ * takes an hour or two for each model. --quick (only gemma-wasm and wllama 2.4.0, Q4_0, 2 threads, no long prompts) and
+ * --report (only gemma-wasm, in Node and, if found, in Chromium; prints Markdown to send back) take minutes.
  *
- * --report: measures gemma-wasm alone, in Node and, if found, in Chromium, and prints a Markdown block to send back.
- * This takes minutes.
+ * Each round measures every side once, in changing order, so that slow minutes of the machine affect all sides. Each
+ * measurement (visit.js) starts a new browser or process and times loading from a local server, prefill (until the
+ * first token) and decode (greedy, end tokens ignored; gemma-wasm also with its default sampling), and takes the peak
+ * memory. Prints medians, and how many times better gemma-wasm in Chromium is than each other side with as many
+ * threads. Long contexts are measured separately, only with the largest number of threads, so that all sides load with
+ * the same context length. Decode at 0 is then timed again, so that both speeds come from the same minutes. A
+ * measurement that took longer than --slow seconds is not repeated, and prompts that would take longer are skipped.
  *
- * In each round, every side is measured once, and the order changes from round to round, so that slow minutes of the
- * machine affect all sides. Every measurement of a side (visit.js) starts a new browser or process and measures the
- * same: loading from a local server, prefill (until the first token), decode (greedy, end tokens ignored; for
- * gemma-wasm with its default sampling, too), and the peak memory of the process that has the model. Prints medians,
- * and how many times better gemma-wasm in Chromium is than each other side with the same number of threads. Long
- * contexts have separate measurements, only with the largest number of threads. They also time decode at 0, so that
- * both speeds come from the same minutes. Loading and memory are thus measured with the same context length on all
- * sides. A measurement that took longer than --slow seconds is not repeated in later rounds, and prompts that would are
- * left out.
- *
- * --turn: also times the first token of a new turn after a history, on sides that keep a prefix. --busy N: runs N other
- * processes that compute. --neighbour N (default 60, with --quick 0): for N seconds, measures gemma-wasm alternately in
- * one page with one thread, with the largest number of threads, and with these beside such a process. --patience N:
- * waits up to N seconds before each measurement until the machine is calm.
- *
- * A peer is installed from npm into build/peers when a side first needs it. Later runs use no network.
+ * --turn: also times the first token of a new turn, on sides that reuse the history's KV cache. --busy N: runs N
+ * processes that each keep a core busy. --neighbour N (default 60, with --quick 0): for N seconds, measures gemma-wasm
+ * in one page alternately with one thread, with the largest number of threads, and with these beside a busy process.
+ * --patience N: waits up to N seconds before each measurement until other programs are idle.
+
  */
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -50,10 +44,10 @@ import { readBandwidth, visit } from './visit.js';
 /** @typedef {import('./table.js').Result} Result */
 /** @typedef {import('./measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
-/** cached: speed of reading from a processor cache. */
-/** @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
+/** Bandwidth of plain reads, per round, in bytes per second: from memory, and from processor caches (`cached`).
+ * @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
 
-/** Context lengths are rounded up to a multiple of this. */
+/** Granularity of context lengths, in tokens. */
 const CONTEXT_STEP = 256;
 /** Share of the machine's time that other programs may use before a measurement. A larger share is reported. */
 const CALM = 0.1;
@@ -121,7 +115,7 @@ async function findModel(name) {
   throw new Trouble(`The model ${name} is neither a file nor one of ${Object.keys(MODELS).join(', ')}.`);
 }
 
-/** Returns the bytes of weights that decoding reads for each token, including the embedding, which is the head.
+/** Returns the bytes of weights that decode reads for each token: all, since the embedding is also the output head.
  * @param {string} path */
 function weightBytes(path) {
   const file = openSync(path, 'r');
@@ -135,7 +129,7 @@ function weightBytes(path) {
   }
 }
 
-/** Returns the busy share of all cores during one idle second. */
+/** Waits a second. Returns the share of all cores' time that programs used meanwhile. */
 async function busyShare() {
   const read = () =>
     cpus().reduce(
@@ -153,7 +147,7 @@ async function busyShare() {
   return (busyAfter - busy) / (allAfter - all);
 }
 
-/** Waits up to `patience` seconds for a calm moment. Returns the machine's load when the waiting ended.
+/** Waits up to `patience` seconds until other programs are idle. Returns the share of the machine that they still use.
  * @param {Options} options */
 async function settleDown({ patience, busy }) {
   const until = performance.now() + patience * 1000;
@@ -171,11 +165,12 @@ function plan({ sides, threads }) {
   );
 }
 
-/** @param {number[]} lengths of the prompts @param {number} tokens generated after it */
+/** Returns the context length that the longest prompt and its answer need.
+ * @param {number[]} lengths of the prompts @param {number} tokens of each answer */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
-/** Returns the settings of the measurements of a side. @param {Options} options @param {Result} result
- * @param {number} round */
+/** Returns a side's settings for short contexts (`plain`) and for long ones (`deep`), null if these are not measured.
+ * @param {Options} options @param {Result} result @param {number} round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
   const short = contexts.filter((context) => context === 0);
@@ -219,15 +214,14 @@ async function playRound(model, options, results, round) {
   return shares;
 }
 
-/** Prints the last sample in one line. @param {Result} result @param {Sample[]} samples
- * @param {number} round */
+/** @param {Result} result @param {Sample[]} samples @param {number} round */
 function report({ side, threads }, samples, round) {
   const figures = Object.entries(medians(samples.slice(-1)));
   const text = figures.map(([column, value]) => `${column} ${value?.toFixed(2) ?? '-'}`).join(', ');
   console.error(`round ${round + 1}, ${side}, ${threads} threads: ${text}`);
 }
 
-/** Returns each result with its medians and its ratios to our side.
+/** Adds to each result its medians, and how many times better gemma-wasm in Chromium is with as many threads.
  * @param {Result[]} results */
 function withRatios(results) {
   return results.map((result) => {
@@ -237,8 +231,8 @@ function withRatios(results) {
   });
 }
 
-/** Returns the median read bandwidth, and the share of it that our decoding reaches at context 0.
- * @param {Result[]} results @param {number} bytes of weights @param {Reads[]} reads */
+/** Returns the median read bandwidth by number of threads, and the share of it that gemma-wasm's decode reaches at
+ * context length 0. @param {Result[]} results @param {number} bytes of weights @param {Reads[]} reads */
 function shares(results, bytes, reads) {
   return reads.flatMap(({ threads, bytesPerSecond, cached }) => {
     const ours = results.find((result) => result.side === OURS && result.threads === threads);
@@ -277,7 +271,7 @@ async function play(model, options, results) {
   return { reads, busy };
 }
 
-/** Compares all sides on one model. @param {string} name @param {Options} options */
+/** @param {string} name @param {Options} options */
 async function compare(name, options) {
   const path = await findModel(name);
   const results = plan(options);
@@ -328,7 +322,7 @@ function printNeighbour({ turns, beside, scaling }, threads) {
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
-// Closes the browsers with this process; their driver would leave them running.
+// Exits on SIGTERM and SIGHUP, so that the browsers end, too. puppeteer would leave them running.
 for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
 
 await cli(async () => {
@@ -348,7 +342,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options); // immediately, because the next model may take an hour
+    print(models[models.length - 1], options); // at once, because the next model may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

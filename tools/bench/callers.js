@@ -1,13 +1,12 @@
 /**
- * bench/callers: times several callers of one model in this Node. Prints the tokens per second of all callers together,
- * for 1, 2 and 4 callers of a model with as many sequences, and for one caller of a model with one sequence. The cases
- * are measured alternately.
+ * bench/callers: times concurrent callers of a model in this Node, alternately 1, 2 and 4 callers of a model with 4
+ * sequences, and one caller of a model with 1 sequence. Prints the tokens per second of all callers together.
  *
  *   node tools/bench/callers.js [MODEL] [--callers 1,2,4] [--threads 2] [--tokens 32] [--rounds 3] [--temperature 0]
  *                               [--variant auto] [--serve] [--write]
  *
- * --serve: the callers are HTTP clients of `gemma-wasm serve`. --write: writes the table of docs/reports/speed.md. MODEL
- * is a file's path; the default is a small test model.
+ * --serve: the callers are HTTP clients of `gemma-wasm serve`. --write: writes the table of docs/reports/speed.md.
+ * MODEL is a file's path; the default is a small test model.
  */
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
@@ -20,7 +19,7 @@ import { makePrompt } from './measure.js';
 import { median } from './table.js';
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** Generates one answer after a prompt. @typedef {(prompt: number[]) => Promise<unknown>} Ask */
+/** @typedef {(prompt: number[]) => Promise<unknown>} Ask */
 
 const PROMPT = 8;
 
@@ -42,8 +41,8 @@ function byHttp({ info }, url, { tokens, temperature }) {
   };
 }
 
-/** Returns the tokens per second of callers that begin together. @param {Ask} ask @param {number} callers
- * @param {number} tokens of each @param {number} round */
+/** Starts `callers` calls at once. Returns the tokens per second of all together. @param {Ask} ask
+ * @param {number} callers @param {number} tokens of each @param {number} round */
 async function rate(ask, callers, tokens, round) {
   const prompts = Array.from({ length: callers }, (_, i) => makePrompt(PROMPT, 10 * round + i).ids);
   const before = performance.now();
@@ -80,7 +79,7 @@ await cli(async () => {
       await server?.close(0);
       await model.dispose();
     };
-    await rate(ask, sequences, 4, 0); // compiles the code
+    await rate(ask, sequences, 4, 0); // warm-up: compiles the code
     for (const callers of sequences === 1 ? [1] : counts) {
       rows.push({ name: `${callers} of ${sequences}`, ask, callers, rates: [], close });
     }

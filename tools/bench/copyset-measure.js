@@ -1,20 +1,21 @@
-/** copyset-measure: times the answers of tests/vectors/copyset.json with and without drafts, alternately. For
- * bench/copyset.js, in Node and in browsers, with a worker that replays the answers (replay.js). */
+/** copyset-measure: times the answers of tests/vectors/copyset.json with and without draft tokens, alternately, for
+ * bench/copyset.js in Node and in browsers. The workers replay the answers (replay.js). */
 import set from '../../tests/vectors/copyset.json' with { type: 'json' };
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** model: a path or a URL; kinds: kinds of texts to answer.
+/** `model`: a path or a URL.
  * @typedef {{ model: string, threads: number, variant?: string, temperature: number, rounds: number,
  *   kinds: string[] }} Job */
-/** tokens: number of tokens after the first; ms: time of these; drafted, accepted: numbers of draft tokens.
+/** `tokens`: number of tokens after the first. `ms`: their duration. `drafted`, `accepted`: numbers of draft tokens.
  * @typedef {{ tokens: number, ms: number, drafted: number, accepted: number }} Timing */
-/** The answers to one text, one of each round. @typedef {{ kind: string, off: Timing[], on: Timing[] }} Row */
+/** The answers to one text, one per round, with (`on`) and without (`off`) draft tokens.
+ * @typedef {{ kind: string, off: Timing[], on: Timing[] }} Row */
 /** @typedef {{ variant: string, rows: Row[] }} Found */
 
 const CONTEXT = 512;
 
-/** Generates an answer, and checks that it is the reference. @param {Model} model @param {number} index of the text
- * @param {object} options @returns {Promise<Timing>} */
+/** Generates the answer to a text. Throws if it is not the reference answer. @param {Model} model
+ * @param {number} index of the text @param {object} options @returns {Promise<Timing>} */
 async function timed(model, index, options) {
   const before = performance.now();
   const messages = [{ role: /** @type {const} */ ('user'), content: set[index].prompt }];
@@ -26,14 +27,14 @@ async function timed(model, index, options) {
   return { tokens: tokens.length - 1, ms, drafted, accepted };
 }
 
-/** Answers all texts of some kinds: each one without and with drafts, in an order that changes from round to round.
+/** Answers all texts of the job's kinds, with and without draft tokens. The order alternates.
  * @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
 export async function answers(loadModel, { model: source, threads, variant, temperature, rounds, kinds }) {
   const model = await loadModel(source, { threads, variant, contextLength: CONTEXT, cache: false });
   const texts = set.flatMap(({ kind }, index) => (kinds.includes(kind) ? [{ kind, index }] : []));
   /** @type {Row[]} */
   const rows = texts.map(({ kind }) => ({ kind, off: [], on: [] }));
-  // The module for drafts is loaded during the first answer.
+  // Warm-up: loads the module for draft tokens.
   for (const draft of [true, false]) await timed(model, texts[0].index, { temperature, draft });
   for (let round = 0; round < rounds; round++) {
     for (const [i, { index }] of texts.entries()) {

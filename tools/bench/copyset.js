@@ -1,15 +1,14 @@
 /**
- * bench/copyset: times answers that copy from their prompt (rewrite, quote, fill in a form, fix code), and free text,
- * with and without drafts, alternately. Prints for each kind of text the tokens per second of both sides, their ratio,
- * and how many tokens a step with drafts accepts.
+ * bench/copyset: times answers that copy from their prompt, and free text, with and without draft tokens, alternately.
+ * For each kind of text, prints the tokens per second of both, their ratio, the share of draft tokens that are
+ * accepted, and the tokens per step.
  *
  *   node tools/bench/copyset.js [--where chromium|firefox|node] [--kinds rewrite,quote,form,code,free] [--threads 2]
  *                               [--rounds 3] [--variant auto] [--temperature 0] [--model NAME|PATH]
  *
- * No trained model is needed: the engine evaluates every token with weights of a model's exact shape, and draws from
- * the logits, but then continues with the reference answer (replay.js). So the time of a step is real, and the
- * acceptance is that of a model that gives this answer, since drafts depend on nothing but the tokens of the prompt and
- * the answer. `node` is the newest Node that is installed.
+ * No trained model is needed: random weights of a model's exact shape are evaluated, but the answer is the reference's
+ * (replay.js). So steps take a real model's time, and drafts are accepted as if it gave this answer, because they
+ * depend only on the tokens of the prompt and the answer. `node` is the newest installed Node.
  */
 import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -41,7 +40,7 @@ async function inBrowser(name, job) {
   }
 }
 
-/** Measures in a Node process whose workers import replay.js first. @param {Job} job @returns {Promise<Found>} */
+/** Measures in a Node process whose workers import replay.js. @param {Job} job @returns {Promise<Found>} */
 function inNode(job) {
   const NODE_OPTIONS = `--import ${pathToFileURL(at('tools', 'bench', 'replay.js')).href}`;
   const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(job)], {
@@ -55,13 +54,15 @@ function inNode(job) {
   });
 }
 
-/** Returns the sum of the medians of a side's times, in milliseconds. @param {Row[]} rows @param {'on' | 'off'} side */
+/** Sums the milliseconds of answers with (`on`) or without (`off`) draft tokens: each text's median over the rounds.
+ * @param {Row[]} rows @param {'on' | 'off'} side */
 const time = (rows, side) => rows.reduce((sum, row) => sum + Number(median(row[side].map(({ ms }) => ms))), 0);
 
-/** Returns a sum over the answers with drafts of one round. @param {Row[]} rows @param {(one: Timing) => number} value */
+/** Sums a value of the answers with draft tokens: each text's median over the rounds.
+ * @param {Row[]} rows @param {(one: Timing) => number} value */
 const sum = (rows, value) => rows.reduce((all, { on }) => all + Number(median(on.map(value))), 0);
 
-/** Returns the cells of a kind of text. @param {Row[]} rows */
+/** @param {Row[]} rows */
 function cells(rows) {
   const tokens = sum(rows, (one) => one.tokens);
   const [drafted, accepted] = [sum(rows, (one) => one.drafted), sum(rows, (one) => one.accepted)];
@@ -108,7 +109,7 @@ async function main() {
   for (const row of table) console.log(row);
 }
 
-/** Measures the job of the parent process. */
+/** Runs in the child process: measures the job in its argument, and sends the result to the parent. */
 async function measure() {
   const { loadModel } = await import('../../js/index.node.js');
   const { answers } = await import('./copyset-measure.js');

@@ -36,7 +36,7 @@ async function inChromium(model, job) {
   }
 }
 
-/** Returns llama.cpp's milliseconds per text. @param {string} modelPath @param {number} threads */
+/** Measures llama.cpp in milliseconds per text. @param {string} modelPath @param {number} threads */
 async function native(modelPath, threads) {
   const { getLlama, LlamaLogLevel } = await import(pathToFileURL(`${MODULES}/node-llama-cpp/dist/index.js`).href);
   const how = { gpu: false, build: 'never', skipDownload: true, logLevel: LlamaLogLevel.error };
@@ -54,7 +54,8 @@ async function native(modelPath, threads) {
   return runs;
 }
 
-/** Returns the path of an ONNX file with only the matrices, for this number of rows. @param {number} rows */
+/** Writes an ONNX file that has only the model's matrices, for inputs of `rows` tokens. Returns its path.
+ * @param {number} rows */
 function matricesFile(rows) {
   const path = at('build', 'models', `embed-matrices-${rows}.onnx`);
   mkdirSync(dirname(path), { recursive: true });

@@ -1,13 +1,13 @@
-/** formats-measure: measures alternately free text and answers under three everyday schemas (an address card, a list of
- * five records, a tool call), with and without jump-forward. For bench/formats.js, in Node and in browsers. */
+/** formats-measure: times free text, and answers under three everyday schemas with and without jump-forward,
+ * alternately, for bench/formats.js in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** tokens: number of tokens of the answer; forced: jump-forward tokens among them; seconds: time of the whole answer
- * since the call; rate: tokens per second without the first ones, whose time includes the prompt.
+/** `tokens`: number of tokens of the answer. `forced`: jump-forward tokens among them. `seconds`: since the call.
+ * `rate`: tokens per second after the first drawn token.
  * @typedef {{ tokens: number, forced: number, seconds: number, rate: number }} Answer */
 /** model: a path or a URL.
  * @typedef {{ model: string, threads: number, variant?: string, rounds: number, tokens: number }} Job */
-/** Answers by name, one for each round.
+/** `answers`: by kind, one per round.
  * @typedef {{ variant: string, answers: Record<string, Answer[]> }} Found */
 
 const text = (/** @type {number} */ maxLength) => ({ type: 'string', maxLength });
@@ -69,7 +69,7 @@ async function measured(model, options) {
   return { tokens, forced, seconds: (last - start) / 1000, rate: (1000 * (tokens - opening - 1)) / (last - first) };
 }
 
-/** Returns the answers that are compared. @param {Model} model @param {number} tokens */
+/** Returns the generation options of each kind of answer. @param {Model} model @param {number} tokens */
 function rows(model, tokens) {
   const never = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
   /** @type {Record<string, object>} */

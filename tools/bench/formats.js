@@ -1,9 +1,9 @@
 /**
- * bench/formats: measures the cost and gain of a format in Node or a browser. Generates alternately free text, and
- * answers under three everyday schemas (an address card, a list of five records, a tool call) with and without
- * jump-forward, all greedily. Weights are random by default, so strings in the schemas are bounded. Prints medians of
- * two rates and their ratios to free text: the answer's tokens per second since the call, and tokens per second after
- * the first drawn token, without the tokens before it, which are evaluated with the prompt.
+ * bench/formats: measures how constraints change the speed of answers in Node or a browser. Greedily generates free
+ * text, and answers under three everyday schemas (an address card, a list of five records, a tool call) with and
+ * without jump-forward, alternately. Weights are random by default, so strings in the schemas are bounded. Prints
+ * medians of two rates and their ratios to free text: tokens per second since the call, and after the first drawn
+ * token (tokens before it are evaluated with the prompt).
  *
  *   node tools/bench/formats.js [--model NAME|PATH] [--where node|chromium|firefox] [--variant relaxed|simd128]
  *                               [--threads 2] [--rounds 3] [--tokens 48]
@@ -34,7 +34,7 @@ async function inBrowser(name, job) {
   }
 }
 
-/** Returns the rate of a row, and its ratio to free text.
+/** Formats the median rate of answers, and its ratio to that of free text.
  * @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
 function share(row, free, rate) {
   const own = median(row.map(rate)) ?? NaN;

@@ -1,7 +1,6 @@
 /**
- * grammar-judges: checks the instances of a schema token by token, with this engine or @mlc-ai/web-xgrammar ("the
- * neighbour"), and times it. As a worker, it checks the cases that it receives with the neighbour. The worker can be
- * terminated, because the neighbour's compiler may take a minute.
+ * grammar-judges: checks and times instances of a JSON schema token by token with gemma-wasm or @mlc-ai/web-xgrammar
+ * (the "neighbour"). web-xgrammar runs in a worker that can be terminated, because its compiler may take a minute.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -16,11 +15,13 @@ import { bareEngine } from '../../tests/js/bare-engine.js';
 import { testModel } from '../../tests/js/models.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[] }} Case */
-/** A judge: `open` compiles or throws; `take` returns false if the token was rejected.
+/** A grammar implementation. `open` compiles a schema or throws. `take` returns false if it rejects a token. `found`
+ * returns the number of states with computed masks.
  * @typedef {{ open: (schema: any) => Promise<void> | void, reset: () => void, mask: () => Promise<unknown> | void,
  *   take: (id: number) => boolean, complete: () => boolean, found: () => number, bytes: () => number,
- *   close: () => void }} Judge found: states whose masks were computed so far */
-/** Result of one case, or a sum. cut: cases that took too long; times: in milliseconds; said: messages of failures.
+ *   close: () => void }} Judge */
+/** Result of one case, or a sum. `cut`: cases stopped at the time limit. `times`: in milliseconds. `said`: messages of
+ * failures. `bytes`: memory of the grammar.
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
 
@@ -29,7 +30,8 @@ export async function vocabularyEngine(variant) {
   return bareEngine(await testModel('gemma-vocab-tiny'), variant);
 }
 
-/** Returns the judge of this engine. @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
+/** Returns a Judge that uses gemma-wasm's grammars. @param {import('../../js/engine/engine.js').Engine} engine
+ * @returns {Judge} */
 export function ours(engine) {
   /** @type {import('../../js/engine/grammar.js').Matcher} */
   let matcher;
@@ -92,8 +94,8 @@ export const nothing = () => ({
   times: { masks: [], new: [], known: [], first: [], compiling: [] },
 });
 
-/** Times a mask, twice if the state was new. @param {Judge} judge @param {Found['times']} times
- * @param {number} [since] when compiling began */
+/** Times the computation of a token mask. If the state was new, also times the cached mask. @param {Judge} judge
+ * @param {Found['times']} times @param {number} [since] when compiling began, for the first mask */
 async function mask(judge, times, since) {
   const states = judge.found();
   const before = performance.now();
@@ -109,13 +111,12 @@ async function mask(judge, times, since) {
   times.known.push(performance.now() - again);
 }
 
-/** Checks the instances of one schema, and measures the duration of the checks.
- * @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
- * @returns {Promise<Found>} */
+/** Compiles a schema, checks its instances token by token, and times both. @param {Judge} judge
+ * @param {(text: string) => Iterable<number>} encode @param {Case} one @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {
   const found = nothing();
   const start = performance.now();
-  /** @param {any} data @param {number} [since] for the first text of a schema */
+  /** @param {any} data @param {number} [since] when compiling began, for the first instance of a schema */
   const accepts = async (data, since) => {
     judge.reset();
     for (const id of encode(stringifyExactly(data))) {

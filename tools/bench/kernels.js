@@ -1,15 +1,15 @@
 /**
  * kernels: measures matrix products with each type of weights: decode (one row of activations) in GB/s of packed
  * weights, which are as large as in the file, and prefill in GMAC/s. Threads are workers with separate memories that
- * start each measurement together. The weights exceed the caches. Types are measured alternately. Prints medians.
+ * start each measurement together. In decode, the weights exceed the caches. Prints medians of alternate measurements.
  *
  *   node tools/bench/kernels.js [--threads 2] [--rounds 3] [--mb 96] [--prefill] [--wide] [--best] [--only Q5_0,Q6_K]
  *                              [--built] [--streams 1]
  *
- * --wide: int15 activations. --best: prints the fastest pass instead of the mean, for a machine that is also used
- * otherwise. --built: reuses the build of an earlier run. --streams 1: decode reads one stream of weights per thread
- * instead of many (while it loads, the relaxed build tries both and keeps the faster one). Measures the build that the
- * running Node can use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
+ * --wide: int15 activations. --best: takes the fastest pass instead of the mean, for a machine that other programs use.
+ * --built: reuses the build of an earlier run. --streams 1: decode reads one stream of weights per thread instead of
+ * several (the relaxed engine tries both at loading and keeps the faster one). Measures the build that this Node can
+ * use: relaxed SIMD (Node 22 and later) or simd128. Needs emcc.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { Worker, isMainThread, parentPort, workerData } from 'node:worker_thread
 import { at } from '../support/proc.js';
 
 const K = 6912;
-const K_SHORT = 1152; // row length of the 1B model's matrices whose rows are not whole super-blocks
+const K_SHORT = 1152; // row length of Gemma 3 1B's matrices whose rows are not whole super-blocks
 const SOURCES = [
   'base/base',
   'base/half',
@@ -43,7 +43,7 @@ const SOURCES = [
   ].map((name) => `kernels/${name}`),
 ];
 
-/** (i32.const 0) x 2, i8x16.relaxed_swizzle: valid only with relaxed SIMD. */
+/** A module with i8x16.relaxed_swizzle, which is valid only with relaxed SIMD. */
 const RELAXED = Uint8Array.from([
   0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 15, 1, 13, 0, 65, 0, 253, 15, 65, 0, 253, 15,
   253, 128, 2, 11,
@@ -90,7 +90,7 @@ function build(variant, built) {
 
 /** @param {string} path @returns {any} the exports */
 function instantiate(path) {
-  setFlagsFromString('--no-liftoff'); // uses optimised code from the first call on
+  setFlagsFromString('--no-liftoff'); // compiles with the optimising compiler only
   const none = new Proxy({}, { get: () => () => 0 });
   const imports = new Proxy({}, { get: () => none });
   return new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path)), imports).exports;
@@ -109,7 +109,7 @@ function work() {
     }
     const macs = run.prefill ? engine.bench_macs() : 1; // multiplications per byte of weights
     const once = () => (run.read ? engine.bench_read() : engine.bench_run(run.wide ? 1 : 0));
-    once(); // touches pages and fills caches
+    once(); // warm-up: touches pages and fills caches
     const arrived = Atomics.add(gate, 0, 1) + 1; // waits, so that all threads begin together
     while (Atomics.load(gate, 0) < Math.ceil(arrived / workerData.threads) * workerData.threads);
     const begin = performance.now();
@@ -173,7 +173,7 @@ function readArguments() {
   return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
 }
 
-/** Returns the types and rows to measure; always with Q4_0, for comparison. @param {string[]} names
+/** Returns the weight types and row lengths to measure, always with Q4_0 for comparison. @param {string[]} names
  * @param {string} only */
 const casesOf = (names, only) =>
   names

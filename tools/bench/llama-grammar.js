@@ -1,7 +1,6 @@
 /**
- * llama-grammar: times masks in llama.cpp (node-llama-cpp, native, one thread, the same vocabulary): the time of a
- * random token under a schema's grammar minus the time of a token without a grammar. node-llama-cpp translates the
- * schemas and drops keywords that it does not know.
+ * llama-grammar: times grammar masks in native llama.cpp (one thread, Gemma's vocabulary): the time of a random token
+ * under a schema's grammar minus that without a grammar. node-llama-cpp drops unknown keywords of schemas.
  */
 import { pathToFileURL } from 'node:url';
 import { testModel } from '../../tests/js/models.js';
@@ -25,11 +24,12 @@ async function opened() {
   return { bindings, llama, model, sequence: context.getSequence() };
 }
 
-/** Returns the judge of llama.cpp.
+/** Loads llama.cpp. Returns a function that times one case, and one that frees llama.cpp.
  * @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
 export async function llamaGrammar() {
   const { bindings, llama, model, sequence } = await opened();
-  /** Returns the milliseconds of each token. @param {number} most @param {any} [grammarEvaluationState] */
+  /** Draws at most `most` random tokens. Returns the milliseconds of each. @param {number} most
+   * @param {any} [grammarEvaluationState] */
   const walk = async (most, grammarEvaluationState) => {
     await sequence.clearHistory();
     const random = { temperature: 1, seed: 7, topK: 0, topP: 1, grammarEvaluationState };

@@ -3,7 +3,7 @@ import { arch, availableParallelism, cpus, release, totalmem, type } from 'node:
 import { testEnvironment } from '../build/setup.js';
 import { output } from '../support/proc.js';
 
-/** Returns the machine and the versions of its software; '' for a browser that was not found. */
+/** Returns the machine and the versions of its software; '' for a browser that is not installed. */
 export function machine() {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const version = (/** @type {string} */ program) => (program ? output(program, ['--version']).trim() : '');

@@ -1,23 +1,22 @@
 /**
- * measure: measures every side of the benchmark in the same order and with the same clock: load, warm-up, prefill,
- * decode. Runs in pages and in Node, and is independent of the sides.
- *
- * A side provides one function, which evaluates a prompt and greedily generates a number of tokens after the first one.
+ * measure: measures each side of the benchmark in the same order and with the same clock: load, warm-up, prefill,
+ * decode. Runs in pages and in Node. A side provides `run`, which evaluates a prompt and greedily generates `tokens`
+ * tokens after the first one.
  *
  * @typedef {object} Timing
  * @property {number} promptTokens number of evaluated tokens, without cached ones
  * @property {number} promptMs     time until the first token
  * @property {number} tokens       number of tokens drawn after the first one
- * @property {number} tokensMs     time for these
+ * @property {number} tokensMs     time for these tokens
  *
  * @typedef {object} Prompt
  * @property {number[]} ids
- * @property {string} text         text of about as many tokens, for sides that do not accept ids
+ * @property {string} text         of about as many tokens, for sides that do not accept ids
  *
  * @typedef {object} Opened
  * @property {(prompt: Prompt, tokens: number) => Promise<Timing>} run
  * @property {Record<string, unknown>} facts   facts that the side reports
- * @property {boolean} [keepsPrefix]           if a prompt continues the last one, only the rest is evaluated
+ * @property {boolean} [keepsPrefix]           whether a prompt that continues the last one reuses its KV cache
  * @property {Opened['run']} [sample]          like `run`, with the default sampling options
  * @property {() => Promise<number | undefined>} [rows] time of a step of 4 tokens, divided by that of a step of 1
  *
@@ -28,9 +27,9 @@
  * @property {number} threads
  * @property {number} contextLength
  * @property {number[]} prefill      lengths of prompts to time, ascending
- * @property {number} longest        leaves out prompts that would take more seconds at the speed of the previous one
+ * @property {number} longest        skips prompts that would take more seconds at the speed of the previous prompt
  * @property {number[]} contexts     context lengths at which decoding is timed
- * @property {number} tokens         number of tokens to draw at each of them
+ * @property {number} tokens         number of tokens to draw at each context length
  * @property {number} seed           seed of the prompts
  * @property {boolean} turn          also time a new message after a history, if the side keeps prefixes
  * @property {boolean} [rows]        also time steps of 4 tokens
@@ -41,7 +40,7 @@
  * @property {Record<string, number>} prefill   tokens/s by prompt length
  * @property {Record<string, number>} decode    tokens/s by context length; the mean if a length occurs twice
  * @property {number} [sampled]                 tokens/s of decode with the default sampling options
- * @property {number} [rows]                    time of a step of 4 tokens, divided by that of a step of 1
+ * @property {number} [rows]                    see Opened
  * @property {number} [turnMs]                  time until the first token of a new turn
  * @property {Record<string, unknown>} facts
  * @property {number} [memory]                  peak in bytes
@@ -52,7 +51,7 @@ import { randoms } from '../../tests/support/random.js';
 const WARM_UP = { prompt: 32, tokens: 4 };
 /** Numbers of tokens for timing a turn of a conversation. */
 export const TURN = { history: 1000, message: 20 };
-/** Ids of ordinary pieces that every test model has. */
+/** Prompts consist of IDS token ids from FIRST_ID on: ordinary tokens in every test model. */
 const FIRST_ID = 300;
 const IDS = 700;
 /** Words that are one token each in Gemma's vocabulary, with the space before them. */
@@ -61,7 +60,7 @@ const WORDS = (
   'they which one you were all her she there would their we him been has when who will no more if out so up'
 ).split(' ');
 
-/** Returns a prompt. Prompts of different seeds differ from the first token on, so that no cache shortens them.
+/** Returns a random prompt. Different seeds give different first tokens, so that no cached prefix shortens prefill.
  * @param {number} length @param {number} seed @returns {Prompt} */
 export function makePrompt(length, seed) {
   const next = randoms(seed);
@@ -87,7 +86,7 @@ export async function measure(open, job) {
   await run(makePrompt(WARM_UP.prompt, seed++), WARM_UP.tokens);
   /** @type {Sample} */
   const sample = { loadMs, prefill: {}, decode: {}, facts };
-  let seconds = 0; // time per token of the last prompt
+  let seconds = 0; // seconds per token of the previous prompt
   for (const length of job.prefill) {
     if (length * seconds > job.longest) continue;
     const timing = await run(makePrompt(length, seed++), 0);

@@ -1,4 +1,4 @@
-/** neighbour: runs busy programs during a measurement, and compares speeds with and without one. */
+/** neighbour: starts busy processes during a measurement, and compares gemma-wasm's speed with and without one. */
 import { spawn } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
 import { basename } from 'node:path';
@@ -7,18 +7,18 @@ import { overOne } from './table.js';
 
 /** @typedef {import('./drivers/neighbour.js').Turn} Turn */
 
-/** Time until a busy program really computes. */
+/** Milliseconds until a new process is really busy. */
 const START_MS = 120;
 
-/** Starts `count` busy programs. Returns a function that stops them. @param {number} count */
+/** Starts `count` processes that each keep a core busy. Returns a function that stops them. @param {number} count */
 export function keepBusy(count) {
   const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   const children = Array.from({ length: count }, loop);
   return () => children.forEach((child) => child.kill('SIGKILL'));
 }
 
-/** Returns speedups of `threads` threads over one thread on an idle machine. beside: with a busy program beside them;
- * scaling: on an idle machine, too. Measures alternately in one Chromium page for `seconds` seconds.
+/** Returns the speedups of `threads` threads over one thread on an idle machine (`scaling`), and beside a busy process
+ * over one thread without it (`beside`). Measures alternately in one Chromium page for `seconds` seconds.
  * @param {string} model path @param {number} threads @param {number} seconds */
 export async function besideNeighbour(model, threads, seconds) {
   const server = await servePage(model, true);

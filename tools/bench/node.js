@@ -1,4 +1,5 @@
-/** node: measures one side of the benchmark in a separate Node process, `node node.js JOB`. Sends the result by IPC. */
+/** node: measures one side of the benchmark in a separate Node process, `node node.js JOB` (JSON). Sends the result by
+ * IPC. */
 import { measure } from './measure.js';
 
 /** @type {import('./measure.js').Job} */

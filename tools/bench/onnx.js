@@ -1,8 +1,7 @@
 /**
- * onnx: writes an ONNX model file with only EmbeddingGemma's matrices in int8 with random values, in the form of
- * transformers.js' q8 files: the input of each matrix is rounded to bytes (DynamicQuantizeLinear), then multiplied
- * (MatMulInteger). It has no attention, norms and embedding, so its time is a lower bound. File format: onnx.proto3 of
- * the ONNX project, IR 8, operators of version 13.
+ * onnx: makes an ONNX file with EmbeddingGemma's matrices in int8 with random values, like transformers.js' q8 files:
+ * DynamicQuantizeLinear quantises each input to bytes, MatMulInteger multiplies it. Attention, norms and embedding are
+ * missing, so its time is a lower bound. File format: onnx.proto3 of the ONNX project, IR 8, opset 13.
  */
 import { randoms } from '../../tests/support/random.js';
 

@@ -1,6 +1,5 @@
 /**
- * peers: installs the packages that the benchmark compares with, into build/peers with a separate package.json. Each is
- * installed when a side first needs it; later runs need no network.
+ * peers: installs the packages that the benchmark compares with into build/peers, each on first use (network).
  */
 import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +17,7 @@ const NATIVE = /** @type {Record<string, string>} */ ({
   'win32-x64': 'win-x64',
 })[`${process.platform}-${process.arch}`];
 
-/** @typedef {{ as: string, from: string, version: string }} Package  as: its folder */
+/** `as`: folder in node_modules. @typedef {{ as: string, from: string, version: string }} Package */
 
 /** The npm packages of each other runtime (peer). @type {Record<string, Package[]>} */
 export const PEERS = {

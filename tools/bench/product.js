@@ -1,6 +1,6 @@
 /** product: detects how the JavaScript engine implements relaxed SIMD's dot product of bytes. */
 
-/** Exports dot(a, b): a lane of i32x4.relaxed_dot_i8x16_i7x16_add_s with bytes a and b. */
+/** A module that exports dot(a, b): a lane of i32x4.relaxed_dot_i8x16_i7x16_add_s on vectors of bytes a and b. */
 const MODULE = Uint8Array.from([
   ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
   ...[1, 7, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f],
@@ -10,14 +10,14 @@ const MODULE = Uint8Array.from([
   ...[0xfd, 0x93, 2, 0xfd, 0x1b, 0, 0x0b],
 ]);
 
-/** How the engine multiplies, by the value of dot(127, 255). @type {Record<number, string>} */
+/** The implementations, by their result of dot(127, 255). @type {Record<number, string>} */
 const PRODUCTS = {
   [4 * 127 * 255]: 'unsigned bytes in one instruction (as AVX-VNNI)',
   [2 * 32767]: 'saturating pairs (x86 without AVX-VNNI)',
   [-4 * 127]: 'signed bytes (as ARM)',
 };
 
-/** Returns a description of the implementation. */
+/** Returns a description of this engine's implementation. */
 export function product() {
   if (!WebAssembly.validate(MODULE)) return 'no relaxed SIMD';
   const { dot } = /** @type {any} */ (new WebAssembly.Instance(new WebAssembly.Module(MODULE)).exports);

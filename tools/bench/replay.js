@@ -1,8 +1,7 @@
 /**
- * replay: makes the engine of this thread answer with the texts of tests/vectors/copyset.json, as a trained model would,
- * although its weights are random. Everything else runs as always: the evaluation of all rows, the output head, the
- * draw, whose result is then replaced by the reference's next token, draft tokens and their acceptance. The seed of an
- * answer is the index of its text. Must be imported before js/worker.js or js/worker.node.js.
+ * replay: makes a model with random weights answer with the texts of tests/vectors/copyset.json, like a trained one.
+ * The engine of this thread evaluates, draws, and accepts draft tokens as usual, but each drawn token is replaced by
+ * the reference's next one. The seed of an answer is the index of its text. Import it before the worker's script.
  */
 import { Engine } from '../../js/engine/engine.js';
 import { utf8 } from '../../js/engine/heap.js';
@@ -11,7 +10,7 @@ import set from '../../tests/vectors/copyset.json' with { type: 'json' };
 export { set };
 
 const { draw, setOption } = Engine.prototype;
-/** The tokens of the current answer that are not drawn yet. @type {number[]} */
+/** The tokens of the current reference answer that are not drawn yet. @type {number[]} */
 let rest = [];
 
 /** @this {Engine} @param {string} name @param {number} value */

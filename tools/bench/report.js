@@ -13,7 +13,7 @@ const PREFILL = 256;
 /** Seconds that one measurement of a model of the 1B shape takes on a laptop. */
 const VISIT = 20;
 
-/** Returns the sides that exist here. @param {ReturnType<typeof machine>} here */
+/** Returns the sides of gemma-wasm that this machine can run. @param {ReturnType<typeof machine>} here */
 function sidesOf({ chromium }) {
   const newer = SIDES['gemma-node-new'].node?.();
   return [
@@ -26,7 +26,7 @@ function sidesOf({ chromium }) {
 /** @param {number | undefined} value @param {number} digits */
 const show = (value, digits) => (value === undefined ? '-' : value.toFixed(digits));
 
-/** Returns the line of a row. @param {Row} row */
+/** @param {Row} row */
 function line({ title, threads, sample, error }) {
   if (!sample) return `| ${title} | ${threads} | failed: ${error?.replaceAll('|', '/')} | | | | | | |`;
   const { loadMs, prefill, decode, sampled, rows, memory, facts } = sample;
@@ -42,7 +42,7 @@ function line({ title, threads, sample, error }) {
   return `| ${title} | ${threads} | ${cells.join(' | ')} |`;
 }
 
-/** Returns the Markdown block.
+/** Formats the report as Markdown.
  * @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
  *   rows: Row[], planned: number }} report */
 export function markdown({ here, version, model, bytes, rows, planned }) {
@@ -62,8 +62,7 @@ export function markdown({ here, version, model, bytes, rows, planned }) {
   ].join('\n');
 }
 
-/** Measures, and prints the block on standard output and progress on standard error. On SIGINT, prints the finished
- * rows.
+/** Measures, and prints the report on standard output and progress on standard error. SIGINT prints the finished rows.
  * @param {{ path: string, model: string, tokens: number, threads?: number[], sides?: string[] }} options */
 export async function report({ path, model, tokens, threads, sides }) {
   if (!existsSync(at('js', 'gemma-relaxed-threads.wasm'))) {

@@ -1,7 +1,6 @@
 /**
- * bench/saved: compares the time of saving and restoring a conversation with the time of evaluating it, for a given
- * file. Loads the model twice: first it evaluates the conversation and saves it, then it restores it. The logits must
- * be equal bit for bit.
+ * bench/saved: compares the time of saving and restoring a conversation's KV cache with the time of evaluating it. One
+ * model evaluates and saves the conversation, a second one restores it. Their logits must be equal bit for bit.
  *
  *   node tools/bench/saved.js MODEL [--tokens 4096] [--threads N] [--kv-type T]
  */

@@ -56,5 +56,4 @@ export const SIDES = {
 
 /** The side that the others are compared with. */
 export const OURS = 'gemma-chromium';
-/** The sides of --quick. */
 export const QUICK = ['gemma-chromium', 'wllama-2.4'];

@@ -10,7 +10,7 @@
  * @property {Sample[]} deep     samples with long contexts
  * @property {string} [error]
  */
-/** @typedef {Record<string, number | undefined>} Figures  by column */
+/** Values by column of the table. @typedef {Record<string, number | undefined>} Figures */
 
 /** @param {(number | undefined)[]} values */
 export function median(values) {
@@ -42,7 +42,7 @@ export function medians(samples) {
   return Object.fromEntries([...columns].map((column) => [column, median(all.map((one) => one[column]))]));
 }
 
-/** Returns decode speeds after long contexts. @param {Sample[]} deep @returns {Figures} */
+/** Returns the median decode speeds after long contexts. @param {Sample[]} deep @returns {Figures} */
 function decodes(deep) {
   return Object.fromEntries(Object.entries(medians(deep)).filter(([column]) => /^decode @[1-9]/.test(column)));
 }
@@ -54,7 +54,8 @@ export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes
 /** @param {number | undefined} share */
 const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
 
-/** Returns speeds as shares of the speed at context 0 in the same measurements. @param {Result} result */
+/** Returns a line with the decode speeds after long contexts, relative to that at context length 0.
+ * @param {Result} result */
 function depths(result) {
   const contexts = Object.keys(decodes(result.deep));
   if (!contexts.length) return [];
@@ -65,7 +66,8 @@ function depths(result) {
   return [`${label(result)}: decode of the speed at 0 in the same visit, at ${texts.join(', ')}`];
 }
 
-/** Returns the speed of two threads relative to one. @param {Result} one @param {Result[]} results */
+/** Returns a line with the speed of two threads relative to one, if `one` ran with one thread.
+ * @param {Result} one @param {Result[]} results */
 function scaling(one, results) {
   const two = results.find(({ side, threads }) => side === one.side && threads === 2);
   if (one.threads !== 1 || !two) return [];
@@ -76,7 +78,7 @@ function scaling(one, results) {
   return texts.length ? [`${one.title}: 2 threads over 1: ${texts.join(', ')}`] : [];
 }
 
-/** Returns lines with facts that the columns do not show. @param {Result[]} results */
+/** Returns lines with results that are not in the table. @param {Result[]} results */
 export const remarks = (results) => results.flatMap((result) => [...depths(result), ...scaling(result, results)]);
 
 /** Returns how many times better `ours` is than `theirs`, by column.
@@ -101,7 +103,7 @@ export function overOne(turns) {
   return { turns: turns.length, beside: both(over('beside')), scaling: both(over('two')) };
 }
 
-/** Returns lines with aligned columns: the first left-aligned, the others right-aligned. @param {string[][]} rows */
+/** Left-aligns the first column and right-aligns the others. @param {string[][]} rows */
 function align(rows) {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)));
   return rows.map((row) =>
@@ -126,7 +128,7 @@ const columnsOf = (entries) =>
 const ORDER = ['load', 'prefill', 'decode', 'turn', 'memory'];
 const rank = (/** @type {string} */ column) => ORDER.indexOf(column.split(' ')[0]);
 
-/** Returns how many times better the reference is than each other side, at the same number of threads.
+/** Returns rows with how many times better the reference is than each other side with as many threads.
  * @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
 function comparisons(entries, reference, columns) {
   return entries

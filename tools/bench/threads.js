@@ -1,7 +1,7 @@
 /**
- * bench/threads: times loading, prefill and decode of a small model in this Node with increasing numbers of threads,
- * and without a number, and writes docs/reports/threads.md. Each is measured with the real number of cores, and with an
- * engine that sees 32 cores, as in a container that may use fewer cores than it sees. Both are measured alternately.
+ * bench/threads: times loading, prefill and decode of a small model in this Node with several values of `threads` and
+ * the default, and writes docs/reports/threads.md. Alternates between an engine that sees the real number of cores and
+ * one that sees 32, as in a container that may use fewer cores than it sees.
  *
  *   node tools/bench/threads.js [--rounds 3] [--model medium] [--print]
  */
@@ -25,7 +25,7 @@ const PROMPT = 256;
 const TOKENS = 64;
 const CORES = 32;
 
-/** Returns a sample of each number of threads, and of the engine's choice. @param {string} file */
+/** Returns a sample for each value of `threads`, and for the default. @param {string} file */
 async function samples(file) {
   /** @type {Record<string, Sample>} */
   const all = {};
@@ -35,7 +35,7 @@ async function samples(file) {
     const loadMs = performance.now() - before;
     const logitBias = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
     const options = { temperature: 0, maxTokens: TOKENS + 1, logitBias };
-    await model.generate(makePrompt(32, 1).ids, options).result(); // compiles the code
+    await model.generate(makePrompt(32, 1).ids, options).result(); // warm-up: compiles the code
     const { timings } = await model.generate(makePrompt(PROMPT, 2).ids, options).result();
     const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = timings;
     all[threads ?? DEFAULT] = { loadMs, prefill, decode, used: model.info.threads };
@@ -57,9 +57,10 @@ function measured(file, many) {
 }
 
 /** Returns the serial share of the time, which a second thread does not reduce.
- * @param {number} one @param {number} two rates */
+ * @param {number} one rate with one thread @param {number} two rate with two */
 const serial = (one, two) => (2 * one) / two - 1;
-/** Returns Amdahl's speedup. @param {number} share @param {number} n */
+/** Returns the speedup of n threads (Amdahl's law). `share`: serial share of the time. @param {number} share
+ * @param {number} n */
 const amdahl = (share, n) => 1 / (share + (1 - share) / n);
 
 /** Returns the numbers of threads that the engine chose. @param {Record<string, Sample>[]} rounds */

@@ -50,8 +50,8 @@ async function inBrowser(name, url, job) {
   }
 }
 
-/** Returns the speed of plain loads in Chromium, in bytes per second. @param {string} model @param {number} threads
- * @param {boolean} cached from a cache */
+/** Returns the bandwidth of plain wasm loads in Chromium, in bytes per second. @param {string} model
+ * @param {number} threads @param {boolean} cached   whether they read a processor cache instead of memory */
 export async function readBandwidth(model, threads, cached) {
   const job = { driver: 'reads', threads, cached };
   const server = await servePage(model, threads > 1);

@@ -1,6 +1,6 @@
-/** copyset: times gemma-wasm's answers with and without drafts in a browser. */
+/** copyset: times gemma-wasm's answers with and without draft tokens in a browser. */
 import { loadModel } from '../../../js/index.js';
 import { answers } from '../copyset-measure.js';
 
-/** Times answers. @param {import('../copyset-measure.js').Job} job */
+/** Times the answers to the job's texts. @param {import('../copyset-measure.js').Job} job */
 export const answer = (job) => answers(/** @type {any} */ (loadModel), job);

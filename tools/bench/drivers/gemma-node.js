@@ -1,4 +1,4 @@
-/** gemma-node: gemma-wasm in Node. */
+/** gemma-node: the benchmark's driver of gemma-wasm in Node. */
 import { loadModel } from '../../../js/index.node.js';
 import { gemma } from './gemma.js';
 

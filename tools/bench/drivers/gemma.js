@@ -1,9 +1,9 @@
-/** gemma: this package, through its public API. Independent of the platform: the caller passes loadModel.
+/** gemma: the benchmark's driver of gemma-wasm in Node and in browsers. Callers pass the platform's loadModel().
  * @typedef {import('../measure.js').Job} Job */
 import { makePrompt } from '../measure.js';
 import { product } from '../product.js';
 
-/** Number of tokens of an answer for timing steps. */
+/** Length in tokens of the answers that rows() times. */
 const STEPS = 64;
 
 /** @param {typeof import('../../../js/index.js').loadModel} loadModel */
@@ -13,7 +13,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     threads,
     contextLength,
     variant: /** @type {'auto' | undefined} */ (variant),
-    cache: false, // the compared programs do not write a file either
+    cache: false, // because the compared runtimes don't write a file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
@@ -32,15 +32,15 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
         tokensMs: ms - timings.firstTokenMs,
       };
     };
-  /** Times answers of one repeated token, which a logit bias forces, so that all drafts of three tokens are accepted.
-   * Drafting pauses when it gains nothing, so some steps have one token. */
+  /** Returns the time of a step of 4 tokens, divided by that of a step of 1. A logit bias makes answers repeat a token,
+   * so that all drafts of three tokens are accepted. Drafting pauses at times, so some steps have one token. */
   const rows = async () => {
     const [id] = makePrompt(1, job.seed).ids;
     const answer = async (/** @type {boolean} */ draft) => {
       const options = { temperature: 0, maxTokens: STEPS + 1, logitBias: { ...logitBias, [id]: 100 }, draft };
       return (await model.generate(Array(8).fill(id), options).result()).timings;
     };
-    await answer(true); // the module for drafts is loaded during the first answer
+    await answer(true); // warm-up: loads the module for draft tokens
     const { decodeMs, acceptedTokens = 0 } = await answer(true);
     const one = (await answer(false)).decodeMs / STEPS;
     const fours = acceptedTokens / 3;

@@ -1,4 +1,4 @@
-/** native: llama.cpp compiled for this processor, through node-llama-cpp. Node only. */
+/** native: the benchmark's driver of native llama.cpp, through node-llama-cpp in Node. */
 import { pathToFileURL } from 'node:url';
 
 /** Loads a model. @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */

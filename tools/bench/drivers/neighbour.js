@@ -1,13 +1,12 @@
-/** neighbour: measures gemma-wasm in one page alternately with one thread, with several, and with several beside a busy
- * program, so that changes of the machine's load affect all alike. The program that opens the page provides `keepBusy`.
- * */
+/** neighbour: measures gemma-wasm in one page with one thread, with several, and with several beside a busy process,
+ * alternately, so that changes of the machine's load affect all equally. ../neighbour.js provides `keepBusy`. */
 import { loadModel } from '../../../js/index.js';
 import { makePrompt } from '../measure.js';
 import { gemma } from './gemma.js';
 
 /** @typedef {import('../measure.js').Opened} Opened */
-/** Tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
-/** one: with one thread; two: with several; beside: with several, beside a busy program.
+/** Speeds in tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
+/** Speeds of one round: with one thread, with several, and with several beside a busy process.
  * @typedef {{ one: Rates, two: Rates, beside: Rates }} Turn */
 
 const PROMPT = 64;

@@ -3,7 +3,7 @@
 import { BYTES_PER_ROUND, STREAMS, readModule } from './reads-wasm.js';
 
 const PAGE = 65536;
-/** Keeps streams from starting a multiple of 32 KB apart, where they would compete for the same cache lines. */
+/** Bytes that keep streams from starting a multiple of 32 KB apart: they would compete for the same cache sets. */
 const SKEW = 64 * 129;
 
 /** @param {{ memory: WebAssembly.Memory | null, start: number, bytes: number, passes: number,
@@ -16,7 +16,7 @@ async function read({ memory: given, start, bytes, passes, flag }) {
   const run = /** @type {(p: number, stride: number, rounds: number) => number} */ (instance.exports.read);
   const stride = bytes / STREAMS - SKEW;
   const rounds = Math.floor(stride / 64);
-  run(start, stride, rounds); // afterwards the optimised code is in use
+  run(start, stride, rounds); // warm-up, after which optimised code runs
   if (flag) {
     Atomics.add(flag, 1, 1);
     Atomics.notify(flag, 1);

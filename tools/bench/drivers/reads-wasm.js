@@ -1,6 +1,6 @@
 /**
- * reads-wasm: a WebAssembly module that only reads memory, to compare decoding with. Assembled here byte by
- * byte, because it has only forty instructions and the benchmark should need no compiler.
+ * reads-wasm: a WebAssembly module that only reads memory, as a reference for decode speed. It is assembled here byte
+ * by byte, so that the benchmark needs no compiler.
  *
  *   read(p: i32, stride: i32, rounds: i32) -> i32
  *
@@ -20,7 +20,7 @@ const FIRST_STREAM = 3;
 const FIRST_SUM = FIRST_STREAM + STREAMS;
 const SUMS = 4;
 
-/** @param {number} n unsigned LEB128 */
+/** Encodes n as unsigned LEB128. @param {number} n */
 function leb(n) {
   const bytes = [];
   for (; n > 127; n >>>= 7) bytes.push((n & 127) | 128);
@@ -36,7 +36,7 @@ const name = (text) => sized([...new TextEncoder().encode(text)]);
 /** Returns an i32.const instruction with a signed LEB128 value of one or two bytes. @param {number} n */
 const constant = (n) => [OP.i32Const, ...(n < 64 ? [n] : [(n & 127) | 128, n >> 7])];
 
-/** Computes the addresses of the streams: p, p + stride, … */
+/** Returns instructions that compute the start addresses of the streams: p, p + stride, … */
 function startStreams() {
   const code = [OP.get, 0, OP.set, FIRST_STREAM];
   for (let s = 1; s < STREAMS; s++) {
@@ -45,7 +45,7 @@ function startStreams() {
   return code;
 }
 
-/** Adds 64 bytes of one stream to the sums. @param {number} stream */
+/** Returns instructions that OR the next 64 bytes of a stream into the accumulators. @param {number} stream */
 function readStream(stream) {
   const code = [];
   for (let i = 0; i < SUMS; i++) {

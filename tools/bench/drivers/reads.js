@@ -2,7 +2,7 @@
  * loads. */
 
 const BYTES = 256 * 2 ** 20;
-const CACHED_BYTES = 2 ** 19; // size of each thread's buffer
+const CACHED_BYTES = 2 ** 19; // size of each thread's buffer if `cached`
 const TOTAL = 8 * BYTES;
 const PAGE = 65536;
 
@@ -26,7 +26,8 @@ async function allReady(flag, threads) {
   });
 }
 
-/** Returns bytes per second. @param {{ threads: number, cached: boolean }} job */
+/** Returns the bandwidth of all threads together, in bytes per second.
+ * @param {{ threads: number, cached: boolean }} job */
 export async function answer({ threads, cached }) {
   const bytes = cached ? CACHED_BYTES : BYTES;
   const passes = TOTAL / bytes;

@@ -1,5 +1,5 @@
-/** worker: the engine worker of browsers, with an engine that replays texts (../replay.js). */
+/** worker: the browser's engine worker, with an engine that replays reference answers (../replay.js). */
 import '../../../js/worker.js';
 
-// Exported, because bundlers leave out modules that are imported for their side effects only (package.json).
+// Exported, because bundlers drop modules that are imported only for their side effects (package.json).
 export { set } from '../replay.js';
