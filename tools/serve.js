@@ -6,8 +6,8 @@
  *
  * It answers GET and HEAD requests with byte ranges and ETags, sends a content security policy and the headers of
  * cross-origin isolation (which threads need), and serves no file outside its folders. It rejects requests for other
- * host names, and answers missing files with 404.html, if there is one. For a site (build/site.js) it sends the
- * compressed copies, and marks the files that never change as immutable.
+ * host names, and sends 404.html for missing files, if it exists. From a site of build/site.js it sends compressed
+ * copies, and marks unchanging files as immutable.
  *
  * The policy allows the page's own scripts, workers and wasm only. Users may load a model from any URL, so the page may
  * fetch from any https host, and by http from this machine.
@@ -27,7 +27,7 @@ export const contentSecurityPolicy = [
   "script-src 'self' 'sha256-1hA1QAh/zIC0UWwFSdM1bE4vQ+LskydElX4lSw1e/4w=' 'wasm-unsafe-eval'",
   "worker-src 'self'",
   "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
-  "frame-ancestors 'self'", // ignored in a <meta> element, so only headers have it
+  "frame-ancestors 'self'", // only in headers: <meta> elements ignore it
 ].join('; ');
 
 /** The headers that any host of the page should send. */
@@ -42,7 +42,7 @@ const COPIES = [
   { coding: 'gzip', ending: '.gz' },
 ];
 
-/** Bytes per read. */
+/** Number of bytes to read at once. */
 const CHUNK = 256 << 10;
 
 /** Media types by file extension. @type {Record<string, string>} */
@@ -222,8 +222,7 @@ async function answer(request, response, folders) {
 
 /**
  * Sends the bytes of a file from `start` to before `end`. Two buffers alternate: one is filled while the other is sent.
- * A file stream allocates memory for every 64 KB and needs three times the processor time, which a client on the same
- * machine would lack.
+ * createReadStream() would allocate memory for every 64 KB and need three times the processor time.
  * @param {string} file @param {number} start @param {number} end @param {import('node:http').ServerResponse} response
  */
 async function send(file, start, end, response) {

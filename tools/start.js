@@ -34,7 +34,7 @@ function options() {
   }
 }
 
-/** Sources and intermediate results of the page. */
+/** Files and folders that the page is built from. */
 const INPUTS = [
   'src',
   'js',
@@ -50,12 +50,10 @@ const INPUTS = [
   'tools/serve.js',
 ];
 const MADE = /\.wasm$/;
-/** File whose times say when the last build began (mtime) and ended (ctime). Every build of the page replaces its
- * folder.
- */
+/** File whose times say when the last build began (mtime) and ended (ctime). Every build of the page removes it. */
 const STAMP = at('build', 'page', '.started');
 
-/** Returns whether no file at or below a path changed since the stamp.
+/** Returns whether no file at or below a path changed since the last build began; wasm modules: since it ended.
  * @param {string} path @param {{ mtimeMs: number, ctimeMs: number }} stamp @returns {boolean} */
 function unchanged(path, stamp) {
   const facts = statSync(path, { throwIfNoEntry: false });
@@ -74,7 +72,7 @@ async function prepare() {
   utimesSync(STAMP, begun, begun);
 }
 
-/** Opens the default browser, if there is one. @param {string} url */
+/** @param {string} url */
 function openBrowser(url) {
   /** @type {Record<string, [string, ...string[]]>} */
   const ways = { darwin: ['open'], win32: ['cmd', '/c', 'start'] };

@@ -41,7 +41,7 @@ const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
 const BROWSERS = /^e2e-/;
 /** Number of processes for browser tests. Each starts its own browsers, so there are few. */
 const GROUPS = 2;
-/** Prefix of the other commands. Gives browser tests priority, because they take longest. */
+/** Prefix of the commands of `free` jobs (lanes.js): gives priority to the browser tests, which take longest. */
 const LATER = ['nice', '-n', '5'];
 /** Pieces that compute for ten seconds or more. They start first, so that all lanes (lanes.js) end at about the
  * same time. */
@@ -74,7 +74,7 @@ const QUICK = {
   ],
 };
 
-/** Returns the sorted names in a folder, none if it does not exist. @param {string} folder @param {RegExp} pattern */
+/** @param {string} folder @param {RegExp} pattern */
 function list(folder, pattern) {
   if (!existsSync(at(folder))) return [];
   return readdirSync(at(folder))
@@ -82,8 +82,7 @@ function list(folder, pattern) {
     .sort();
 }
 
-/** Test files whose results could depend on the wasm variant. The others test text, sources, stores, interfaces, and
- * computations by code that both variants share. */
+/** Test files whose results could depend on the wasm variant. The others test code that both variants share. */
 const BOTH_VARIANTS = new RegExp(
   `^(${[
     'chat',
@@ -112,7 +111,7 @@ function testFiles(folder, pattern = /\.test\.js$/) {
   return list(folder, pattern).filter(picked);
 }
 
-/** Flags that halve the start time of workers. */
+/** Node flags that halve the start time of workers. */
 const QUICKLY = ['--import', at('tests/js/quick.js')];
 
 /** Runs each file in a separate process. Does not use `node --test`, which would start a second process for each.
@@ -161,8 +160,7 @@ function fuzzRuns() {
   });
 }
 
-/** C tests to run with relaxed kernels under sanitizers. The other tests would run the same code as without relaxed
- * kernels. */
+/** C tests to run with relaxed kernels under sanitizers. For the other tests, these kernels make no difference. */
 const KERNEL_TESTS = ['test_kernels', 'test_topk', 'test_proof'];
 
 /** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.
@@ -179,8 +177,8 @@ const newer = () => testEnvironment().GW_NODE_NEW;
 const noNewer = 'there is no Node with relaxed SIMD for this platform (GW_NODE_NEW can name one)';
 const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
 
-/** Returns a stage of one program. @param {string} name @param {Stage['counted']} counted
- * @param {Stage['needs']} needs @param {() => [string, ...string[]]} command @returns {Stage} */
+/** @param {string} name @param {Stage['counted']} counted @param {Stage['needs']} needs
+ * @param {() => [string, ...string[]]} command @returns {Stage} */
 function single(name, counted, needs, command) {
   return { name, counted, needs, pieces: () => [{ name, command: command() }] };
 }
@@ -223,7 +221,7 @@ const stages = [
     counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), BOTH_VARIANTS) : noNewer),
   },
-  // Runs only the quick ones. To run all, use node tests/apps/run.js.
+  // Only the quick tests of bundlers. node tests/apps/run.js runs all.
   {
     name: 'bundlers',
     needs: ['wasm', 'package', 'types'],

@@ -1,6 +1,6 @@
 /**
- * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, marks, numbers and white space, from
- * the regular expressions of this Node. The file names the version of Unicode.
+ * build/classes: writes src/text/classes_table.h, the ranges of Unicode's letters, marks, numbers and white space, as
+ * this Node's regular expressions define them.
  *
  *   node tools/build/classes.js
  */
@@ -9,7 +9,8 @@ import { at } from '../support/proc.js';
 
 /** Class of a range whose letters alternate between upper and lower case. The other classes are values of gw_class. */
 const BY_TURNS = 13;
-/** Rust, Oniguruma and llama.cpp define \s as White_Space; JavaScript does not. @type {[RegExp, number][]} */
+/** Classes by pattern: the first match counts. JavaScript's \s differs from that of Rust, Oniguruma and llama.cpp,
+ * which is White_Space. @type {[RegExp, number][]} */
 const CLASSES = [
   [/\p{M}/u, 4],
   [/[\p{Lu}\p{Lt}]/u, 5],
@@ -38,7 +39,7 @@ function rangeAt(first, limit) {
   while (end < limit && classOf(end) === kind) end++;
   if (end > first + 1 || kind !== UPPER) return [end - first, kind];
   while (end < limit && classOf(end) === ((end - first) % 2 ? LOWER : UPPER)) end++;
-  // The last letter may begin a longer range of upper case.
+  // If an upper-case range follows, the last upper-case letter belongs to it.
   if ((end - first) % 2 && classOf(end) === UPPER) end--;
   return end > first + 1 ? [end - first, BY_TURNS] : [1, kind];
 }

@@ -3,8 +3,7 @@
  *
  * Debian 12's emscripten (3.1.6) predates the final relaxed SIMD instructions. Debian 13's (3.1.69) can be installed on
  * Debian 12 from the "trixie" suite. That suite gets a pin priority of 100, so that no other package is upgraded to it.
- * Its URL is the mirror that the machine already uses. `apt-get indextargets` reports it, and tells Debian's sources
- * from those of other vendors in both .sources and .list files.
+ * Its URL is the mirror that the machine already uses, as `apt-get indextargets` reports it.
  */
 import { existsSync, readFileSync, symlinkSync, writeFileSync, realpathSync } from 'node:fs';
 import { Trouble, atLeast, must, output, which } from '../support/proc.js';
@@ -31,7 +30,6 @@ export async function aptInstall(packages, options = []) {
 
 let fresh = false;
 
-/** Runs `apt-get update` once per run. */
 async function refresh() {
   if (fresh) return;
   await must('apt', 'apt-get', ['update'], { env });
@@ -52,8 +50,8 @@ function archives() {
 }
 
 /**
- * Returns the Signed-By of one source entry: "FILE:LINE" in a .list file, "FILE:STANZA" in a .sources file.
- * @param {string} entry
+ * Returns the keyring (Signed-By) of an apt source, '' if it names none.
+ * @param {string} entry   FILE:LINE of a .list file, or FILE:STANZA of a .sources file
  */
 function signedBy(entry) {
   const [, file, number] = entry.match(/^(.*):(\d+)$/) ?? [];
@@ -79,7 +77,7 @@ function offered() {
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
 }
 
-/** Adds SUITE to apt's sources. */
+/** Adds Debian's suite SUITE to apt's sources. */
 async function addSuite() {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)
@@ -116,8 +114,8 @@ export async function installEmscripten(minimum) {
 }
 
 /**
- * Returns whether the link /usr/share/node_modules is missing. emcc's scripts import acorn, which Debian installs in
- * /usr/share/nodejs, where only Debian's own Node looks. With the link every Node finds it.
+ * Returns whether the link /usr/share/node_modules is missing. Only Debian's Node finds modules in /usr/share/nodejs,
+ * where Debian installs acorn, which emcc's scripts import. With the link, every Node does.
  * @param {string} emcc
  */
 export function needsAcornLink(emcc) {
@@ -125,7 +123,7 @@ export function needsAcornLink(emcc) {
   return realpathSync(emcc).startsWith('/usr/share/emscripten/');
 }
 
-/** Creates the link that needsAcornLink() looks for. */
+/** Creates the link that needsAcornLink() checks. */
 export function linkAcorn() {
   if (existsSync('/usr/share/node_modules')) {
     throw new Trouble('/usr/share/node_modules exists, but has no acorn. Add a link to /usr/share/nodejs/acorn there.');

@@ -2,8 +2,8 @@
  * build/docs: builds a static site with search in site/docs/, beside the page, from the documents in docs/. Eleventy
  * renders the Markdown, Pagefind indexes the result. The sidebar shows the list in docs/index.md.
  *
- * Links are relative, so the site works from any path. Nothing is inline, so the page's content security policy holds.
- * Links to files outside docs/ become plain text, because only the repository has these files.
+ * Links are relative, so the site works from any path. The content security policy forbids inline scripts and styles,
+ * so there are none. Links to files outside docs/ become plain text, because only the repository has these files.
  *
  *   node tools/build/docs.js [--out DIR]     (after site.js, which empties site/)
  */
@@ -18,10 +18,10 @@ const LINK = /(href|src)="(?!https?:|#|data:)([^"#]*)(#[^"]*)?"/g;
 /** @param {string} name @returns {Promise<any>} */
 const untyped = (name) => import(name);
 
-/** Files of Pagefind's own user interfaces. They are left out, because they set inline styles. */
+/** Files of Pagefind's user interfaces, which are omitted because they set inline styles. */
 const INTERFACE = /pagefind-(?:.*ui|highlight)\b/;
 
-/** Returns the HTML of a page around its document.
+/** Wraps a rendered document in an HTML page.
  * @param {{ body: string, title: string, nav: string, root: string }} parts */
 const frame = ({ body, title, nav, root }) => `<!doctype html>
 <html lang="en">
@@ -44,7 +44,7 @@ ${body}</main>
 </html>
 `;
 
-/** Gives headings the ids that links in the documents use. @param {any} markdown */
+/** Gives headings the ids that links in the documents use as anchors. @param {any} markdown */
 function headingIds(markdown) {
   markdown.core.ruler.push('heading-ids', (/** @type {any} */ { tokens }) => {
     for (const [i, token] of tokens.entries()) {
@@ -72,13 +72,13 @@ function sidebar(index, root, page) {
     .replace(`<a href="${root}${page}"`, `<a aria-current="page" href="${root}${page}"`);
 }
 
-/** Returns the broken links of the site. @param {string} out @param {Map<string, string>} pages */
+/** @param {string} out @param {Map<string, string>} pages */
 function deadLinks(out, pages) {
   return [...pages].flatMap(([page, html]) =>
     [...html.matchAll(LINK)]
       .filter(([, , path, hash]) => {
         const target = join(dirname(page), path);
-        if (target.startsWith('..')) return false; // the page beside the documents
+        if (target.startsWith('..')) return false; // the project's page, outside the documents
         const text = pages.get(target);
         return text && hash
           ? !text.includes(` id="${decodeURIComponent(hash.slice(1))}"`)

@@ -3,8 +3,7 @@
  * without bare imports (except Node's modules), with the wasm files beside it. So pages without a build tool, CDNs and
  * bundlers that copy files all work. tools/build/setup.js adds the types.
  *
- * The scripts are minified. To read the source, see js/: the tests, the page and `node js/cli.js` use it directly, and
- * only need the wasm to be built.
+ * The scripts are minified. The tests, the page and `node js/cli.js` use the source in js/ instead.
  *
  *   node tools/build/package.js
  */
@@ -22,18 +21,17 @@ import { basename, join, relative, resolve } from 'node:path';
 import { MODULES as FILES } from '../../js/modules.js';
 import { Trouble, at, cli, isMain, root } from '../support/proc.js';
 
-/** The wasm files. */
 export const MODULES = Object.keys(FILES).filter((name) => name.endsWith('.wasm'));
 
-/** Scripts that a page with a model loads, besides one wasm file. */
+/** Scripts that a page loads to run a model, besides one wasm file. */
 export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 /** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
-/** Entries for browsers, besides the index. Node uses those without a counterpart in NODE_ENTRIES, too. */
+/** Package entries for browsers, besides the index. Node uses those without a counterpart in NODE_ENTRIES, too. */
 const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter((name) =>
   existsSync(at('js', name)),
 );
-/** Entries for Node, besides the index. */
+/** Package entries for Node, besides the index. */
 const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'].filter((name) =>
   existsSync(at('js', name)),
 );
@@ -76,10 +74,9 @@ export const noNodeModules = {
   },
 };
 
-/** Builds scripts so that all code that the first script shares with others is in one file. esbuild writes a file for
- * each set of scripts that share a module, and many small files compress badly. So the scripts in `after` and the
- * dynamically imported parts import the first script. Parts without imports don't, because the first script may await
- * them at its top level.
+/** Builds scripts so that the code that the first one shares with others is in one file. esbuild's code splitting
+ * would write a file for each set of scripts that share a module, and many small files compress badly. So `after` and
+ * dynamic imports import the first script, except modules without imports, which it may await at its top level.
  * @param {string} first path @param {string[]} after paths @param {import('esbuild').BuildOptions} options */
 export async function buildAround(first, after, options) {
   const esbuild = await import('esbuild');
@@ -131,7 +128,7 @@ const building = (names, options) => ({
   ...options,
 });
 
-/** Builds scripts of js/. @param {string[]} names @param {import('esbuild').BuildOptions} options */
+/** @param {string[]} names @param {import('esbuild').BuildOptions} options */
 async function bundle(names, options) {
   const esbuild = await import('esbuild');
   await esbuild.build(building(names, options));
@@ -142,7 +139,7 @@ async function bundle(names, options) {
 async function forBrowsers() {
   /** @type {import('esbuild').BuildOptions} */
   const options = { platform: 'browser', target: ['es2022'], minify: true, plugins: [noNodeModules] };
-  // search.js does not import the index, because a search index is also useful without a model.
+  // search.js does not import the index: a search index is useful without a model.
   const withModel = ENTRIES.filter((name) => name !== 'search.js').map((name) => at('js', name));
   const entries = building(['index.js', ...ENTRIES], { ...options, chunkNames: 'common-[hash]' });
   await buildAround(at('js', 'index.js'), withModel, entries);

@@ -55,7 +55,7 @@ async function bundle(out, minify) {
     plugins: [noNodeModules],
     loader: { '.css': 'text' },
   };
-  // The page loads some parts later; each worker is one file, so that it never waits for a second file.
+  // The page's script is split, because it loads some parts later. A worker is one file, which saves it a wait.
   const { metafile } = await buildAround(app.in, [], { ...common, entryPoints: [app], chunkNames: '[name]-[hash]' });
   await esbuild.build({ ...common, entryPoints: workers });
   await esbuild.build({ ...common, entryPoints: [at('web', 'static', 'style.css')], loader: {} });
@@ -95,7 +95,7 @@ export function withTexts(document) {
     return found.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
   };
   return document
-    .split(/(<script>[^]*?<\/script>)/) // the content security policy has the script's hash
+    .split(/(<script>[^]*?<\/script>)/) // inline scripts stay as they are: the content security policy has their hash
     .map((part, i) => (i % 2 ? part : part.replace(/<!--[^]*?-->\n?/g, '').replace(/^\s+/gm, '')))
     .join('')
     .replace(/"\{page\.([\w.-]+)\}"/g, (_, key) => JSON.stringify(text(key)))
@@ -146,7 +146,7 @@ if (isMain(import.meta.url))
     mkdirSync(fresh, { recursive: true });
     copy(fresh, await bundle(fresh, !values['no-minify']));
     addStoryteller(fresh, values.storyteller);
-    // Swaps the complete new folder in, because a server may be reading from the old one.
+    // Swaps in the complete new folder, because a server may be reading from the old one.
     if (existsSync(values.out)) renameSync(values.out, old);
     renameSync(fresh, values.out);
     rmSync(old, { recursive: true, force: true });

@@ -33,8 +33,8 @@ const versionOf = (name) => (which(name) && output(name, ['--version']).match(/\
 /** Returns whether a file exists, or true on systems other than Debian, where it is optional. @param {string} path */
 const onDebian = (path) => !isDebian() || existsSync(path);
 
-/** Returns the path of the chosen program, or of the first name on the PATH, '' if none exists.
- * @param {string | undefined} chosen @param {string[]} names */
+/** Returns the path of `chosen` if given, otherwise of the first of `names` on the PATH; '' if it is missing.
+ * @param {string | undefined} chosen a path or name @param {string[]} names */
 function program(chosen, names) {
   if (chosen) return existsSync(chosen) ? chosen : which(chosen);
   return names.map(which).find(Boolean) ?? '';
@@ -156,7 +156,7 @@ function dropStale(preset) {
   const text = readFileSync(cache, 'utf8');
   const home = text.match(/^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m)?.[1];
   const compiler = text.match(/^CMAKE_C_COMPILER:\w+=(.*)$/m)?.[1] ?? '';
-  // The cache has the compiler's path after the first configuration, and the preset's value ("emcc") after later ones.
+  // CMakeCache.txt has the compiler's path after the first configuration, and the preset's value ("emcc") afterwards.
   const moved = preset === 'wasm' && (compiler.includes('/') ? compiler : which(compiler)) !== which('emcc');
   if (home !== root || moved) rmSync(at('build', preset), { recursive: true });
 }

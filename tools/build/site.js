@@ -5,9 +5,9 @@
  *   404.html                                  the response for missing files
  *   assets/NAME-HASH.ext                      all other files, named by their content: cached forever
  *
- * References to renamed files ("./NAME" in scripts, NAME elsewhere) are updated, so a file's hash also covers the files
- * that it references. The service worker (web/offline/sw.js) gets the new names and SHA-256 digests. Compressed copies
- * (.br, .gz) are beside each file that they make smaller. Some hosts read _headers.
+ * References to renamed files ("./NAME" in scripts, NAME elsewhere) are updated. The service worker (web/offline/sw.js)
+ * gets the new names and SHA-256 digests. Compressed copies (.br, .gz) are beside each file that they make smaller.
+ * Some hosts read _headers.
  *
  *   node tools/build/site.js [--from DIR] [--out DIR] [--no-compress]
  */
@@ -22,7 +22,8 @@ import { FOR_EVER, pageHeaders, types } from '../serve.js';
 const ASSETS = 'assets';
 const INDEX = 'index.html';
 const MANIFEST = 'manifest.webmanifest';
-/** Static hosts send it with status 404 for a missing file. Without it, some send index.html with status 200. */
+/** Static hosts send this page with status 404 for a missing file. Without one, some send index.html with status
+ * 200. */
 const NOT_FOUND = '404.html';
 const TEXTS = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
 /** Files that the page needs to generate an answer, besides the engine and a model. */
@@ -192,7 +193,7 @@ export async function buildSite({ from = at('build', 'page'), out = at('site'), 
   const small = [...files].filter(([name]) => !/\.(gguf|png)$/.test(name));
   if (compressed) await Promise.all(small.map(([name, content]) => compress(join(out, name), content)));
   writeFileSync(join(out, '_headers'), headersFile());
-  writeFileSync(join(out, '.nojekyll'), ''); // makes GitHub Pages serve all files as they are
+  writeFileSync(join(out, '.nojekyll'), ''); // disables Jekyll on GitHub Pages, which would omit files
   return version;
 }
 

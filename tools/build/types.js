@@ -40,7 +40,7 @@ function isPublic(member) {
   return !ts.getJSDocTags(member).some((tag) => tag.tagName.text === 'internal');
 }
 
-/** Returns a comment without its tags, which repeat the types. @param {string} comment */
+/** Returns a JSDoc comment without its tags, which repeat the types. @param {string} comment */
 function words(comment) {
   const text = comment
     .replace(/^\/\*\*|\*\/$/g, '')
@@ -52,7 +52,7 @@ function words(comment) {
   return text && `/** ${text.replace(/\s+/g, ' ')} */`;
 }
 
-/** The declarations of one entry, and all types that they need. */
+/** Collects the declarations that an entry exports, and all types that they need. */
 class RollUp {
   #checker;
   /** @type {Map<string, ts.Symbol>} */
@@ -73,7 +73,7 @@ class RollUp {
     for (let i = 0; i < this.#found.length; i++) this.#follow(this.#found[i].declaration);
   }
 
-  /** Resolves imports. @param {ts.Symbol} symbol */
+  /** Returns the symbol that an import or re-export refers to. @param {ts.Symbol} symbol */
   #real(symbol) {
     return symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
   }
@@ -113,7 +113,8 @@ class RollUp {
     });
   }
 
-  /** Returns the declaration with the final names of its types. @param {Declared} declaration */
+  /** Returns the declaration with the final names of its types, without non-public members.
+   * @param {Declared} declaration */
   #cleaned(declaration) {
     const rename = (/** @type {ts.Identifier} */ node) => {
       const symbol = this.#checker.getSymbolAtLocation(node);
@@ -157,7 +158,7 @@ class RollUp {
     return `${comment && `${comment}\n`}${head}${code.replace(/;?\s*$/, '')}${/\}$/.test(code) ? '' : ';'}`;
   }
 
-  /** Returns the types file. @param {string} base   module specifier of the other entry */
+  /** Returns the text of the .d.ts file. @param {string} base   module of the entry whose types are imported */
   text(base) {
     const code = this.#found.map((one) => this.#text(one)).join('\n');
     const names = [...this.#imported.keys()];

@@ -55,14 +55,14 @@ const ALIGNMENT = 'general.alignment';
 /** Tensor data, for files that need some. */
 const DATA = Buffer.alloc(1088);
 
-/** Keys of a split file. @param {number} no @param {number} count @param {number} tensors */
+/** @param {number} no @param {number} count @param {number} tensors */
 const split = (no, count, tensors) => [
   ...pair('split.no', 2, u16(no)),
   ...pair('split.count', 2, u16(count)),
   ...pair('split.tensors.count', 5, u32(tensors)),
 ];
 
-/** One value of every type, arrays, three tensors. @param {number} version */
+/** A valid file: one metadata value of every type, arrays, three tensors. @param {number} version */
 const good = (version) => [
   ...head(version, 3, 16),
   ...pair('general.architecture', 8, text('gemma3')),
@@ -174,8 +174,8 @@ const FILES = {
   'split-of-too-many': [...head(3, 0, 3), ...split(0, 65535, 5)],
 };
 
-/** Error codes of loading the files as models, with patterns of file names; the first match counts. Well-formed files
- * fail, too, because they lack data that a model needs. @type {Record<string, RegExp>} */
+/** Error codes that loading the files must report, each with a pattern of file names; the first match counts. Valid
+ * files fail, too, because they lack data that a model needs. @type {Record<string, RegExp>} */
 const EXPECTED = {
   'bad-magic': /^header-(bad-magic|web-page)/,
   'bad-version': /^header-(version|big-endian)/,

@@ -21,12 +21,12 @@ const HARNESSES = {
   sampler: { length: 256, words: false, seconds: 20 },
   state: { length: 2048, words: false, seconds: 20 },
 };
-/** Limits in bytes of a file in the corpus, and of all files of one harness. */
+/** Maximal size in bytes of a file in the corpus, and of all files of one harness. */
 const MOST = { file: 512, harness: 48 * 1024 };
 
 /** @typedef {keyof typeof HARNESSES} Harness */
 
-/** Runs a command. Throws if it fails. @param {string} program @param {string[]} args */
+/** @param {string} program @param {string[]} args */
 function run(program, args) {
   const environment = { ASAN_OPTIONS: 'quarantine_size_mb=8', UBSAN_OPTIONS: 'print_stacktrace=1', ...process.env };
   const { status, error } = spawnSync(program, args, { cwd: at(), stdio: 'inherit', env: environment });

@@ -98,7 +98,7 @@ const problems = [];
 /** The imports of each file, types included. @type {Map<string, string[]>} */
 const graph = new Map();
 
-/** Returns the folder of a file, or the group of a file in the tree's own folder. @param {string} tree
+/** Returns the folder of a file, or the group of a file in the tree's root. @param {string} tree
  * @param {string} file */
 function folderOf(tree, file) {
   if (file.includes('/')) return file.split('/')[0];

@@ -5,9 +5,8 @@
  *
  *   node tools/check/mcp-conformance.js [--verbose]
  *
- * Installs the program into build/mcp-conformance first. It needs Node 22 or newer, which `npm test` installs into
- * build/. Exits with status 1 if a check fails. The program starts this file again as the client, with the server's
- * URL.
+ * Installs the conformance program into build/mcp-conformance first. It needs Node 22 or newer, which `npm test`
+ * installs into build/, and starts this file again as the client.
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,7 +24,7 @@ const PACKAGE = '@modelcontextprotocol/conformance@0.1.16';
 const FOLDER = at('build', 'mcp-conformance');
 const PROGRAM = join(FOLDER, 'node_modules', '@modelcontextprotocol', 'conformance', 'dist', 'index.js');
 
-/** Scenarios, and the tool that the model must call. @type {Record<string, string | null>} */
+/** Scenarios, each with the tool that the model must call, null for none. @type {Record<string, string | null>} */
 const SCENARIOS = {
   initialize: null,
   tools_call: 'add_numbers',
@@ -33,8 +32,7 @@ const SCENARIOS = {
   'elicitation-sep1034-client-defaults': 'test_client_elicitation_defaults',
 };
 
-/** Result of a check.
- * @typedef {{ id: string, description: string, status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO',
+/** @typedef {{ id: string, description: string, status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO',
  *   errorMessage?: string }} Check */
 
 /** Connects to the server of a scenario, lists its tools, and lets a model call one. @param {string} address
@@ -60,7 +58,7 @@ async function runClient(address, name) {
   }
 }
 
-/** Runs a scenario and returns its checks. @param {string} scenario @returns {Check[]} */
+/** @param {string} scenario @returns {Check[]} */
 function checksOf(scenario) {
   const results = join(FOLDER, 'results', scenario);
   rmSync(results, { recursive: true, force: true });

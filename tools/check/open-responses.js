@@ -4,8 +4,8 @@
  *
  *   node tools/check/open-responses.js FOLDER-OF-THE-PROGRAM [--model FILE.gguf] [--verbose]
  *
- * Clone the program first: it is not part of this repository. It is bundled and runs in Node. Exits with status 1 if a
- * case fails that is not in EXCEPTIONS, or if a case in EXCEPTIONS passes.
+ * Clone the program first. It is bundled and runs in Node. Exits with status 1 if a case fails that is not in
+ * EXCEPTIONS, or if a case in EXCEPTIONS passes.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -65,8 +65,8 @@ async function bundled(program, folder) {
   return import(pathToFileURL(outfile).href);
 }
 
-/** Requests for streams that the program does not test, each with the expected type of the first item and the expected
- * status.
+/** Streaming requests that the program does not test, each with the expected type of the first output item and the
+ * expected status of the response.
  * @type {Record<string, [type: string, status: string, request: object]>} */
 const STREAMS = {
   call: [
@@ -82,7 +82,7 @@ const STREAMS = {
   ],
 };
 
-/** Checks the events of STREAMS against the program's schemas. @param {string} url
+/** Sends the requests of STREAMS, and checks the events against the program's schemas. @param {string} url
  * @param {(response: Response) => Promise<any>} parse @returns {Promise<Result[]>} */
 async function streamResults(url, parse) {
   return Promise.all(

@@ -1,11 +1,9 @@
 /**
- * processors: runs all test models with flags that imitate weaker engines and processors, and checks that the results
- * have the same bits as those of the simd128 build. Also checks that every relaxed instruction that is replaced by a
- * wrong one is detected. Prints tables and writes them to docs/reports/processors.md. Exits with status 1 if a check
- * fails. npm installs Node 20, 22, 24 and 26 into build/nodes.
+ * processors: runs the test models with flags that disable processor features and compilers of JavaScript engines, and
+ * checks that the results have the bits of the simd128 build. Also checks that wrong relaxed SIMD instructions are
+ * detected. Writes the tables of docs/reports/processors.md. npm installs Node 20, 22, 24 and 26 into build/nodes.
  *
- *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox (default:
- * all)
+ *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox
  *   node tools/check/processors.js flips                replaces each relaxed instruction, one at a time
  */
 import { execFile } from 'node:child_process';
@@ -21,9 +19,9 @@ const run = promisify(execFile);
 const CHILD = at('tests', 'js', 'processor-child.js');
 const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
-/** All models except embedding models, and large ones, whose tensor types the others have, too. */
+/** All test models except embedding models, and large ones whose tensor types smaller ones have, too. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
-/** Models that cover each format, with rows of whole super-blocks and with other rows. */
+/** Models for `flips`. They cover each weight format, with rows of whole super-blocks and with other rows. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
 /** Flags of V8 that disable processor features and select compilers. */
@@ -77,7 +75,8 @@ function counted(texts) {
   return kinds.map((kind) => (kinds.length > 1 ? `${kind || 'nothing'} (${times(kind)})` : kind)).join('; ');
 }
 
-/** Returns a row of the table. @param {string} runtime @param {string[]} flags @param {Bits} bits @param {Bits} want */
+/** Returns a row of the table, and whether all models have the wanted bits. @param {string} runtime
+ * @param {string[]} flags @param {Bits} bits @param {Bits} want */
 function rowOf(runtime, flags, bits, want) {
   const found = Object.entries(bits).filter(([name]) => want[name]);
   const right = found.filter(([name, { bits }]) => bits === want[name].bits).length;
@@ -142,7 +141,7 @@ async function matrix(runtimes) {
   return right;
 }
 
-/** Outcomes of a replaced instruction, worst first, and their letters in the report. */
+/** Outcomes of a replaced instruction, worst first, with their letters in the report. */
 const LETTERS = /** @type {const} */ ({
   wrong: 'W',
   'engine-fault': 'F',
@@ -154,7 +153,8 @@ const WORDS = { W: 'wrong', F: 'detected at loading', N: 'avoided', R: 'detected
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
 
-/** Returns the sites of instructions, each with its worst outcome over all models and flags. @param {Flip[]} flips */
+/** Returns the places of the replaced instructions, each with its worst outcome over all models and flags.
+ * @param {Flip[]} flips */
 function lettersOf(flips) {
   const order = Object.values(LETTERS).join('');
   /** @type {Map<number, { name: string, code: number, letter: string }>} */

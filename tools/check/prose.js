@@ -14,7 +14,7 @@ import markdown from '@textlint/textlint-plugin-markdown';
 import ts from 'typescript';
 import { at, output } from '../support/proc.js';
 
-/** Data, generated files and quoted licences. */
+/** Files that are not checked: data, generated files and quoted licences. */
 const EXCLUDED =
   /^(dist|site|build|tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|docs\/measured|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
 /** textlint-rule-prh has no types. */
@@ -94,8 +94,8 @@ const kernel = new TextlintKernel();
  * @param {string} file @param {string} text */
 async function hits(file, text) {
   const reader = READERS[extname(file)];
-  // Each piece becomes a paragraph without comment marks. `places` has the line of the file for each line. Identifiers
-  // form one paragraph, because checking Markdown with thousands of paragraphs is slow.
+  // Each piece becomes a paragraph without comment marks. `places` has the file's line number of each line. Identifiers
+  // form one paragraph, because thousands of paragraphs are slow.
   const lines = [''];
   const places = [0];
   const isName = (/** @type {Piece} */ piece) => /^\w+$/.test(piece.text);

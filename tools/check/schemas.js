@@ -1,8 +1,7 @@
 /*
  * schemas: counts the JSON schemas that the engine supports, and checks that it accepts their valid instances only.
  * Prints a table for the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), or for a file with one case of
- * MaskBench per line: { name, schema, tests: [{ valid, data }] }. Each instance is checked as compact and as indented
- * text.
+ * MaskBench per line: { name, schema, tests: [{ valid, data }] }. Checks instances as compact and as indented text.
  *
  *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
  *

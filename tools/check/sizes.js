@@ -1,6 +1,6 @@
 /**
- * check/sizes: checks download sizes against their limits: each wasm module, the JavaScript that a page loads besides
- * one module, the npm package, and the project's page. Also checks that the package has all files that its users need.
+ * check/sizes: checks the sizes of the wasm modules, of the JavaScript that a page loads, of the npm package and of the
+ * project's page against their limits. Also checks that the package has all files that its users need.
  *
  *   node tools/check/sizes.js     (after npm run build and tools/build/types.js)
  */
@@ -13,13 +13,11 @@ import { at } from '../support/proc.js';
 
 const KB = 1000;
 /** Limits in bytes. `wasm`, a module: 340 KB, plus 40 for grammars, 10 for embeddings, inspection and saved state, 30
- * for Gemma 4, 16 for small batches and several sequences. `compressed`, what a page downloads with all chunks that the
- * index imports: the 47.2 KB of commit c9feb2b, since nothing may be added. `visit`, the project's page: 150 KB.
- * `package`: 2 % of growth, plus allowances: 40 KB for Gemma 4 in four modules, 28 KB for descriptions in the types, 53
- * KB for identifiers in the files for Node, so that stacks are readable, 80 KB for thoughts, tables on disk, drafts,
- * longer chats, and five pages of documents, 66 KB for small batches and several sequences in four modules, 34 KB for
- * kernels for processors without dot product instructions in four modules, 16 KB for temporary files of tables, 12 KB
- * for the middle plane of the output head in four modules. */
+ * for Gemma 4, 16 for small batches and sequences. `compressed`, the JavaScript of a page: the size at commit c9feb2b,
+ * because nothing may be added. `visit`: the project's page. `package`: an earlier size plus 2 %, plus, in KB, in the
+ * four modules 40 for Gemma 4, 66 for small batches and sequences, 34 for processors without dot product instructions,
+ * 12 for the output head's middle plane; 28 for descriptions in the types, 53 for readable stacks in Node, 16 for
+ * temporary files, 80 for thoughts, tables on disk, drafts, longer chats and five documents. */
 const LIMITS = {
   wasm: 436 * KB,
   scripts: 140 * KB,
@@ -28,8 +26,7 @@ const LIMITS = {
   visit: 150 * KB,
   server: 80 * KB,
 };
-/** Entries for clients of other APIs: the limit of what each adds to the index in a browser.
- * @type {Record<string, number>} */
+/** Limits of what entries for other APIs add to the index in a browser. @type {Record<string, number>} */
 const INTERFACES = { openai: 35 * KB, 'ai-sdk': 25 * KB, 'prompt-api': 25 * KB, mcp: 25 * KB };
 const REQUIRED = [
   ...MODULES,

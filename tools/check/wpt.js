@@ -20,7 +20,7 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
-/** Description of the suite for the report in this repository. */
+/** Default of --source: where the tests of the report in this repository come from. */
 const COPY = `The tests come from no checkout: the files about text were collected from public copies of Servo's and Chromium's repositories, which
 contain web-platform-tests. If the copies have several versions of a file, the newest was taken. The versions have no dates, so their contents
 decided which one is the newest. Three older files are included although newer ones repeat their tests: \`language-model-prompt-empty-input\`,
@@ -82,7 +82,7 @@ function pageOf(folder, path) {
 ${[...new Set(all)].map((src) => `<script src="${src}"></script>`).join('\n')}`;
 }
 
-/** Serves the suite and the package. @param {string} folder */
+/** @param {string} folder */
 function serveSuite(folder) {
   return serve({
     root: folder,
@@ -108,7 +108,7 @@ async function run(browser, url, file) {
   let timer;
   try {
     await page.exposeFunction('wptClick', (/** @type {number} */ x, /** @type {number} */ y) => page.mouse.click(x, y));
-    // page.evaluate() would count as a user activation.
+    // page.evaluate() would count as a user activation, so functions of the page report the results.
     const done = new Promise((resolve, reject) => {
       timer = setTimeout(() => reject(new Error(`no results within ${LONGEST_MS / 1000} s`)), LONGEST_MS);
       page
@@ -126,15 +126,14 @@ async function run(browser, url, file) {
   }
 }
 
-/** Returns the exception of a test. @param {Result} result */
+/** @param {Result} result */
 const exceptionOf = ({ file, name }) =>
   EXCEPTIONS.find((one) => file.includes(one.file) && (one.test === undefined || one.test === name));
 
 /** @param {string} text */
 const cell = (text) => text.replaceAll('|', '\\|').replace(/\s+/g, ' ');
 
-/** Returns the report.
- * @param {Result[]} results @param {string[]} skipped @param {{ source: string, version: string }} facts */
+/** @param {Result[]} results @param {string[]} skipped @param {{ source: string, version: string }} facts */
 function report(results, skipped, { source, version }) {
   const passed = results.filter(({ status }) => status === 'pass').length;
   const rows = results.map((result) => {

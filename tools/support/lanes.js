@@ -1,6 +1,4 @@
-/**
- * lanes: runs jobs in parallel, because most of them use one processor or wait.
- */
+/** lanes: runs jobs in parallel, because most of them use one processor or wait. */
 import { availableParallelism } from 'node:os';
 
 /**
@@ -29,7 +27,7 @@ export async function inLanes(jobs, processors = availableParallelism()) {
   const rest = () => lane(() => pairs.shift() ?? free.shift());
   const inTurn = lane(() => turns[turns.length - left--]);
   if (processors === 1) return inTurn.then(rest);
-  // The second lane runs short `free` jobs until the `turn` jobs are done.
+  // The second lane runs the last (short) `free` jobs until the `turn` jobs are done.
   const short = lane(() => (left > 0 ? free.pop() : undefined));
   await Promise.all([
     inTurn.then(rest),

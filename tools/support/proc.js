@@ -1,7 +1,4 @@
-/**
- * proc: finds and runs programs for the other tools. Needs only Node, because it runs before
- * `npm ci`.
- */
+/** proc: finds and runs programs for the other tools. Needs only Node, because it runs before `npm ci`. */
 import { spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/* Search in the documents. Pagefind's index is loaded at the first key press. On small screens the table of contents is
+/* Searches the documents. Pagefind's index is loaded at the first key press. On small screens the table of contents is
  * collapsed. */
 const field = /** @type {HTMLInputElement} */ (document.querySelector('#search'));
 const list = /** @type {HTMLElement} */ (document.querySelector('#results'));
