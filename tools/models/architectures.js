@@ -1,8 +1,7 @@
 /**
- * The contents of test models by architecture: keys of the header, tensors in the converter's order, the deviation of
- * their weights. Names and defaults are those of llama.cpp's converters and loaders (conversion/*.py,
- * src/models/*.cpp).
- * A row of the table says what an architecture has, and make-model.js writes it. This file does not deal with bytes.
+ * The contents of test models by architecture: keys of the header, tensors in the order of llama.cpp's converters, the
+ * deviation of their weights. Names and defaults are those of llama.cpp's converters and loaders (conversion/*.py,
+ * src/models/*.cpp). make-model.js writes the files.
  *
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
@@ -17,10 +16,10 @@
  * @property {boolean} [gateUp]  gate and up are one matrix
  * @property {boolean} [plain]   the feed-forward has no gate
  * @property {boolean} [learned] positions are embeddings in a table
- * @property {RegExp} [biased]   matrices and norms of a layer that have a bias
+ * @property {RegExp} [biased]   pattern of the matrices and norms of a layer that have a bias
  * @property {boolean} [qkNorm]
  * @property {boolean} [postNorms]
- * @property {boolean} [embeds]  it only embeds texts, with dense layers if the spec has `dense`
+ * @property {boolean} [embeds]  an embedding model, with dense layers if the spec has `dense`
  * @property {import('./bpe-vocab.js').TokenizerName} tokenizer
  * @property {Partial<ModelSpec>} defaults
  *
@@ -33,8 +32,8 @@
  * @property {number | number[]} [ffn]  an array has the value of each layer (gemma4)
  * @property {number} [heads]
  * @property {number | number[]} [kvHeads]  an array has the value of each layer (gemma4)
- * @property {number} [headDim]  that of global layers if headDimLocal is given
- * @property {number} [headDimLocal]  that of layers with a window (gemma4)
+ * @property {number} [headDim]  of global layers only, if headDimLocal is given
+ * @property {number} [headDimLocal]  of layers with a window (gemma4)
  * @property {number} [window]      sliding window of local layers
  * @property {number} [context]
  * @property {number} [eps]
@@ -42,21 +41,20 @@
  * @property {number} [ropeBaseSwa] base of local layers; without it, the key is not written (default 10000)
  * @property {number | boolean[]} [pattern]  n: every n-th layer is global; an array: whether each layer is local.
  *   Without it, the key is not written (default 6)
- * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  Llama 3's
+ * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  see ropeFactors() (llama)
  * @property {number} [rotated]  number of columns of a head that RoPE rotates (phi3; default: all)
- * @property {{ context: number, gain: number }} [longRope]  factors of RoPE for contexts up to this one and for longer ones, and a
- *   factor of its cosines and sines (phi3)
+ * @property {{ context: number, gain: number }} [longRope]  context: beyond it, RoPE has the long factors;
+ *   gain: factor of cosines and sines (phi3)
  * @property {number} [ropeFactor]   positions of global layers are divided by it (gemma3)
  * @property {number} [sharedLayers]  number of layers at the end that use keys and values of earlier ones (gemma4)
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
  * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
- * @property {number} [turning]  number of pairs of a global head that RoPE rotates (gemma4)
+ * @property {number} [turning]  number of column pairs of a global head that RoPE rotates (gemma4)
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
  * @property {number} [finalCap]      soft cap of logits (gemma2)
- * @property {number} [embeddingScale]  factor of embeddings; the next two: factors of what a layer adds, and of scores
- *   (granite)
- * @property {number} [residualScale]
- * @property {number} [attentionScale]
+ * @property {number} [embeddingScale]  factor of embeddings (granite)
+ * @property {number} [residualScale]  factor of a layer's outputs before they are added (granite)
+ * @property {number} [attentionScale]  factor of attention scores (granite)
  * @property {number} [logitScale]  divisor of logits (granite)
  * @property {boolean} [attentionBias]  q, k, v and the attention's output have biases (llama)
  * @property {number} [pooling]     pooling_type of embedding models: 1, the mean, or 3, the last token. Their texts end
@@ -67,8 +65,8 @@
  *   others, as in trained models
  * @property {string[]} [outlierNorms]  limits the outliers to these norms
  * @property {number} [branch]      factor of attn_output and ffn_down; below 1, rounding in the layers matters less
- * @property {number} [loud]        number of embedding rows that are multiplied by 2, 4, 8 and 16 alternately. The
- *   final norm then gets both signs, so that greedy choices are clear and do not repeat the last token
+ * @property {number} [loud]        number of embedding rows to multiply by 2, 4, 8 and 16 in turn. The final norm then
+ *   has both signs, so that greedy choices are clear and do not repeat the last token
  * @property {TypeName} [type]      type of the matrices
  * @property {TypeName} [embeddingType]  default: `type`; with Q4_0 it is Q8_0, or Q6_K if an architecture other than
  *   gemma3 has rows of whole super-blocks
@@ -81,7 +79,7 @@
  * @property {number} [version]     GGUF version, 2 or 3
  * @property {number} [alignment]   default 32; another one is written as general.alignment
  * @property {(file: { metadata: MetadataEntry[], tensors: import('./gguf-write.js').TensorInfo[] }) => void} [edit]
- *   changes the file before it is written, to make files that must be rejected
+ *   changes the header before it is written, to make invalid files
  */
 
 const OLD_GEMMA =
@@ -180,7 +178,7 @@ export const ARCHITECTURES = {
   qwen3: { keys: `${LLAMA} pooling_type`, qkNorm: true, tokenizer: 'qwen2', defaults: { eps: 1e-6, ropeBase: 1e6 } },
 };
 
-/** Type of each key, and the property of the spec that holds its value.
+/** Value type of each header key, and the ModelSpec property with its value.
  * @type {Record<string, [import('./gguf-write.js').ScalarType, string]>} */
 const KEYS = {
   context_length: ['u32', 'context'],
@@ -242,7 +240,7 @@ export function architectureKeys(s) {
 /** @typedef {Required<Pick<ModelSpec, 'architecture' | 'dModel' | 'ffn' | 'heads' | 'kvHeads' | 'headDim' | 'context'>>
  *   & ModelSpec} FullSpec */
 
-/** Returns the sizes of one layer. In Gemma 4, widths and heads differ between layers. @param {FullSpec} s
+/** Returns the sizes of a layer, which can differ from those of others in Gemma 4. @param {FullSpec} s
  * @param {number} l */
 function layerOf(s, l) {
   const local = Array.isArray(s.pattern) && s.pattern[l];
@@ -256,8 +254,8 @@ function layerOf(s, l) {
   };
 }
 
-/** Returns matrices and norms of a layer, in the converter's order. @param {FullSpec} s @param {number} l
- * @returns {[string, number[]][]} */
+/** Returns the names and shapes of a layer's matrices and norms, in the converter's order. @param {FullSpec} s
+ * @param {number} l @returns {[string, number[]][]} */
 function layerShapes(s, l) {
   const { architecture, dModel, heads, perLayer = 0 } = s;
   const { headDim, kvHeads, ffn, shares, keysAsValues } = layerOf(s, l);
@@ -288,7 +286,7 @@ function layerShapes(s, l) {
   return all.filter(([there]) => there).map(([, group, shape]) => [group, shape]);
 }
 
-/** Returns whether this matrix or norm has a bias. @param {FullSpec} s @param {string} group */
+/** Returns whether the matrix or norm `group` has a bias. @param {FullSpec} s @param {string} group */
 const hasBias = (s, group) =>
   !!ARCHITECTURES[s.architecture].biased?.test(group) || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
 
@@ -327,9 +325,9 @@ export function architectureTensors(s, vocabSize, sorted) {
   return parts;
 }
 
-/** Returns the divisors of Llama 3's frequencies: 1 for short wavelengths, `factor` for wavelengths longer than the
- * original training context, interpolated values in between. Uses only roots and products, on which every JavaScript
- * engine agrees.
+/** Returns the divisors of Llama 3's RoPE frequencies: 1 for short wavelengths, `factor` for wavelengths longer than
+ * the original training context, interpolated values in between. Uses only roots and products, which are the same in
+ * every JavaScript engine.
  * @param {number} headDim a power of two @param {number} base
  * @param {{ factor: number, low: number, high: number, context: number }} scaling */
 export function ropeFactors(headDim, base, { factor, low, high, context }) {
@@ -345,9 +343,9 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
   return out;
 }
 
-/** Returns the deviation of a matrix or bias, or the centre of a norm. Queries and keys are larger, so that attention
- * is sharp enough to reveal a wrong position. Embeddings are small, so that a random tied model does not just repeat
- * its last token; the final norm compensates for that. @param {Part} part @param {FullSpec} s */
+/** Returns the standard deviation of a matrix or bias, or the centre of a norm. Queries and keys are larger, so that
+ * attention is sharp enough to reveal a wrong position. Embeddings are small, so that a random model with a tied head
+ * does not just repeat the last token; the final norm compensates for that. @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {
   const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture];
   const first = s.architecture === 'gemma3';
@@ -357,7 +355,7 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'per_layer_token_embd') return 1 / Math.sqrt(s.perLayer ?? 1);
   if (group === 'layer_output_scale') return 0.7;
   const short = s.loud ? 2 : 1; // so that loud rows do not outweigh the layers' output
-  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // so that not all of the best logits reach the cap
+  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // so that not all of the best logits reach the soft cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);

@@ -1,7 +1,7 @@
 /**
- * Vocabularies for test models of every kind of tokenizer, in the form of GGUF files: synthetic pieces, in small
- * numbers or as many as in real models. Byte-level BPE vocabularies have 256 byte characters, then the results of
- * merges, and control tokens at the positions of each family. Gemma's kind comes from vocab.js. Writes no files.
+ * Synthetic vocabularies of any size for test models of every kind of tokenizer, in the form of GGUF files. Byte-level
+ * BPE vocabularies have 256 byte characters, the results of merges, and control tokens where each family has them.
+ * Those of Gemma come from vocab.js. Writes no files.
  *
  * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
@@ -15,11 +15,11 @@ const CONTROL = 3;
 const USER = 4;
 const UNUSED = 5;
 const BYTE = 6;
-/** Size from which a vocabulary has all special tokens of its family. Smaller ones have only those in use. */
+/** Size from which a vocabulary has all special tokens of its family, not only the most important ones. */
 const WHOLE = 2048;
 
-/** Returns GPT-2's characters for bytes in the order of ids: printable bytes stand for themselves, the others are
- * replaced by the characters from 256 on. */
+/** Returns the characters by which GPT-2 represents bytes, in the order of ids: printable bytes stand for themselves,
+ * the others are represented by the characters from U+0100 on. */
 export function byteCharacters() {
   const prints = (/** @type {number} */ b) => (b > 32 && b < 127) || (b > 160 && b !== 173);
   const bytes = Array.from({ length: 256 }, (_, b) => b);
@@ -31,7 +31,7 @@ const SPACE = 'Ġ';
 /** Letters for synthetic words, common ones first. */
 const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 
-/** Returns n merges of two known pieces each. A space can only be the first character, because of the pre-tokenizer.
+/** Returns n merges of two known pieces each. Spaces only begin pieces: pre-tokenizers split before them.
  * @param {number} n @param {number} seed @returns {[string, string][]} */
 function syntheticMerges(n, seed) {
   const next = random(seed);
@@ -54,8 +54,8 @@ function syntheticMerges(n, seed) {
 const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @type {number} */ to) =>
   Array.from({ length: Math.max(0, to - from) }, (_, i) => name.replace('#', String(from + i)));
 
-/** Special tokens of each family. `first`: their ids come before the bytes'. `user`: user defined, matched in any
- * text. `rest`: further tokens of a full vocabulary. Names in `ids` are those of the header's keys.
+/** Special tokens of each family. `first`: their ids precede those of the bytes. `user`: user-defined tokens, matched
+ * in any text. `rest`: further tokens of a full vocabulary. `ids`: tokens by the names of their header keys.
  * @type {Record<Exclude<TokenizerName, 'gemma' | 'gemma4' | 'llama'>, { first?: boolean, control: string[], user?: string[],
  *   rest?: { names: string[], type: number }, ids: Record<string, string>,
  *   addBos?: boolean, addSpacePrefix?: boolean }>} */
@@ -127,7 +127,7 @@ function bytePairVocab(name, size, seed) {
   };
 }
 
-/** Returns a vocabulary of Llama 2's kind: SentencePiece with scores, which adds a space before every text.
+/** Returns a vocabulary like Llama 2's: SentencePiece with scores, with a space added before every text.
  * @param {number} size
  * @param {number} seed
  * @returns {Vocabulary} */
@@ -167,19 +167,18 @@ function gemmaVocab(size, seed) {
   };
 }
 
-/** Returns a vocabulary of Gemma 4's kind: the same pieces with merges instead of scores. A small one has the names of
- * Gemma 4's turns.
+/** Returns a vocabulary like Gemma 4's: Gemma 3's pieces, with merges instead of scores and other turn tokens.
  * @param {'gemma3' | number} size @param {number} seed @returns {Vocabulary} */
 function gemma4Vocab(size, seed) {
   const names = /** @type {Record<string, string>} */ ({ '<start_of_turn>': '<|turn>', '<end_of_turn>': '<turn|>' });
   const { pieces: old, types, ids } = gemmaVocab(size, seed);
   const pieces = size === 'gemma3' ? old : old.map((piece) => names[String(piece)] ?? piece);
   const merges = size === 'gemma3' ? gemma3Merges() : allMerges(pieces.map(String), types);
-  const scores = new Float32Array(pieces.length).fill(-1000); // llama.cpp's converter writes only this score
+  const scores = new Float32Array(pieces.length).fill(-1000); // llama.cpp's converter writes this score for all pieces
   return { model: 'gemma4', pieces, types, scores, merges: merges.map((pair) => pair.join(' ')), ids, addBos: true };
 }
 
-/** Returns all ways to split each piece, except control tokens, in two, in the order of ids.
+/** Returns all ways to split normal and user-defined pieces into two such pieces, in the order of ids.
  * @param {string[]} pieces @param {ArrayLike<number>} types @returns {[string, string][]} */
 function allMerges(pieces, types) {
   const parts = new Set(pieces.filter((_, id) => types[id] === NORMAL || types[id] === USER));

@@ -1,10 +1,9 @@
 /**
- * Chat templates of test models, one for each family's format. They were written for this project, with the interface
- * of the families' own templates (bos_token, messages, add_generation_prompt; content is a string or a list of parts).
+ * Chat templates of test models, in the format of each model family. They were written for this project, and take the
+ * usual variables (bos_token, messages, add_generation_prompt).
  */
 
-/** Gemma 3: one BOS, turns, system text before the first user turn. Content is a string or a list of { type: 'text',
- * text } parts. */
+/** Gemma 3: the system text is part of the first user turn. Content may be a list of { type: 'text', text } parts. */
 export const GEMMA3 = `{{ bos_token }}
 {%- set turns = messages -%}
 {%- set lead = '' -%}
@@ -34,7 +33,7 @@ export const GEMMA3 = `{{ bos_token }}
 {%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
-/** Gemma 1 and 2: the same turns, no system message. */
+/** Gemma 1 and 2: the turns of Gemma 3, without system messages. */
 const GEMMA = `{{ bos_token }}
 {%- if messages and messages[0]['role'] == 'system' -%}{{ raise_exception('System role not supported') }}{%- endif -%}
 {%- for turn in messages -%}
@@ -48,7 +47,7 @@ const GEMMA = `{{ bos_token }}
 {%- if add_generation_prompt -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
-/** Gemma 4: other turn tokens, and a system turn. */
+/** Gemma 4: differs from Gemma 3 in its turn tokens, and has a system turn. */
 const GEMMA4 = `{{- bos_token -}}
 {%- for turn in messages -%}
   {{- '<|turn>' + ('model' if turn['role'] == 'assistant' else turn['role']) + '\n' -}}
@@ -58,7 +57,7 @@ const GEMMA4 = `{{- bos_token -}}
 {%- if add_generation_prompt -%}{{- '<|turn>model\n' -}}{%- endif -%}
 `;
 
-/** Llama 3: a header names the role. */
+/** Llama 3: a header names the role of each turn. */
 const LLAMA3 = `{{- bos_token }}
 {%- for turn in messages %}
   {{- '<|start_header_id|>' + turn['role'] + '<|end_header_id|>\n\n' + (turn['content'] | trim) + '<|eot_id|>' }}
@@ -94,7 +93,8 @@ const PHI4 = `{%- for turn in messages -%}
 {%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- else -%}{{ eos_token }}{%- endif -%}
 `;
 
-/** @param {string} architecture @param {string} tokenizer @returns {string | null} null: such files have none */
+/** @param {string} architecture @param {string} tokenizer
+ * @returns {string | null} the chat template; null for models without one */
 export function chatTemplateOf(architecture, tokenizer) {
   if (architecture === 'gemma-embedding') return null;
   if (architecture === 'gemma3') return GEMMA3;

@@ -1,19 +1,18 @@
 /**
  * Writes GGUF files: the header from a list of metadata and tensors, then the streamed tensor data. Source: the GGUF
  * specification (ggml, docs/gguf.md), versions 2 and 3.
- * Needs no packages. Independent of models: make-model.js defines keys and tensors.
  *
  * @typedef {'u8'|'i8'|'u16'|'i16'|'u32'|'i32'|'f32'|'bool'|'string'|'u64'|'i64'|'f64'} ScalarType
  * @typedef {[string, ScalarType, any] | [string, 'array', ScalarType, ArrayLike<any>]} MetadataEntry
  *   a scalar as [key, type, value], an array as [key, 'array', element type, values]
  * @typedef {{ name: string, shape: number[], type: number, offset?: number }} TensorInfo
- *   shape[0] is the row length, as in the file; type is GGML's number; offset is only for writing a wrong one
+ *   shape[0]: row length, as in the file; type: GGML's number; offset: only for writing a wrong one
  * @typedef {{ bytes: Buffer, dataOffset: number, offsets: number[], sizes: number[], total: number }} GgufHeader
- *   bytes reach up to the data section; offsets are relative to it; total is the size of the whole file
+ *   bytes: the file up to the data section; offsets: of tensors in that section; total: size of the whole file
  */
 import fs from 'node:fs';
 
-/** Items and bytes per block of each GGML type that can be written. */
+/** Number of values and bytes per block of each GGML type that can be written. */
 export const GGML_TYPES = Object.freeze({
   F32: { id: 0, items: 1, bytes: 4 },
   F16: { id: 1, items: 1, bytes: 2 },
@@ -53,7 +52,7 @@ const SCALARS = {
 };
 const BIG = new Set(['u64', 'i64']);
 
-/** Returns the number of bytes of a tensor. Throws if a row is not a whole number of blocks. */
+/** Returns the size of a tensor in bytes. Throws if a row is not a whole number of blocks. */
 export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} */ shape) {
   const type = Object.values(GGML_TYPES).find((t) => t.id === typeId);
   if (!type) throw new Error(`The type ${typeId} cannot be written.`);
@@ -69,7 +68,7 @@ class Sink {
   }
 
   /** Reserves n more bytes and returns their offset. May replace the buffer, so call it before accessing the buffer. */
-  take(/** @type {number} */ n) {
+  take(/** Reserves n bytes and returns their offset. May replace the buffer, so call it first. @type {number} */ n) {
     const at = this.used;
     this.used += n;
     if (this.used > this.buffer.length) {
@@ -121,11 +120,9 @@ function writeEntry(sink, entry) {
   for (let i = 0; i < values.length; i++) sink.scalar(entry[2], values[i]);
 }
 
-/** Returns all bytes before the tensor data, and the offset of each tensor.
- * @param {MetadataEntry[]} metadata
- * @param {TensorInfo[]} tensors
- * @param {{ version?: number, alignment?: number }} [options]
- * @returns {GgufHeader} */
+/** Returns the bytes of a file before its tensor data, and the offsets of the tensors.
+ * @param {MetadataEntry[]} metadata @param {TensorInfo[]} tensors
+ * @param {{ version?: number, alignment?: number }} [options] @returns {GgufHeader} */
 export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = {}) {
   const up = (/** @type {number} */ n) => Math.ceil(n / alignment) * alignment;
   const sink = new Sink();

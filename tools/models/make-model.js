@@ -1,18 +1,17 @@
 #!/usr/bin/env node
 /**
- * Makes GGUF files of any architecture and size with seeded random weights, for tests and benchmarks. Keys, names,
- * shapes and order are those of llama.cpp's converters (F32, F16, BF16) and of its quantiser (all other types);
- * architectures.js says what each architecture has. Streams to disk, so memory is bounded. The same spec gives the same
- * bytes. Uses only exact arithmetic (no Math.log, no Math.cos), on which every JavaScript engine agrees.
+ * Makes GGUF files of any architecture (architectures.js) and size with seeded random weights, for tests and
+ * benchmarks. Keys, names, shapes and order are those of llama.cpp's converters (F32, F16, BF16) and of its quantiser
+ * (all other types). Streams to disk, so memory is bounded. The same spec gives the same bytes, because arithmetic is
+ * exact (no Math.log, no Math.cos).
  *
  *   node tools/models/make-model.js OUT.gguf --preset 1b --type Q4_0 --vocab gemma3
  *   node tools/models/make-model.js OUT.gguf --layers 14 --d-model 192 --vocab 320 --type F32 --seed 7
  *   node tools/models/make-model.js OUT.gguf --architecture llama --tokenizer smollm --own-output --outliers 50
  *
- * Scale of the weights: matrices have variance 1/fan_in. Embedding rows are short, so that a random tied model does not
- * just repeat its last token, and the final norm compensates for that (logits have a standard deviation near 3). Stored
- * norms are c (1 + w), |w| <= 0.3, so that omitting, swapping or repeating a norm changes results visibly. Rows of
- * control tokens are nearly 0, so that greedy text never ends.
+ * Matrices have variance 1/fan_in (see sizeOf()), logits a standard deviation near 3. The weights of a norm are
+ * c (1 + w), with a constant c and random |w| <= 0.3, so that omitting, swapping or repeating a norm changes results
+ * visibly. Embedding rows of control tokens are nearly 0, so that greedy text never ends.
  *
  * @typedef {import('./gguf-write.js').TypeName} TypeName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
@@ -31,7 +30,7 @@ import { f16Of, quantise } from './quantise.js';
 /** Settings that make greedy choices of random weights unambiguous. */
 const CLEAR = { loud: 128, branch: 0.7 };
 
-/** Common to Gemma 4 E2B and E4B, with the types of Google's Q4_0 files. */
+/** Settings common to Gemma 4 E2B and E4B, with the types of Google's Q4_0 files. */
 const GEMMA4 = /** @type {const} */ ({
   heads: 8,
   headDim: 512,
@@ -227,7 +226,7 @@ const DEFAULTS = {
   quiet: /** @type {const} */ ('control'),
 };
 
-/** Completes a spec with defaults. @param {ModelSpec} spec */
+/** @param {ModelSpec} spec */
 function complete(spec) {
   const architecture = spec.architecture ?? DEFAULTS.architecture;
   const row = ARCHITECTURES[architecture];
@@ -236,7 +235,7 @@ function complete(spec) {
       `Unknown architecture ${architecture}. The architectures are ${Object.keys(ARCHITECTURES).join(', ')}.`,
     );
   const s = { ...DEFAULTS, name: `random ${architecture}`, tokenizer: row.tokenizer, ...row.defaults, ...spec };
-  // GPT-2's files have no keys for the number of KV heads and the size of heads, so both follow from other values.
+  // GPT-2's files lack the numbers of KV heads and the size of heads, which follow from other values.
   return row.learned ? { ...s, kvHeads: s.heads, headDim: s.dModel / s.heads } : s;
 }
 
@@ -299,9 +298,9 @@ function tensorsOf(s, vocabSize) {
   });
 }
 
-/** Returns a stream of 32-bit random numbers for a seed and a name: sfc32 (Chris Doty-Humphrey's PractRand), seeded by
- * FNV-1a.
- * @param {number} seed @param {string} name @returns {(out: Uint32Array) => void} fills out */
+/** Returns a function that fills arrays with 32-bit random numbers: sfc32 (Chris Doty-Humphrey's PractRand), seeded by
+ * the seed and FNV-1a of the name.
+ * @param {number} seed @param {string} name @returns {(out: Uint32Array) => void} */
 function randomStream(seed, name) {
   let a = 0x811c9dc5 ^ seed;
   let b = seed | 0;
@@ -322,7 +321,7 @@ function randomStream(seed, name) {
   return fill;
 }
 
-/** Returns n values with mean 0 and this deviation. Each is the sum of eight random bytes, which is nearly normal.
+/** Returns n values with mean 0 and this standard deviation: sums of eight random bytes, which are nearly normal.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} deviation */
 function bellFloats(random, n, deviation) {
   const words = new Uint32Array(2 * n);
@@ -333,13 +332,13 @@ function bellFloats(random, n, deviation) {
   for (let i = 0, j = 0; i < n; i++) {
     let sum = -1020;
     for (let k = 0; k < 8; k++) sum += bytes[j++];
-    // Adds low bits, so that they are not all 0.
+    // The sum is an integer. A random fraction keeps the low bits of the floats from being 0.
     out[i] = (sum + (words[2 * i] & 0xff00) / 65536 - 0.5) * scale;
   }
   return out;
 }
 
-/** Returns weights of a norm: centre * (1 + w), |w| <= 0.3.
+/** Returns n weights of a norm: centre * (1 + w) with random |w| <= 0.3.
  * @param {(out: Uint32Array) => void} random @param {number} n @param {number} centre */
 function normFloats(random, n, centre) {
   const words = new Uint32Array(n);
@@ -347,8 +346,9 @@ function normFloats(random, n, centre) {
   return Float32Array.from(words, (u) => centre * (1 + 0.3 * (u / 2147483648 - 1)));
 }
 
-/** Makes random quants and sub-scales with f16 scales of about the right size and both signs; mins, if any, make the
- * mean about 0. @param {import('./quantise-formats.js').Format} f
+/** Returns a function that makes blocks of n values with random quants and sub-scales. f16 scales of both signs roughly
+ * give the deviation. Mins, if any, make the mean about 0.
+ * @param {import('./quantise-formats.js').Format} f
  * @param {(size: number) => Uint8Array} raw @param {number} deviation @returns {(n: number) => Uint8Array} */
 function directFormat(f, raw, deviation) {
   const codes = f.table ? 68 : 2 ** f.bits / 3.46;
@@ -368,7 +368,7 @@ function directFormat(f, raw, deviation) {
   };
 }
 
-/** Returns a function that makes n items as random blocks of a type, without intermediate floats.
+/** Returns a function that makes n values of a type as random blocks, without intermediate floats.
  * @param {(out: Uint32Array) => void} random @param {TypeName} type @param {number} deviation
  * @returns {(n: number) => Uint8Array} */
 function directBlocks(random, type, deviation) {
@@ -389,7 +389,7 @@ function directBlocks(random, type, deviation) {
     };
   }
   if (type in FORMATS) return directFormat(FORMATS[type], raw, deviation);
-  // Uniform quants: -8..7 has the deviation 4.61, -127..127 has 73.6. d has both signs, so that the mean is 0.
+  // Uniform quants in -8..7 have the standard deviation 4.61, in -127..127 73.6. Scales of both signs make the mean 0.
   const step = deviation / (type === 'Q4_0' ? 4.61 : 73.6);
   const scales = Uint16Array.from({ length: 256 }, (_, i) => f16Of((i & 1 ? -1 : 1) * step * (0.7 + 0.6 * (i / 255))));
   return (n) => {
@@ -404,11 +404,12 @@ function directBlocks(random, type, deviation) {
   };
 }
 
-const CHUNK = 1 << 18; // items that are made at once
+const CHUNK = 1 << 18; // number of values per chunk of a tensor
 
 /** @typedef {ReturnType<typeof tensorsOf>[0]} Tensor */
 
-/** Returns a norm's weights, a bias or a table of factors. @param {Tensor} tensor @param {FullSpec} s */
+/** Returns the values of a one-dimensional tensor: a norm, a bias or a table of RoPE factors. @param {Tensor} tensor
+ * @param {FullSpec} s */
 function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   const random = randomStream(s.seed, name);
   const size = sizeOf({ ...rest, group, suffix, shape }, s);
@@ -426,7 +427,7 @@ function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   return weights;
 }
 
-/** Multiplies one channel in a hundred, at least one, by 0.4 to 1 times the factor.
+/** Makes outliers: multiplies one channel in a hundred, at least one, by 0.4 to 1 times the factor.
  * @param {Float32Array} weights @param {number} factor @param {(out: Uint32Array) => void} random */
 function stretch(weights, factor, random) {
   const draws = new Uint32Array(2 * Math.max(1, Math.round(weights.length / 100)));
@@ -443,8 +444,8 @@ function flip(weights, random) {
   for (let i = 0; i < draws.length; i++) if (draws[i] & 1) weights[i] = -weights[i];
 }
 
-/** @param {Tensor} tensor @param {FullSpec} s
- * @param {Map<number, number>} rows of the embedding that have another length, and the divisors of their lengths
+/** Yields the bytes of a tensor in chunks. @param {Tensor} tensor @param {FullSpec} s
+ * @param {Map<number, number>} rows see specialRows()
  * @returns {Generator<Uint8Array>} */
 function* tensorData(tensor, s, rows) {
   const { name, shape, group, typeName } = tensor;
@@ -475,9 +476,9 @@ function* tensorData(tensor, s, rows) {
   }
 }
 
-/** Returns the rows of the embedding that have another length, with its divisor: short rows of tokens that must not be
- * chosen (control, unknown and unused ones), and long rows of tokens that should.
- * @param {FullSpec} s @param {Vocabulary} vocab @returns {Map<number, number>} */
+/** Returns the embedding rows of unusual length, each with the divisor of its length: short rows of tokens that must
+ * not be chosen (control, unknown and unused ones), long rows of tokens that should be. @param {FullSpec} s
+ * @param {Vocabulary} vocab @returns {Map<number, number>} */
 function specialRows({ quiet, seed, loud = 0 }, { types }) {
   /** @type {Map<number, number>} */
   const rows = new Map();
@@ -503,7 +504,7 @@ export function headerOf(spec) {
   return { s, vocab, tensors, file, header: ggufHeader(file.metadata, file.tensors, s) };
 }
 
-/** Writes the model of a spec. @param {ModelSpec} spec @param {string} path
+/** Writes the model of a spec to a file. @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
   const { s, vocab, tensors, file, header } = headerOf(spec);

@@ -1,18 +1,17 @@
 /**
- * Quantises floats to GGML blocks with scales: Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL, IQ4_XS. Only rounds to the range
- * of each group of columns, without the search of ggml's quantisers. That is enough for test models, whose weights are
- * random. The layouts of the blocks are ggml's: tests/js/parity.test.js checks them against other implementations. Uses
- * only exact arithmetic, so every JavaScript engine makes the same bytes.
+ * Quantises floats to GGML's blocks of Q4_1, Q5_0, Q5_1, Q2_K … Q6_K, IQ4_NL and IQ4_XS. Scales follow from the range
+ * of the values, without the search of ggml's quantisers, which is enough for random weights. tests/js/parity.test.js
+ * checks the layouts against other implementations. Every JavaScript engine makes the same bytes.
  *
  * @typedef {object} Format
  * @property {number} items    columns per block
  * @property {number} bytes
  * @property {number} bits     bits per code
  * @property {number} sub      columns that share a scale
- * @property {number} [offset] the code that stands for 0; without it, the block has mins
+ * @property {number} [offset] the code of the value 0; without it, the block has mins
  * @property {boolean} [table] whether codes are indices of VALUES
  * @property {number} [most]   largest sub-scale; without it, scales are f16
- * @property {number} [mostMin]
+ * @property {number} [mostMin] largest integer min; without it, mins are f16
  * @property {number} [half]   offset of the f16 numbers, if they are not at the beginning
  * @property {(out: DataView, b: Parts) => void} put
  * @typedef {{ d: number, m: number, scale: number[], min: number[], code: Uint8Array }} Parts
@@ -20,33 +19,33 @@
  */
 const VALUES = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/** Moves the bits `mask` from bit `from` of each code to bit `to` of the bytes at `at`, one byte for each code.
+/** Copies the bits `mask` << `from` of codes[i] to bit `to` of byte out[at + i].
  * @param {DataView} out @param {number} at @param {Uint8Array} codes
  * @param {number} from @param {number} mask @param {number} to */
 function or(out, at, codes, from, mask, to) {
   codes.forEach((code, i) => out.setUint8(at + i, out.getUint8(at + i) | (((code >> from) & mask) << to)));
 }
 
-/** Writes 32 quants: low halves of 16 bytes, then high halves.
+/** Writes 32 quants of 4 bits: 16 into the low halves of 16 bytes, then 16 into the high halves.
  * @param {DataView} out @param {number} at @param {Uint8Array} code */
 function nibbles(out, at, code, first = 0) {
   or(out, at, code.subarray(first, first + 16), 0, 15, 0);
   or(out, at, code.subarray(first + 16, first + 32), 0, 15, 4);
 }
 
-/** Writes 256 quants: of every 64, the low halves of 32 bytes, then the high halves. */
+/** Writes 256 quants of 4 bits: of every 64, 32 into the low halves of 32 bytes, 32 into the high halves. */
 function longNibbles(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
   for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 1), code.subarray(32 * j, 32 * j + 32), 0, 15, 4 * (j & 1));
 }
 
-/** Writes bit 4 of 32 quants as 32 bits. */
+/** Writes bit 4 of 32 quants as a 32-bit number. */
 function fifthBits(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
   let bits = 0;
   for (let i = 0; i < 32; i++) bits |= (code[i] >> 4) << i;
   out.setInt32(at, bits, true);
 }
 
-/** Writes the low 2 bits of 256 quants. */
+/** Writes the low 2 bits of 256 quants: four quants per byte. */
 function pairs(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Uint8Array} */ code) {
   for (let j = 0; j < 8; j++) or(out, at + 32 * (j >> 2), code.subarray(32 * j, 32 * j + 32), 0, 3, 2 * (j & 3));
 }
@@ -54,7 +53,7 @@ function pairs(/** @type {DataView} */ out, /** @type {number} */ at, /** @type 
 const halves = (/** @type {DataView} */ out, /** @type {number} */ at, /** @type {number[]} */ ...values) =>
   values.forEach((v, i) => out.setUint16(at + 2 * i, v, true));
 
-/** Writes 8 scales and 8 mins of 6 bits in 12 bytes. */
+/** Packs 8 scales and 8 mins of 6 bits into 12 bytes, as Q4_K and Q5_K do. */
 function sixBits(/** @type {DataView} */ out, /** @type {number} */ at, /** @type {Parts} */ { scale, min }) {
   for (let i = 0; i < 4; i++) {
     out.setUint8(at + i, scale[i] | ((scale[4 + i] >> 4) << 6));
@@ -213,7 +212,7 @@ export const FORMATS = {
 const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
   Math.min(high, Math.max(low, Math.floor(x + 0.5)));
 
-/** Returns the preferred scale and min of one group of columns. With mins, the quants cover the whole range; otherwise
+/** Returns the unrounded scale (a) and min (b) of a group of values. With mins, quants cover the whole range. Otherwise
  * the value furthest from 0 becomes the lowest quant. @param {Format} f @param {Float32Array} x */
 function wish(f, x) {
   let low = 0;
@@ -226,7 +225,7 @@ function wish(f, x) {
   return { a: (-low >= high ? low : high) / -f.offset, b: 0 };
 }
 
-/** Divides the largest value into `most` steps. Returns the f16 bits of a step, and the number of steps of each value.
+/** Rounds values to multiples of a step, the largest to `most`. Returns the f16 bits of the step, and the multiples.
  * @param {number[]} list @param {number | undefined} most
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 function steps(list, most, f16) {
@@ -236,7 +235,7 @@ function steps(list, most, f16) {
   return { unit, counts: list.map((v) => (one ? clamp(v / one, -most, most) : 0)) };
 }
 
-/** Returns the quant whose value is nearest to `v` scales. @param {Format} f @param {number} v */
+/** Returns the quant that is nearest to `v`, a value divided by its scale. @param {Format} f @param {number} v */
 function nearest(f, v) {
   if (!f.table) return clamp(v + (f.offset ?? 0), 0, 2 ** f.bits - 1);
   let best = 0;
@@ -244,8 +243,8 @@ function nearest(f, v) {
   return best;
 }
 
-/** Writes one block of x in the format.
- * @param {Format} f @param {Float32Array} x @param {DataView} out zeros
+/** Quantises the values x of one block and writes the block to `out`, which must be zeros.
+ * @param {Format} f @param {Float32Array} x @param {DataView} out
  * @param {{ of: (x: number) => number, to: (h: number) => number }} f16 */
 export function quantiseBlock(f, x, out, f16) {
   const wishes = [];
@@ -255,7 +254,7 @@ export function quantiseBlock(f, x, out, f16) {
     f.most,
     f16,
   );
-  // a super-block's mins are subtracted
+  // Super-blocks store mins with the opposite sign: they are subtracted.
   const sign = f.mostMin ? -1 : 1;
   const { unit: m, counts: min } = steps(
     wishes.map(({ b }) => sign * b),

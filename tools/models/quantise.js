@@ -1,8 +1,7 @@
 /**
- * Quantises floats to GGML's blocks: F32, F16, BF16, Q4_0 and Q8_0 with the same bytes as ggml's reference quantisers
- * (tests/js/quantise.test.js), the other types approximately (quantise-formats.js). Formats: the GGUF
- * specification.
- * Arithmetic is in float32, by Math.fround, where ggml's is. For tools and tests only.
+ * Quantises floats to GGML's blocks, for tools and tests: F32, F16, BF16, Q4_0 and Q8_0 with the same bytes as ggml's
+ * reference quantisers (tests/js/quantise.test.js), the other types approximately (quantise-formats.js). Math.fround
+ * rounds to float32 wherever ggml does.
  */
 import { GGML_TYPES } from './gguf-write.js';
 import { FORMATS, quantiseBlock } from './quantise-formats.js';
@@ -10,7 +9,7 @@ import { FORMATS, quantiseBlock } from './quantise-formats.js';
 const f32 = new Float32Array(1);
 const bits = new Uint32Array(f32.buffer);
 
-/** Rounds to nearest, ties to even. @param {number} x */
+/** Converts to f16 bits, rounding to nearest, ties to even. @param {number} x */
 export function f16Of(x) {
   f32[0] = x;
   const u = bits[0];
@@ -38,7 +37,7 @@ export function f16To(h) {
   return sign * (e ? (1 + m / 1024) * 2 ** (e - 15) : m * 2 ** -24);
 }
 
-/** Rounds to nearest, ties to even; NaN stays NaN. @param {number} x */
+/** Converts to bf16 bits, rounding to nearest, ties to even. NaN stays NaN. @param {number} x */
 export function bf16Of(x) {
   f32[0] = x;
   const u = bits[0];
@@ -46,7 +45,7 @@ export function bf16Of(x) {
   return (u + 0x7fff + ((u >>> 16) & 1)) >>> 16;
 }
 
-/** Rounds ties away from zero, like C's roundf(). @param {number} x */
+/** Rounds like C's roundf(): ties away from zero. @param {number} x */
 const round = (x) => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
 /** @param {Float32Array} x @param {DataView} out */
@@ -108,7 +107,7 @@ function formatted(type, x, out) {
 /** @type {Record<string, (x: Float32Array, out: DataView) => void>} */
 const QUANTISERS = { F32: floats32, F16: floats16, BF16: bfloats16, Q4_0: q40, Q8_0: q80 };
 
-/** Returns x (a whole number of blocks) as blocks of the type.
+/** Quantises x, a whole number of blocks, to a type. Returns the blocks.
  * @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
 export function quantise(type, x) {
   const { items, bytes } = GGML_TYPES[type];

@@ -7,8 +7,8 @@
  */
 import { byteCharacters } from './bpe-vocab.js';
 
-/** Returns the families' expressions, with White_Space for \s: JavaScript's \s includes U+FEFF and lacks U+0085. Each
- * splits the results of the previous one. @param {PreTokenizer} name @returns {string[]} */
+/** Returns a family's expressions, each of which splits the results of the previous one. They have White_Space instead
+ * of \s, because JavaScript's \s includes U+FEFF and lacks U+0085. @param {PreTokenizer} name @returns {string[]} */
 export function patternsOf(name) {
   const blank = '\\p{White_Space}';
   const other = `[^${blank}\\p{L}\\p{N}]`;
@@ -56,17 +56,18 @@ function wordsOf(texts, name) {
   return counts;
 }
 
-/** Number of frequent pairs among which the best one is searched, while it must be one of them. */
+/** Minimal number of pairs that #hot is filled with, if as many exist. */
 const HOT = 1000;
 
-/** Pairs of adjacent symbols: how often they occur, and in which words. A key is left * 2^16 + right. */
+/** Counts pairs of adjacent symbols, and records the words that contain them. A key is left * 2^16 + right. */
 class Pairs {
   /** @type {Map<number, number>} */ counts = new Map();
   /** @type {Map<number, Set<number>>} */ places = new Map();
   /** Contains all pairs that occur more than #rest times. @type {Set<number>} */ #hot = new Set();
   #rest = Infinity;
 
-  /** @param {number[]} word @param {number} times negative: removes them @param {number} place */
+  /** Adds `times` to the counts of a word's pairs.
+   * @param {number[]} word @param {number} times @param {number} place */
   add(word, times, place) {
     for (let i = 0; i + 1 < word.length; i++) {
       const key = word[i] * 65536 + word[i + 1];
@@ -91,7 +92,7 @@ class Pairs {
     if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
     for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
     const list = [...this.counts].sort((a, b) => b[1] - a[1]);
-    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // including all ties with the last one
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // includes all pairs as frequent as the last one
     this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
     return this.best();
   }
@@ -108,8 +109,8 @@ function joined(word, left, right, made) {
   return list;
 }
 
-/** Returns at most `count` merges, as pairs of printable pieces. @param {string[]} texts @param {PreTokenizer} name
- * @param {number} count @returns {[string, string][]} */
+/** Trains at most `count` merges. Returns them as pairs of printable pieces. @param {string[]} texts
+ * @param {PreTokenizer} name @param {number} count @returns {[string, string][]} */
 export function trainMerges(texts, name, count) {
   const pieces = byteCharacters();
   const hidden = new Map(pieces.map((c, id) => [byteOf(c), id]));
@@ -149,7 +150,7 @@ function byteOf(c) {
 }
 
 /** Returns the tokenizer.json of a vocabulary. @param {import('./vocab.js').Vocabulary} vocab
- * @param {(type: number) => boolean} isAdded by type: whether pieces are added tokens */
+ * @param {(type: number) => boolean} isAdded whether pieces of a type are added tokens */
 export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
   const split = (/** @type {string} */ pattern) => ({
     type: 'Split',

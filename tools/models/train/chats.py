@@ -1,7 +1,6 @@
-"""Conversations made of stories: what a user may ask, and the story that answers it.
+"""Makes conversations for training: a user asks for a story about some topics, and a story of the corpus answers.
 
-The topics of a request are taken from the story itself: the head nouns of its first sentences,
-found by the words around them. The wordings are our own.
+The topics are nouns and names of the story, found by the words around them.
 """
 import re
 
@@ -48,7 +47,7 @@ def _article(noun):
 
 
 def topics(story):
-    """Returns up to five topics of the story, those named most often (and earliest) first."""
+    """Returns up to five topics of the story, the most frequent and then the earliest first."""
     seen = {}
     for match in _NOUN.finditer(story):
         if match[1] not in _NOT:
@@ -79,7 +78,7 @@ def _request(rng, story, again):
 
 
 def _halves(rng, story):
-    """Returns the story, cut off at the end of a sentence near its middle, or None."""
+    """Splits the story at the end of a sentence near its middle. Returns None if there is none."""
     ends = [m.end() for m in re.finditer(r'[.!?]"?(?=\s)', story)]
     ends = [e for e in ends if 0.35 * len(story) < e < 0.7 * len(story)]
     if not ends:
@@ -89,7 +88,7 @@ def _halves(rng, story):
 
 
 def conversation(rng, next_story):
-    """Returns a list of (role, text). next_story() returns the next story of the training set."""
+    """Returns a random conversation as a list of (role, text). next_story() returns a story of the training set."""
     turns = []
     if rng.random() < 0.06:
         turns += [("user", rng.choice(HELLO)), ("model", rng.choice(GREET))]

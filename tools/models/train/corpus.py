@@ -1,7 +1,6 @@
-"""Reads the corpus folder: which documents there are, which are used for training, and which are held out.
+"""Reads the documents of the corpus folder, and decides which of them are held out of training.
 
-Reads the `corpus-NAME.txt.xz` files and `index.tsv.xz` (one row per document, in file order).
-Independent of tokens and models.
+The folder has `corpus-NAME.txt.xz` files and `index.tsv.xz` (one row per document, in file order).
 """
 import csv
 import hashlib
@@ -17,7 +16,7 @@ MARK = "<|doc|>"
 class Document:
     key: str      # file/number, stable as long as the corpus does not change
     group: str    # "tinystories" or "simple"
-    source: str   # the collection it comes from
+    source: str   # the collection of texts that has the document
     licence: str
     text: str
     held_out: bool
@@ -34,7 +33,7 @@ def _texts(path):
 
 
 def _held_out(work):
-    """Returns whether a work is held out: one in a hundred, by a hash of its name, whatever the order."""
+    """Returns whether a work is held out: one in a hundred, by a hash of its name."""
     return int.from_bytes(hashlib.sha256(work.encode()).digest()[:4], "big") % 100 == 0
 
 
@@ -45,7 +44,7 @@ def _usable(row, grade_below):
 
 
 def read_corpus(folder, grade_below):
-    """Returns the documents to train on or to hold out: TinyStories, and the simplest other texts."""
+    """Returns the usable documents: TinyStories, and other texts below a Flesch-Kincaid grade. Some are held out."""
     folder = Path(folder)
     table = io.StringIO(lzma.open(folder / "index.tsv.xz", "rt", encoding="utf-8").read())
     rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -60,7 +59,7 @@ def read_corpus(folder, grade_below):
         if not _usable(row, grade_below):
             continue
         key = f"{row['file']}/{row['n']}"
-        work = row["book"] or key   # so that all tales of a book are either used or held out
+        work = row["book"] or key   # so that all tales of a book are either trained on or held out
         documents.append(Document(key, row["file"], row["group"], row["licence"],
                                   texts[row["file"]][int(row["n"])], _held_out(work)))
     return documents

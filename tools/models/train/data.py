@@ -8,8 +8,8 @@ from chats import conversation
 
 
 def chunks(tokenizer, text, limit):
-    """Splits a document into runs of whole paragraphs, of at most `limit` tokens where possible. Each begins with
-    <bos>, and the last one ends with <eos>."""
+    """Splits a document into runs of whole paragraphs of at most `limit` tokens; a longer paragraph stays whole. Each run
+    begins with <bos>, and the last one ends with <eos>."""
     runs, run = [], [tokenizer.bos]
     for paragraph in re.split(r"\n\n+", text):
         ids = tokenizer.encode(paragraph if len(run) == 1 else "\n\n" + paragraph)
@@ -23,7 +23,7 @@ def chunks(tokenizer, text, limit):
 
 
 def cycle(rng, items):
-    """Yields every item once per round. Each round has a new random order."""
+    """Endlessly yields all items, each time in a new random order."""
     order = list(range(len(items)))
     while True:
         rng.shuffle(order)
@@ -66,7 +66,7 @@ class Mixture:
 
 
 def batches(mixture, rows, length):
-    """Yields arrays [rows, length + 1]: inputs, and targets shifted by one. Documents follow each other."""
+    """Yields arrays [rows, length + 1] of concatenated documents. Inputs and targets are shifted by one."""
     need, buffer = rows * (length + 1), []
     for ids in mixture:
         buffer += ids

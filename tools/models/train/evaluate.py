@@ -1,8 +1,8 @@
 """Measures how well the model predicts held-out text, beside a 5-gram model: nats per token, perplexity per word.
 
-Both predict the same tokens of the same documents: every token of the text and the <eos> after it, from all tokens
-before it in its document (long documents are split into runs of at most 450 tokens). Words are separated by spaces; the
-perplexity per word is exp(all nats / all words). Writes figures.json, from which card.py takes its numbers.
+Both predict every token of the text and the final <eos> from the previous tokens of the document (long documents are
+split into runs, see data.chunks). The perplexity per word is exp(all nats / all words); words are separated by white
+space. Writes figures.json, from which card.py takes its numbers.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ def model_nats(model, ids):
 
 
 def figures(model, ngram, tokenizer, documents, run):
-    """Returns the table's row for some documents."""
+    """Returns the counts and both models' perplexities for some documents."""
     ours, theirs = [], []
     for document in documents:
         for ids in chunks(tokenizer, document.text, run):

@@ -1,4 +1,4 @@
-"""Converts a checkpoint to Hugging Face safetensors, and these to GGUF in the layout of llama.cpp's converter
+"""Converts a checkpoint to Hugging Face's safetensors and to GGUF files in the layout of llama.cpp's converter
 (gemma3: norms stored as 1 + w, tied head, SentencePiece pieces with scores and no merges).
 
     python3 tools/models/train/export.py --out build/storyteller            storyteller-{f32,q8_0,q4_0}.gguf
@@ -34,7 +34,7 @@ BLOCK = {
 
 
 def save_safetensors(folder, config, checkpoint):
-    """Writes the checkpoint to folder/hf, in the form that transformers reads."""
+    """Writes the checkpoint to folder/hf for transformers."""
     tokenizer = Tokenizer(folder / "tokenizer.model")
     model = make_model(make_config(config["model"], tokenizer), 0)
     model.load_state_dict(torch.load(folder / f"{checkpoint}.pt")["model"])
@@ -44,7 +44,7 @@ def save_safetensors(folder, config, checkpoint):
 
 
 def tensors(hf, layers):
-    """Yields (name, float32 array) in the order of llama.cpp's converter, with norms as 1 + w."""
+    """Yields names and float32 arrays in the order of llama.cpp's converter. Norms become 1 + w."""
     weights = {k.removeprefix("model."): v.numpy() for k, v in load_file(hf / "model.safetensors").items()}
     yield "token_embd.weight", weights["embed_tokens.weight"]
     for layer in range(layers):
@@ -55,7 +55,7 @@ def tensors(hf, layers):
 
 
 def chat_template():
-    """Returns the chat template, which the test models use too (tools/models/chat-templates.js)."""
+    """Returns Gemma 3's chat template of the test models (tools/models/chat-templates.js)."""
     script = "import('./tools/models/chat-templates.js').then((m) => process.stdout.write(m.GEMMA3))"
     return subprocess.run(["node", "-e", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
@@ -68,7 +68,7 @@ def write_vocabulary(writer, path):
     for i in range(model.get_piece_size()):
         piece = model.id_to_piece(i)
         kind = next((t for test, t in kinds if test(i)), gguf.TokenType.NORMAL)
-        if piece.strip("\n") == "":   # SentencePiece does not say which pieces are user-defined
+        if piece.strip("\n") == "":   # user-defined, which SentencePiece does not report
             kind = gguf.TokenType.USER_DEFINED
         pieces.append(piece)
         scores.append(model.get_score(i))
@@ -111,7 +111,7 @@ def write_metadata(writer, config, kind):
 
 
 def block_type(kind, name, data):
-    """Returns the type of a tensor. Norms stay F32; with Q4_0, the embedding is Q8_0, as in public files."""
+    """Returns a tensor's type. Norms stay F32. With Q4_0, the embedding is Q8_0, as in public files."""
     if data.ndim == 1:
         return gguf.GGMLQuantizationType.F32
     return gguf.GGMLQuantizationType["Q8_0" if kind == "Q4_0" and name == "token_embd.weight" else kind]

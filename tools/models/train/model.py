@@ -1,5 +1,5 @@
-"""The model: a small Gemma 3 of transformers with every part of the architecture: sliding-window
-layers and a global one (5:1), two RoPE bases, q and k norms, GeGLU, four norms per layer, tied head."""
+"""Makes the storyteller's model: transformers' Gemma 3, small, but with every part of the architecture: sliding-window
+and global layers (5:1), two RoPE bases, q and k norms, GeGLU, four norms per layer, tied head."""
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
@@ -23,8 +23,7 @@ def make_model(config, seed):
 
 
 def hidden_matrices(model):
-    """Returns the matrices of the layers and the other weights (embedding and norms), because they have different
-    optimizers."""
+    """Returns the matrices of the layers, and the other weights (embedding, norms), which need another optimizer."""
     inner = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     outer = [p for n, p in model.named_parameters() if p.ndim != 2 or "embed" in n]
     return inner, outer

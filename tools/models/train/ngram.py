@@ -1,12 +1,12 @@
-"""A 5-gram model over the same tokens, for comparison: interpolated, with modified Kneser-Ney smoothing
-(Chen and Goodman 1999). Counts are sorted arrays of packed n-grams, so tokens must be below 4096."""
+"""A 5-gram model of tokens as a baseline for the storyteller: interpolated, with modified Kneser-Ney smoothing
+(Chen and Goodman 1999). N-grams are packed into 64-bit integers, so tokens must be below 4096."""
 import numpy as np
 
 BITS = 12
 
 
 def _packed(ids, order):
-    """Returns each n-gram of the sequence as an integer, with the last token in the lowest bits."""
+    """Returns all n-grams of a sequence as integers. The last token is in the lowest bits."""
     key = np.zeros(len(ids) - order + 1, dtype=np.uint64)
     for k in range(order):
         key = key << np.uint64(BITS) | ids[k:len(ids) - order + 1 + k].astype(np.uint64)
@@ -19,7 +19,7 @@ def _lookup(keys, values, wanted):
 
 
 class _Level:
-    """The n-grams of one order: their counts, sums and numbers of counts for each context, and discounts."""
+    """The n-grams of one order with their counts, the discounts, and each context's total count and discounted mass."""
 
     def __init__(self, keys, counts):
         self.keys, self.counts = keys, counts
@@ -50,12 +50,12 @@ class KneserNey:
         top = np.unique(_packed(ids, order), return_counts=True)
         self.levels = [_Level(*top)]
         keys = top[0]
-        for n in range(order - 1, 0, -1):   # lower orders count the different tokens before them
+        for n in range(order - 1, 0, -1):   # an n-gram of a lower order counts how many different tokens precede it
             keys, counts = np.unique(keys & np.uint64((1 << BITS * n) - 1), return_counts=True)
             self.levels.insert(0, _Level(keys, counts))
 
     def nats(self, ids):
-        """Returns -ln p of ids[1:], each given up to order - 1 tokens before it."""
+        """Returns -ln p of each of ids[1:], given up to order - 1 previous tokens."""
         ids, total = np.asarray(ids), np.zeros(len(ids) - 1)
         p = np.full(len(ids), 1 / self.vocabulary)
         for n, level in enumerate(self.levels, 1):

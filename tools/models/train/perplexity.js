@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Prints the mean -ln p per token of the texts of tests/vectors/storyteller.json, computed by this package with the
- * shipped storyteller's weights in several types, as JSON { F32, Q8_0, Q4_0 }.
+ * Prints the negative log-likelihood per token of each text of tests/vectors/storyteller.json, computed by this package
+ * with the shipped storyteller's weights in several types, as JSON { F32, Q8_0, Q4_0 }.
  */
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../../../js/index.node.js';

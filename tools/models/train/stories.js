@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Generates ten stories for the model card with this package, without selection: ten topics, seeds 1 to 10.
+ * Generates ten stories for the model card with this package: ten topics, seeds 1 to 10, no selection.
  *
- *   node tools/models/train/stories.js MODEL.gguf     JSON: [{ seed, prompt, text, finishReason }], and the options
+ *   node tools/models/train/stories.js MODEL.gguf   prints { options, stories: [{ seed, prompt, text, finishReason }] }
  */
 import { loadModel } from '../../../js/index.node.js';
 

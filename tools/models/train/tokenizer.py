@@ -1,7 +1,7 @@
-"""The vocabulary: SentencePiece BPE with Gemma's special pieces and byte fallback, without normalisation.
+"""Trains and uses the storyteller's vocabulary: SentencePiece BPE with byte fallback, without normalisation.
 
-`<pad>` 0, `<eos>` 1, `<bos>` 2, `<unk>` 3 as in Gemma. The turn tokens are control pieces, runs of
-newlines are user-defined pieces. No space is added before a text.
+As in Gemma, `<pad>` is 0, `<eos>` 1, `<bos>` 2, `<unk>` 3, the turn tokens are control pieces, runs of newlines are
+user-defined pieces, and no space is added before a text.
 """
 from pathlib import Path
 
@@ -11,7 +11,7 @@ TURN, END = "<start_of_turn>", "<end_of_turn>"
 
 
 def train_tokenizer(texts, path, vocab_size, newline_runs, seed):
-    """Trains on the lines of whole documents and writes `path` (a .model file)."""
+    """Trains on the lines of the texts and writes `path` (a .model file)."""
     path = Path(path)
     lines = (line for text in texts for line in text.split("\n") if line)
     spm.set_random_generator_seed(seed)
@@ -27,7 +27,7 @@ def train_tokenizer(texts, path, vocab_size, newline_runs, seed):
 
 
 class Tokenizer:
-    """Converts text to ids and back. Has the ids of special pieces by name."""
+    """Converts text to ids and back. Its attributes are the ids of special pieces."""
 
     def __init__(self, path):
         self.model = spm.SentencePieceProcessor(model_file=str(path))
@@ -42,5 +42,5 @@ class Tokenizer:
         return self.model.decode(ids)
 
     def say(self, role, text):
-        """Returns the ids of one complete turn in the form of Gemma's chat template."""
+        """Returns the ids of one turn in the form of Gemma's chat template."""
         return [self.turn, *self.encode(f"{role}\n{text.strip()}"), self.end, *self.encode("\n")]

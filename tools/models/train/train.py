@@ -1,10 +1,9 @@
 """Trains the storyteller on the corpus. Writes a folder with the vocabulary, checkpoints and the log.
 
-Runs one process per core, each with its share of every batch. Gradients are summed once per step, so
-that the processes rarely wait for each other. Uses Muon (Jordan 2024, torch's implementation) for the
-matrices of the layers, AdamW for the embedding and the norms. Learning rate: warm-up, plateau, decay to
-zero (WSD) over a budget of tokens or minutes. Training can resume at any checkpoint; the same seed and
-the same number of tokens give the same order of data.
+Runs one process per core, each with its share of every batch. Gradients are summed once per step, so that the processes
+rarely wait for each other. Muon (Jordan 2024, torch's implementation) trains the matrices of the layers, AdamW the
+embedding and the norms. Learning rate: warm-up, plateau, decay to zero (WSD) over a budget of tokens or minutes. Training
+can resume at any checkpoint; the seed and the number of tokens determine the order of the data.
 """
 import argparse
 import json
@@ -15,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-# Allocates large tensors from the heap instead of new pages each time. Waiting threads do not spin.
+# glibc reuses heap memory for large tensors instead of mapping new pages each time. Waiting OpenMP threads don't spin.
 _ENV = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=8589934592:"
                           "glibc.malloc.trim_threshold=17179869184:glibc.malloc.top_pad=268435456",
         "OMP_WAIT_POLICY": "passive"}
@@ -34,7 +33,7 @@ from tokenizer import Tokenizer, train_tokenizer  # noqa: E402
 
 
 def learning_rate(step, progress, options):
-    """Returns the learning rate as a share of the full one, at this step and with this part of the budget used."""
+    """Returns the learning rate as a share of the maximum. `progress`: used share of the budget."""
     warm = (step + 1) / options["warmup_steps"]
     left = (1 - progress) / options["decay"]
     return min(1.0, warm, max(0.0, left))
@@ -90,21 +89,21 @@ class Trainer:
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
             optimizer.load_state_dict(saved)
         self.step, self.seconds = state["step"], state["seconds"]
-        for _ in range(self.step):   # skips the data of earlier steps
+        for _ in range(self.step):   # skips the data of the steps before the checkpoint
             next(self.batches)
         if self.rank == 0:   # drops log lines that are newer than the checkpoint
             log = self.out / "log.jsonl"
             lines = log.read_text().splitlines(True) if log.exists() else []
             log.write_text("".join(line for line in lines if json.loads(line)["step"] <= self.step))
 
-    # --- the loop ------------------------------------------------------------------------------
+    # --- training ------------------------------------------------------------------------------
 
     @property
     def tokens(self):
         return self.step * self.options["rows"] * self.options["length"]
 
     def progress(self):
-        """Returns the used share of the budget, by rank 0's clock."""
+        """Returns the used share of the budget, the same in all processes: rank 0's clock counts."""
         part = self.tokens / self.args.tokens
         if self.args.minutes:
             part = self.seconds / 60 / self.args.minutes
@@ -138,7 +137,7 @@ class Trainer:
 
     @torch.no_grad()
     def evaluate(self):
-        """Returns nats per token on the held-out documents; each process evaluates its share of the rows."""
+        """Returns the nats per token on the held-out documents. Each process evaluates its share of the rows."""
         self.model.eval()
         rows = self.held_out[self.rank::self.world]
         total = torch.tensor([sum(self._loss(r).item() * len(r) for r in rows.split(4)), len(rows)])
@@ -155,7 +154,7 @@ class Trainer:
         print(json.dumps(row), flush=True)
 
     def warm_up(self):
-        """Compiles in one process after the other, so that later ones use the cache of the first."""
+        """Compiles the model in one process after the other, so that later ones use the compiler's cache."""
         rows = torch.zeros(self.options["micro"], self.options["length"] + 1, dtype=torch.long)
         for rank in range(self.world):
             if rank == self.rank:
@@ -164,13 +163,13 @@ class Trainer:
             dist.barrier()
 
     def run(self):
-        """Trains until the budget is used up. Writes `last.pt`, and `plateau.pt` before the decay, from which a longer
-        run can continue."""
+        """Trains until the budget is used up. Writes `last.pt`, and, before the learning rate decays, `plateau.pt`, from
+        which a longer run can continue."""
         o, losses = self.options, []
         self.model.train()
         if o["compile"]:
             self.warm_up()
-        self.kept_plateau = self.progress() > 1 - o["decay"]   # resumed within the decay
+        self.kept_plateau = self.progress() > 1 - o["decay"]   # true if training resumes within the decay
         started = time.time() - self.seconds
         saved = evaluated = self.seconds
         while (progress := self.progress()) < 1:
@@ -196,7 +195,7 @@ class Trainer:
 
 
 def work(rank, args, config, meeting):
-    """Runs the work of each process."""
+    """Trains in one of the processes."""
     torch.set_num_threads(1)
     world = config["train"]["processes"]
     dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=world)
