@@ -1,4 +1,4 @@
-"""chat: writes tests/vectors/gemma4-chat.json: conversations as transformers renders them with the chat templates of Gemma 4.
+"""chat: writes tests/vectors/gemma4-chat.json: conversations that transformers rendered with Gemma 4's chat templates.
 
     pip install transformers==5.23.0 jinja2
     python3 tools/vectors/chat.py E2B.jinja 31B.jinja    # tests/vectors/gemma4-chat.md names them
@@ -54,7 +54,7 @@ CONVERSATIONS = [
 
 
 def standard(messages):
-    """Returns messages in the form of transformers. As in Google's documentation, results are in the calls' message."""
+    """Converts messages for transformers. As in Google's documentation, the message with the calls has their results."""
     out = []
     for message in messages:
         content = message['content']

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * Writes texts with llama.cpp's ids for embed.py, and the distances of llama.cpp's vectors from the reference.
+ * Writes texts with llama.cpp's token ids for embed.py, and the distances of llama.cpp's embeddings from the reference.
  *
  *   node tools/vectors/embed-llama.js texts [NAME…]   rewrites tests/vectors/embed.json, or adds these texts to it
- *   node tools/vectors/embed-llama.js [NAME…]         adds llama.cpp's distances to it, after embed.py
+ *   node tools/vectors/embed-llama.js [NAME…]         adds llama.cpp's distances (run embed.py first)
  *
  * Needs NODE_LLAMA_CPP like llama.js.
  */
@@ -16,8 +16,8 @@ import { startLlama } from './llama.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const FILE = path.join(ROOT, 'tests', 'vectors', 'embed.json');
-/** Numbers of tokens of the texts, including the begin and end tokens: an empty text, short ones, texts longer than a
- * window and a batch, and one that fills the context. */
+/** Numbers of tokens of each model's texts, with begin and end tokens: empty, short, longer than a window and a batch,
+ * as long as the context. */
 const LENGTHS = {
   embed: [2, 9, 60, 130, 600, 2048],
   'embed-mqa': [2, 9, 60, 130, 512],
@@ -40,7 +40,7 @@ const kindsOf = (name) => {
   return (name === 'embed-qwen3' ? ['f32', 'q8_0'] : KINDS).map((kind) => `${name}-${kind}`);
 };
 
-/** Returns a random text of `count` ids. @param {any} model of llama.cpp @param {number} count
+/** Returns a random text of `count` tokens, and their ids. @param {any} model of llama.cpp @param {number} count
  * @param {() => number} next */
 function textOf(model, count, next) {
   const ids = (/** @type {string} */ text) => {
@@ -81,7 +81,7 @@ function apart(a, b) {
     x += a[i] ** 2;
     y += b[i] ** 2;
   }
-  // For unit vectors, 1 - cosine is half the squared distance, which loses no digits.
+  // 1 - cosine similarity of unit vectors is half their squared distance. Unlike the dot product, this loses no digits.
   for (let i = 0; i < a.length; i++) far += (a[i] / Math.sqrt(x) - b[i] / Math.sqrt(y)) ** 2;
   return dot > 0 ? far / 2 : 1 - dot / Math.sqrt(x * y);
 }

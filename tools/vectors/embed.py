@@ -1,12 +1,11 @@
-"""Writes embeddings of a reference implementation, for tests/js/embed.test.js: transformers' Gemma3TextModel with
-bidirectional attention, in float32, on the file's weights (dequantised in float64 by the package `gguf`), followed by
-the steps of sentence-transformers: the mean of all tokens, the dense layers, normalisation to length 1. For
-Qwen3-Embedding: Qwen3Model and the vector of the last token.
+"""Writes reference embeddings for tests/js/embed.test.js, computed in float32 on the weights of a GGUF file. EmbeddingGemma:
+transformers' Gemma3TextModel with bidirectional attention, the mean of all tokens, the dense layers, normalisation to
+length 1, as in sentence-transformers. Qwen3-Embedding: Qwen3Model and the vector of the last token.
 
-  node tools/vectors/embed-llama.js texts            writes tests/vectors/embed.json: texts and their ids in llama.cpp
-  venv/bin/python tools/vectors/embed.py             writes tests/vectors/embed.bin   (venv: see parity.py)
-  venv/bin/python tools/vectors/embed.py NAME …      adds these models to it
-  node tools/vectors/embed-llama.js                  adds the distances of llama.cpp's vectors to embed.json
+  node tools/vectors/embed-llama.js texts          writes tests/vectors/embed.json
+  venv/bin/python tools/vectors/embed.py           writes tests/vectors/embed.bin   (venv: see parity.py)
+  venv/bin/python tools/vectors/embed.py NAME …    adds these models to it
+  node tools/vectors/embed-llama.js                adds the distances of llama.cpp's vectors to embed.json
 """
 import json
 import subprocess
@@ -29,7 +28,7 @@ def text_model(f):
         **common(f), query_pre_attn_scalar=f.head_dim, sliding_window=f.window, layer_types=layer_types(f),
         use_bidirectional_attention=True,
         rope_parameters={'full_attention': plain_rope(f.base), 'sliding_attention': plain_rope(f.base_local)})
-    # The class converts a window of n tokens to the exclusive bound n // 2 + 1 of its mask.
+    # Gemma3TextConfig converts a window of n tokens to n // 2 + 1, the exclusive bound of distances in its mask.
     assert config.sliding_window == f.window // 2 + 1
     return filled(transformers.Gemma3TextModel(config), f)
 

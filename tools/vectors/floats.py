@@ -1,10 +1,9 @@
-"""Measures the accuracy of `quantizeFloats: 'q8_0'`: runs files like Google's QAT models (layers in Q4_0, embedding in
-floats) with the embedding kept and with it packed as Q8_0. Compares both with float64 arithmetic on the file's weights.
+"""Measures the accuracy of `quantizeFloats: 'q8_0'` on files like Google's QAT models (layers in Q4_0, embedding in
+floats). Compares logits with the embedding in floats and in Q8_0 with float64 arithmetic on the file's weights.
 
-Random models, 1152 wide, come from tools/models/make-model.js. A trained model, given as F32, is quantised by
-llama_model_quantize (libllama's C interface) with its embedding in F16; its prompt is a tale. Each model is run by
-numpy (parity.py), llama.cpp (llama.js) and js/cli.js. Writes tests/vectors/floats.md, which no test reads. Needs the
-packages of parity.py and llama.js, and a built package.
+The models are random (make-model.js, 1152 wide), and a trained one, which is quantised from F32 by
+llama_model_quantize (libllama's C interface). numpy (parity.py), llama.cpp (llama.js) and js/cli.js run them. Writes
+tests/vectors/floats.md, which no test reads. Needs the packages of parity.py and llama.js, and a built package.
 
   NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/floats.py TRAINED.gguf     e.g. build/storyteller/storyteller-f32.gguf
 """
@@ -22,7 +21,7 @@ from mixes import IDS, SHAPE, quantiser
 from parity import OUT, ROOT, File, forward64
 
 EMBEDDING = 'token_embd.weight'
-TALE = 200   # tokens of the tale
+TALE = 200   # number of tokens of the tale that is the trained model's prompt
 
 
 def run(command):
@@ -43,18 +42,19 @@ def log_p(rows):
 
 
 def loss(rows, ids):
-    """Returns the mean of -ln p of the ids after the first."""
+    """Returns the mean -ln p of all ids but the first."""
     return -float(log_p(rows)[np.arange(len(ids) - 1), ids[1:]].mean())
 
 
 def divergence(rows, exact):
-    """Returns the Kullback-Leibler divergence of the rows from the exact ones, in nats, averaged over the positions."""
+    """Returns the mean Kullback-Leibler divergence of logits from the exact ones, in nats."""
     p, q = log_p(exact), log_p(rows)
     return float((np.exp(p) * (p - q)).sum(-1).mean())
 
 
 def study(folder, path, ids):
-    """Returns logits by name: exact, rounded (both float64), keep, q8_0, llama.cpp."""
+    """Returns logits by name: exact and rounded (float64; rounded: the embedding in Q8_0), keep and q8_0 (this package
+    with that `quantizeFloats`), llama.cpp."""
     f = File(path)
     rows = {'exact': forward64(f, ids)}
     q8 = GGMLQuantizationType.Q8_0

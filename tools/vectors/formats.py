@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes test vectors for src/file/formats.c, computed by ggml through its C interface.
 
-  npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
-  python3 tools/vectors/formats.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
+  python3 tools/vectors/formats.py PATH-TO/libggml-base.so     (quant.py says how to get it)
 
 Writes tests/vectors/formats-ggml.inc and its provenance file. Needs only Python. Deterministic.
 """
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import quant as base
 
-# number of the type, items and bytes per block, offsets of f16 numbers
+# GGML's number of each type, values and bytes per block, offsets of f16 numbers in a block
 FORMATS = {
     'Q4_1': (3, 32, 20, (0, 2)), 'Q5_0': (6, 32, 22, (0,)), 'Q5_1': (7, 32, 24, (0, 2)),
     'Q2_K': (10, 256, 84, (80, 82)), 'Q3_K': (11, 256, 110, (108,)), 'Q4_K': (12, 256, 144, (0, 2)),
@@ -21,11 +20,11 @@ FORMATS = {
     'IQ4_XS': (23, 256, 136, (0,)),
 }
 SCALES = [0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF, 0x7C00, 0x2A2A, 0x9D9D, 0x1234]
-RANDOM = 65536   # items of random blocks of each type
+RANDOM = 65536   # number of values in the random blocks of each type
 
 
 def random_blocks(number, items, size, halves):
-    """Returns random blocks with scales of every kind but NaN. The C test generates the same blocks."""
+    """Returns random blocks with every kind of scale but NaN. The C test generates the same blocks."""
     r, out = base.splitmix(number), bytearray()
     for i in range(RANDOM // items):
         block = bytearray(b''.join(struct.pack('<Q', next(r)) for _ in range((size + 7) // 8))[:size])

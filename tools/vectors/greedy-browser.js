@@ -11,8 +11,8 @@ const HTML =
   '<!doctype html><title>greedy</title><link rel="icon" href="data:,">' +
   '<script type="module" src="greedy-page.js"></script>';
 
-/** Follows another engine's greedy ids in Chromium.
- * @param {string} file @param {import('./greedy-follow.js').Led} led @param {number} threads
+/** Runs greedy-follow.js in Chromium on llama.cpp's greedy ids. @param {string} file
+ * @param {import('./greedy-follow.js').Led} led @param {number} threads
  * @returns {Promise<import('./greedy-follow.js').Followed & { version: string }>} */
 export async function followInChromium(file, led, threads) {
   await bundlePage(PAGE, ['tools/vectors/greedy-page.js', 'js/worker.js', 'js/thread.js'], HTML);

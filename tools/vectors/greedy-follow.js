@@ -1,16 +1,16 @@
 /**
- * Evaluates the greedy ids of another engine with this one, in Node (greedy-node.js) or in a page (greedy-page.js).
- * greedy.js starts both.
+ * Evaluates llama.cpp's greedy tokens with this engine, and records what it would choose. Runs in Node (greedy-node.js)
+ * or in a page (greedy-page.js).
  *
- * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led  llama.cpp's choices, its
- * second best ids, and the distances of their logits
+ * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led
+ *   llama.cpp's choices (ids), its second best ids (seconds), and the differences of their logits (margins)
  * @typedef {{ chosen: number[], generated: number[], margins: number[], nmse?: number, variant: string }} Followed
- *   chosen: this engine's choice after each of llama.cpp's ids; generated: what it generates on its own; margins: its
- *   logits of llama.cpp's best ids minus those of llama.cpp's second best
+ *   chosen: this engine's choices after llama.cpp's tokens; generated: its tokens on its own; margins: its logits of
+ *   llama.cpp's best ids minus those of llama.cpp's second best
  */
 
-/** Returns the two best ids of a row. @param {Float32Array} row @returns {{ id: number, second: number, margin: number
- * }} */
+/** Returns the two ids with the largest logits, and the difference of these. @param {Float32Array} row
+ * @returns {{ id: number, second: number, margin: number }} */
 export function choice(row) {
   let id = 0;
   let second = -1;
@@ -21,7 +21,7 @@ export function choice(row) {
   return { id, second, margin: row[id] - row[second] };
 }
 
-/** Follows another engine's greedy ids and compares each choice.
+/** Evaluates llama.cpp's greedy ids with this engine. `onRow` receives the logits of each step.
  * @param {typeof import('../../js/model.js').loadModel} loadModel @param {string} source
  * @param {import('../../js/options.js').LoadOptions} options @param {Led} led
  * @param {(row: Float32Array, k: number) => void} [onRow] @returns {Promise<Followed>} */

@@ -1,5 +1,5 @@
 /**
- * Runs greedy-follow.js in this Node, whose version decides which build of the engine runs. Prints JSON.
+ * Runs greedy-follow.js in this Node, whose version selects the build of the engine. Prints JSON.
  *
  *   node tools/vectors/greedy-node.js FILE.gguf RECORD.json LLAMA.bin THREADS OURS.bin     .bin: logits, float32
  */

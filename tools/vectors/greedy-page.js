@@ -1,5 +1,4 @@
-/** greedy-page: runs greedy-follow.js in a browser, through the package's own entry. greedy-browser.js calls follow().
- * */
+/** greedy-page: runs greedy-follow.js in a browser, with the package's entry for browsers. */
 import { loadModel } from '../../js/index.js';
 import { follow } from './greedy-follow.js';
 

@@ -2,13 +2,13 @@
  * greedy-table: formats the results of greedy.js and greedy.py as lines of a table.
  *
  * @typedef {import('./greedy-follow.js').Followed & { version: string }} Run
- * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth  choices of float64
- * arithmetic, and its logits of llama.cpp's best ids minus those of llama.cpp's second best
+ * @typedef {{ choices: number[], llamaNmse: number, oursNmse: number, margins: number[] }} Truth
+ *   Results of float64 arithmetic; margins: as in Followed
  * @typedef {{ name: string, types: string, bytes: number, llama: string, led: import('./greedy-follow.js').Led,
  *   runs: Record<string, Run>, truth?: Truth }} Recorded
  */
 
-/** A choice of llama.cpp is clear if its two best logits are further apart. Only clear choices are compared. */
+/** llama.cpp's choice is clear if its two largest logits differ by more. Only clear choices are compared. */
 export const CLEAR = 1e-3;
 
 const COLUMNS = [
@@ -37,7 +37,8 @@ const HEAD_TRUTH = headOf([
   'step: the three margins where they differ',
 ]);
 
-/** Returns the length of the common beginning, -1 if it is all of a. @param {number[]} a @param {number[]} b */
+/** Returns the length of the common beginning of a and b, -1 if it is all of a. @param {number[]} a
+ * @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
 /** Returns a row of the table. @param {Recorded} record @param {string} place @param {Run | null} run */
@@ -87,7 +88,7 @@ function truthRow({ name, led: { ids, margins }, truth, runs }) {
   return [`| ${cells.join(' | ')} |`];
 }
 
-/** Returns the document with its provenance. @param {Recorded[]} records
+/** Returns tests/vectors/greedy.md. @param {Recorded[]} records
  * @param {Readonly<Record<string, import('../models/make-model.js').ModelSpec>>} presets */
 export function document(records, presets) {
   const constants = records

@@ -1,21 +1,20 @@
 #!/usr/bin/env node
 /**
  * greedy: compares greedy tokens of whole models with llama.cpp's: the presets of tools/models/make-model.js with
- * random weights (made in build/models/ if missing), or any GGUF. This engine follows llama.cpp's ids step by step, and
- * must choose the same id if llama.cpp's two best logits are more than 1e-3 apart. It runs in this Node, in a newer one
- * (the relaxed build) and in Chromium. The exit status is 1 if a clear choice differs. Needs the packages of llama.js,
- * and a built package.
+ * random weights (made in build/models/ if missing), or any GGUF files. This engine evaluates llama.cpp's tokens, and
+ * must make the same choices where llama.cpp's two largest logits differ by more than 1e-3; otherwise the exit status
+ * is 1. It runs in this Node, in a newer one (the relaxed build) and in Chromium. Needs the packages of llama.js, and a
+ * built package.
  *
  *   node tools/vectors/greedy.js                        all presets except Gemma 3's
  *   node tools/vectors/greedy.js gpt2-124m FILE.gguf    only these models
  *   --tokens 32  --threads 2
  *   --f32-cache     llama.cpp uses an f32 KV cache
- *   --only-llama    runs only llama.cpp, to see how clear its choices for a file are
- *   --in node,node-new,chromium     runs only there, with llama.cpp's choices of an earlier run
- *   --write     only writes tests/vectors/greedy.md from the results in build/greedy/
+ *   --only-llama    runs only llama.cpp, to see how far apart its two largest logits are
+ *   --in node,node-new,chromium     runs this engine only there, on llama.cpp's choices of an earlier run
+ *   --write         only writes tests/vectors/greedy.md from the results in build/greedy/
  *
- * Writes a record (JSON) for each model to build/greedy/, and both engines' logits (float32), which greedy.py compares
- * with float64 arithmetic.
+ * Writes the results (JSON) and both engines' logits (float32, for greedy.py) to build/greedy/.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -47,8 +46,7 @@ async function fileOf(name) {
 }
 
 /** Returns llama.cpp's greedy choices after a fixed prompt, and its logits. @param {any} llama @param {string} file
- * @param {number} tokens
- * @param {object} options of its context */
+ * @param {number} tokens @param {object} options of its context */
 async function lead(llama, file, tokens, options) {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const { evaluate, extend, close } = await evaluator(model, options);
@@ -70,7 +68,7 @@ async function lead(llama, file, tokens, options) {
   return { led: { prompt, ids, seconds, margins }, rows };
 }
 
-/** Returns the types of the matrices, the most common first. @param {string} file */
+/** Returns the types of the matrices, those with the most bytes first. @param {string} file */
 async function typesOf(file) {
   const { inspectModel } = await import('../../js/index.node.js');
   /** @type {Record<string, number>} */

@@ -1,5 +1,5 @@
-"""Decides where this engine and llama.cpp differ in greedy.js: evaluates llama.cpp's continuation in float64 arithmetic
-on the dequantised weights (parity.py's forward64). Adds the results to build/greedy/NAME.json.
+"""Finds which engine is right where this one and llama.cpp choose different tokens in greedy.js: evaluates llama.cpp's
+tokens in float64 (parity.py's forward64). Adds the results to build/greedy/NAME.json.
 
   venv/bin/python tools/vectors/greedy.py gemma-2b …     after greedy.js; models in build/models/
 """
@@ -14,7 +14,7 @@ from parity import File, ROOT, forward64
 
 
 class Weights(dict):
-    """Dequantises tensors on each access and keeps none, because a 2B model does not fit into memory in float64."""
+    """Dequantises a tensor on each access and doesn't keep it: a 2B model in float64 does not fit into memory."""
 
     def __init__(self, reader):
         super().__init__((t.name, t) for t in reader.tensors)

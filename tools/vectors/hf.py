@@ -1,7 +1,6 @@
-"""Runs Hugging Face transformers on the weights of a GGUF file (parity.File), undoing changes of llama.cpp's converter.
-
-The converter added 1 to Gemma's norms, permuted Llama's q and k so that RoPE rotates neighbouring elements, and
-transposed GPT-2's matrices. Attention is eager, because that implements Gemma 2's soft caps.
+"""Runs Hugging Face transformers on the weights of a GGUF file (parity.File), undoing the changes of llama.cpp's
+converter: it added 1 to Gemma's norms, permuted Llama's q and k so that RoPE rotates neighbouring columns, and transposed
+GPT-2's matrices. Attention is "eager", the implementation that has Gemma 2's soft caps.
 """
 import numpy as np
 import torch
@@ -19,13 +18,13 @@ GEMMA4 = {'per_layer_token_embd': 'embed_tokens_per_layer', 'per_layer_model_pro
 PHI3 = {'attn_qkv': 'self_attn.qkv_proj', 'ffn_up': 'mlp.gate_up_proj'}
 GPT2_LAYER = {'attn_norm': 'ln_1', 'attn_qkv': 'attn.c_attn', 'attn_output': 'attn.c_proj', 'ffn_norm': 'ln_2',
               'ffn_up': 'mlp.c_fc', 'ffn_down': 'mlp.c_proj'}
-# Llama 3's RoPE scaling. transformers computes the factors from the numbers that models.js uses for the file's table.
+# Llama 3's RoPE scaling, with the parameters from which tests/js/models.js makes the files' table of factors.
 LLAMA3 = {'rope_type': 'llama3', 'factor': 8.0, 'low_freq_factor': 1.0, 'high_freq_factor': 4.0,
           'original_max_position_embeddings': 64}
 
 
 def unpermute(w, heads):
-    """Undoes the permutation of a head's rows from halves to neighbouring pairs."""
+    """Undoes the converter's permutation of the rows of each head, which turned halves into neighbouring pairs."""
     return w.reshape(heads, -1, 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
 
 
@@ -102,7 +101,7 @@ def phi3(f):
     factors = {f'{name}_factor': [float(x) for x in f.w[f'rope_factors_{name}.weight']] for name in ('short', 'long')}
     rope = {'rope_type': 'longrope', 'rope_theta': f.base, 'partial_rotary_factor': f.rotated / f.head_dim,
             'original_max_position_embeddings': f.short_context, 'attention_factor': f.rope_gain} | factors
-    # transformers chooses the factors by the length of the text, the engine by the length of the context.
+    # transformers chooses long or short factors by the length of the text, the engine by that of the context.
     if f.context > f.short_context:
         rope['short_factor'] = rope['long_factor']
     else:
@@ -159,7 +158,7 @@ def state_of(f):
 
 
 def transformers_model(f, dtype=torch.float32):
-    """Returns a function from ids to the logits of every position."""
+    """Returns a function that maps ids to the logits of every position."""
     make, config = MAKERS[f.architecture](f)
     model = make(config).to(dtype).eval()
     state = gpt2_state(f) if f.architecture == 'gpt2' else state_of(f)

@@ -1,6 +1,6 @@
-"""Writes layer-by-layer results of transformers, for tests/js/inside.test.js: attention weights (output_attentions,
-eager), the most likely tokens if the final norm and the head are applied to the residual stream after each layer, the
-lengths of that stream, and pooled vectors. In float32, on the file's weights.
+"""Writes layer-by-layer results of transformers for tests/js/inside.test.js, in float32 on the weights of a GGUF file:
+attention weights, the most likely tokens if the final norm and the head follow each layer (logit lens), the lengths of
+the residual stream's vectors, and pooled vectors.
 
   venv/bin/python tools/vectors/inside.py      writes tests/vectors/inside.bin and inside.json   (venv: see parity.py)
 """
@@ -13,7 +13,7 @@ from hf import MAKERS, gpt2_state, state_of
 from parity import OUT, ROOT, File, prompts_of, versions
 
 MODELS = ('mqa-f32', 'gemma2-f32', 'gpt2-f32', 'llama-f32')
-TOKENS, TOP = 40, 8   # more tokens than the windows of the first two models
+TOKENS, TOP = 40, 8   # 40 tokens exceed the windows of the first two models
 
 
 def model_of(f):
@@ -26,7 +26,8 @@ def model_of(f):
 
 
 def streams(model, ids):
-    """Returns the residual stream before the first and after each layer. hidden_states has only the normed last one."""
+    """Returns the residual stream before the first and after each layer (hidden_states lacks the last one without the
+    final norm), the attention weights, the model without its head, and its output."""
     seen = []
     trunk = getattr(model, 'transformer', None) or model.model
     layers = trunk.h if hasattr(trunk, 'h') else trunk.layers
@@ -43,7 +44,7 @@ def streams(model, ids):
 
 
 def lens(f, model, trunk, x):
-    """Returns the logits of a residual stream as if it followed the last layer."""
+    """Returns the logits that a residual stream has as the output of the last layer."""
     final = trunk.ln_f if hasattr(trunk, 'ln_f') else trunk.norm
     with torch.no_grad():
         logits = model.lm_head(final(x))

@@ -1,6 +1,6 @@
 /**
- * Measures the accuracy and memory of each kvType and writes tests/vectors/kv-types.md. tests/js/kv-types.test.js
- * asserts bounds with the same functions. Needs only the built package.
+ * Measures the accuracy and memory of each type of the KV cache (option `kvType`), and writes
+ * tests/vectors/kv-types.md. tests/js/kv-types.test.js uses the same functions. Needs only the built package.
  *
  *   node tools/vectors/kv-types.js
  */
@@ -20,8 +20,7 @@ const CONTEXTS = [4096, 16384, 32768];
 const vectors = (/** @type {string} */ name) => readFileSync(at('tests', 'vectors', name));
 const json = (/** @type {string} */ name) => JSON.parse(vectors(name).toString());
 
-/** Returns the NMSE, sum (a - b)^2 / sum b^2, of each position's logits against the reference of
- * tests/vectors/parity.md.
+/** Returns the NMSE of a test model's logits at each position, relative to the reference of tests/vectors/parity.md.
  * @param {string} name @param {KvType} kvType @param {import('../../js/options.js').LoadOptions} [options] */
 export async function errorsOf(name, kvType, options = {}) {
   const model = await loadModel(await testModel(name), { threads: 2, ...options, kvType });
@@ -49,7 +48,7 @@ export async function errorsOf(name, kvType, options = {}) {
   }
 }
 
-/** Returns the perplexity of the shipped storyteller, a trained model, on the texts of its vectors.
+/** Returns the perplexity of the shipped storyteller on the texts of tests/vectors/storyteller.json.
  * @param {KvType} kvType */
 export async function perplexityOf(kvType) {
   const model = await loadModel(SHIPPED, { threads: 1, kvType });
@@ -67,12 +66,12 @@ export async function perplexityOf(kvType) {
   }
 }
 
-/** Returns the size of the KV cache of a 1B model in bytes. @param {KvType} kvType @param {number} contextLength */
+/** Returns the bytes of a 1B model's KV cache. @param {KvType} kvType @param {number} contextLength */
 export async function memoryOf(kvType, contextLength) {
   return (await inspectModel(await testModel('oneb-q4_0'), { kvType, contextLength })).info.memory.kv;
 }
 
-/** Returns the mean. */
+/** Returns the mean of a list. */
 export const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
 
 async function main() {

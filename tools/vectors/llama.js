@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Evaluates the models of tests/vectors/parity.json with llama.cpp: its error against the same reference at each
- * position, and its greedy continuations. Run tools/vectors/parity.py first.
+ * Evaluates the models of tests/vectors/parity.json with llama.cpp: the error of its logits at each position, relative
+ * to the same reference, and its greedy continuations. Run tools/vectors/parity.py first.
  *
  *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/llama.js                writes tests/vectors/parity-llama.json
@@ -21,7 +21,7 @@ const VECTORS = path.join(ROOT, 'tests', 'vectors');
 const THREADS = 2;
 const GREEDY = 48;
 
-/** An f32 cache is not combined with flash attention, which computes in f16 anyway: measured, it changes nothing. */
+/** Settings of llama.cpp. Flash attention computes in f16, so an f32 cache changes nothing with it, as measured. */
 export const SETTINGS = {
   default: {},
   noFlashAttention: { flashAttention: false },
@@ -32,22 +32,22 @@ export const SETTINGS = {
   },
 };
 
-/** Starts the native llama.cpp without a GPU. */
+/** Loads native llama.cpp without a GPU. */
 export async function startLlama() {
   const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? ROOT, 'package.json'));
   const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
   return getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' });
 }
 
-/** @param {any} next the result of an evaluation for one token */
+/** @param {any} next result of evaluating one token */
 function rowOf(next) {
   const row = new Float32Array(next.logits.size);
   for (const [id, value] of next.logits) row[id] = value;
   return row;
 }
 
-/** Returns `evaluate`, which returns the logits of all ids in one batch from an empty cache, and `extend`, which returns
- * the logits after one more id.
+/** Returns `evaluate`, which empties the cache and returns the logits of all ids, and `extend`, which returns the
+ * logits after one more id.
  * @param {any} model @param {object} options of the context */
 export async function evaluator(model, options) {
   const context = await model.createContext({
@@ -72,7 +72,7 @@ export async function evaluator(model, options) {
   return { evaluate, extend, close: () => context.dispose() };
 }
 
-/** Returns sum (a - b)^2 / sum b^2. */
+/** Returns the NMSE of a relative to b: sum (a - b)^2 / sum b^2. */
 export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   let error = 0;
   let size = 0;
@@ -83,7 +83,7 @@ export function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ 
   return error / size;
 }
 
-/** Returns greedy ids after a prompt, and the distances of their logits from the second best in standard deviations.
+/** Returns greedy ids after a prompt, and how far each one's logit is above the second best, in standard deviations.
  * @param {(ids: number[]) => Promise<Float32Array[]>} evaluate @param {number[]} ids */
 async function greedy(evaluate, ids) {
   const context = [...ids];
@@ -113,7 +113,7 @@ async function study(llama, name, prompts) {
     const list = [];
     let row = 0;
     for (const ids of prompts) for (const logits of await evaluate(ids)) list.push(nmse(logits, truth(row++)));
-    // With outliers, even the rounding of an f16 cache changes choices.
+    // With outliers, even rounding an f16 cache changes choices.
     if (label === (name.endsWith('outliers') ? 'f32CacheNoFlashAttention' : 'default')) {
       const prompt = prompts.length - 1;
       result.greedy = { prompt, ...(await greedy(evaluate, prompts[prompt])) };
@@ -144,7 +144,7 @@ async function main() {
     const kept = only ? read('parity-llama.json') : {};
     const lines = [];
     for (const [name, { prompts }] of Object.entries(models)) {
-      if (name === 'phi3-window-f32') continue; // llama.cpp ignores Phi's windows
+      if (name === 'phi3-window-f32') continue; // llama.cpp ignores Phi's sliding window
       const result = kept[name] && !only?.includes(name) ? kept[name] : await study(llama, name, prompts);
       lines.push(`${JSON.stringify(name)}: ${JSON.stringify(result)}`);
     }

@@ -1,10 +1,9 @@
-"""Measures the errors of every file type of llama.cpp's quantiser, for this engine and for llama.cpp, against float64
-arithmetic on the dequantised weights. The model is 1152 wide, not a multiple of 256, so types are mixed as in a real
-1B model.
+"""Measures the errors of this engine and of llama.cpp with every file type of llama.cpp's quantiser, relative to float64
+arithmetic on the dequantised weights.
 
-A random F32 model is made by tools/models/make-model.js, quantised by llama_model_quantize (libllama's C interface) and
-run by numpy (parity.py), llama.cpp (llama.js) and js/cli.js. Writes tests/vectors/mixes.md. There is no test, because
-models of this size are too large to store. Needs the packages of parity.py and llama.js, and a built package.
+llama_model_quantize (libllama's C interface) quantises a random model of make-model.js. It is 1152 wide, not a multiple
+of 256, so the quantiser mixes types as in a real 1B model. numpy (parity.py), llama.cpp (llama.js) and js/cli.js run the
+files. Writes tests/vectors/mixes.md. Needs the packages of parity.py and llama.js, and a built package.
 
   NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER/node_modules has node-llama-cpp
 """
@@ -29,7 +28,7 @@ IDS = [(7 * i * i + 31 * i + 300) % 512 for i in range(40)]
 
 
 class Parameters(ctypes.Structure):
-    """Beginning of struct llama_model_quantize_params (llama.h); the rest keeps its defaults."""
+    """Beginning of struct llama_model_quantize_params (llama.h). `rest`: members that keep their defaults."""
     _fields_ = [('nthread', ctypes.c_int32), ('ftype', ctypes.c_int32), ('output', ctypes.c_int32),
                 ('embedding', ctypes.c_int32), ('rest', ctypes.c_uint8 * 240)]
 
@@ -54,7 +53,7 @@ def quantiser(folder):
 
 
 def types_of(path):
-    """Returns the types of the matrices, counted by group."""
+    """Counts the types of the matrices by group, such as attn_q."""
     groups = {}
     for t in GGUFReader(path).tensors:
         if len(t.shape) == 2:

@@ -1,14 +1,14 @@
-"""Compares this package's errors on 17 Gemma 3 models with outliers, up to 1500 tokens, with llama.cpp's and float32's.
+"""Compares the errors of this package, llama.cpp and float32 arithmetic on 17 random Gemma 3 models with outliers.
 
-Configurations vary heads, windows, patterns of local layers and head_dim. In each, some channels of some norms weigh up
-to 100 times the others. tools/models/make-model.js makes files of every kind. They are run by numpy in float64
-(parity.py, the reference), by transformers in float32 (hf.py, for the error of float32 itself), by llama.cpp (llama.js)
-and by this package, with its defaults and with an F16 embedding packed as Q8_0. Prints a table and writes it to
-tests/vectors/outliers.md. Exits with status 1 if a limit is exceeded: 1e-6 at every position for F32, 1e-6 in the mean
-for F16 and BF16, and llama.cpp's mean for all. Needs the packages of parity.py and llama.js, and a built package.
+The configurations vary heads, windows, patterns of local layers and head_dim. In each, some channels of some norms are up
+to 100 times larger than the others. make-model.js makes files of several types. numpy in float64 (parity.py, the
+reference), transformers in float32 (hf.py), llama.cpp (llama.js) and this package run them. Prints a table and writes it
+to tests/vectors/outliers.md. Exits with status 1 if this package's errors exceed a limit: 1e-6 at every position for F32,
+1e-6 in the mean for F16 and BF16, llama.cpp's mean for all types. Needs the packages of parity.py and llama.js, and a
+built package.
 
   NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      only these, numbered from 0
-  TOKENS=400 …                                                                           maximal length of a prompt
+  TOKENS=400 …      maximal length of a prompt
 """
 import json
 import os
@@ -29,10 +29,11 @@ KINDS = {'F32': {'type': 'F32'}, 'F16': {'type': 'F16'}, 'BF16': {'type': 'BF16'
                       'types': {'attn_v': 'Q8_0', 'attn_output': 'Q4_K', 'ffn_down': 'Q6_K'}}}
 FLOATS = ('F32', 'F16', 'BF16')
 WAYS = ('float32', 'default', 'q8_0', 'llama.cpp')
-TOKENS = int(os.environ.get('TOKENS', 1500))   # maximal length of a prompt
+TOKENS = int(os.environ.get('TOKENS', 1500))   # maximal length of a prompt in tokens
 K, BEFORE, AFTER = ['attn_k_norm'], ['attn_norm', 'ffn_norm'], ['post_attention_norm', 'post_ffw_norm']
 VOCAB = 512
-# layers, d_model, ffn, heads, kv heads, head_dim, window, every n-th layer global, tokens, norms, factor
+# Columns: layers, d_model, ffn, heads, kv heads, head_dim, window, n (every n-th layer is global), number of tokens, norms
+# with outliers, factor of the outliers
 ROWS = [(6, 128, 256, 4, 1, 64, 32, 6, 300, K, 50), (6, 128, 256, 4, 2, 64, 64, 6, 500, BEFORE, 70),
         (6, 128, 256, 4, 4, 64, 64, 6, 400, AFTER, 70), (7, 160, 512, 4, 1, 256, 128, 6, 600, K, 30),
         (7, 160, 512, 2, 1, 128, 100, 3, 800, BEFORE, 100), (12, 192, 512, 4, 2, 64, 48, 6, 700, K, 30),
@@ -58,7 +59,7 @@ def spec_of(number, kind):
 
 
 def errors(rows, truth):
-    """Returns the NMSE of every position."""
+    """Returns the NMSE of the logits at every position."""
     return ((rows.astype(np.float64) - truth) ** 2).sum(-1) / (truth ** 2).sum(-1)
 
 
@@ -67,14 +68,14 @@ def node(*arguments):
 
 
 def ways(kind):
-    """Yields the ways to run this package, with their flags: by default, and with F16 matrices packed as Q8_0."""
+    """Yields names and flags of the ways to run this package."""
     yield 'default', []
     if kind == QAT:
         yield 'q8_0', ['--quantize-floats', 'q8_0']
 
 
 def study(folder, number, kind):
-    """Returns the errors of each way: float32, this package by default and with a packed embedding, llama.cpp."""
+    """Returns the errors of each of WAYS at every position."""
     from hf import transformers_model
     path, out = os.path.join(folder, 'model.gguf'), os.path.join(folder, 'rows')
     node('--input-type=module', '-e', MAKE, json.dumps(spec_of(number, kind)), path)
@@ -92,7 +93,7 @@ def study(folder, number, kind):
 
 
 def missed(kind, found):
-    """Returns the limits that were exceeded."""
+    """Returns the names of the limits that this package's errors exceed."""
     ours, list_ = found['default'], []
     if kind == 'F32' and ours.max() > 1e-6:
         list_.append('worst')
@@ -104,14 +105,14 @@ def missed(kind, found):
 
 
 def rows_of(text):
-    """Returns the rows of the table by configuration and kind of file."""
+    """Returns the table rows in a text, by configuration and kind of file."""
     lines = [line.strip() for line in text.splitlines()]
     rows = [(line, [cell.strip() for cell in line.split('|')]) for line in lines]
     return {(int(cells[1]), cells[2]): line for line, cells in rows if len(cells) > 3 and cells[2] in KINDS}
 
 
 def keep(lines):
-    """Writes outliers.md. Rows of other configurations stay."""
+    """Writes the rows to outliers.md, and keeps the rows of other configurations there."""
     path = ROOT / 'tests' / 'vectors' / 'outliers.md'
     rows = (rows_of(path.read_text()) if path.exists() else {}) | rows_of('\n'.join(lines))
     order = sorted(rows, key=lambda key: (key[0], list(KINDS).index(key[1])))

@@ -1,11 +1,10 @@
 """Writes the logits of reference implementations at every position, for tests/js/parity.test.js.
 
-  F32, F16, BF16: Hugging Face transformers (Gemma, Gemma2, Gemma3, GPT2, Llama, Qwen3 …ForCausalLM) in float32, on the
-                  file's weights: hf.py.
-  quantised:      float64 arithmetic on the dequantised weights (forward64 below, an independent implementation of
-                  the architectures in numpy, which is checked here against transformers on every model).
+  F32, F16, BF16: Hugging Face transformers in float32, on the file's weights: hf.py.
+  quantised:      float64 arithmetic on the dequantised weights: forward64 below, an independent numpy
+                  implementation, which is checked against transformers on every model.
 
-The PyPI package `gguf` reads the weights, not the parser of this project.
+The PyPI package `gguf` reads the weights, not this project's parser.
 
   python3 -m venv venv && venv/bin/pip install torch==2.13.0 transformers==5.23.0 gguf numpy
   venv/bin/python tools/vectors/parity.py            writes tests/vectors/*.bin and parity.json
@@ -25,7 +24,7 @@ from gguf.quants import dequantize
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / 'tests' / 'vectors'
-# Lengths: one token; shorter than the window; several windows long.
+# Numbers of tokens of each model's prompts: one; fewer than the window; several windows.
 LENGTHS = {'parity-f32': (1, 20, 110), 'parity-f16': (1, 20, 110), 'parity-bf16': (1, 20, 110),
            'parity-q8_0': (1, 20, 110), 'parity-q4_0': (1, 20, 110), 'mqa-f32': (60,), 'mqa-q4_0': (60,),
            'mix-q4_k_m': (1, 24), 'mix-q5_k_m': (1, 24), 'mix-q3_k': (1, 24), 'mix-q2_k': (1, 24),
@@ -38,8 +37,9 @@ LENGTHS |= {f'{family}-{kind}': (1, 70) if kind == 'f32' else (1, 28)
 LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40),
             'phi3-long-f32': (1, 70), 'phi3-window-f32': (1, 70)}
 
-# Rules of each architecture: whether embeddings are scaled by sqrt(width); RoPE of halves or pairs, or positions from a
-# table; period of global layers, and RoPE bases; activation function.
+# Rules of architectures. scaled: embeddings are scaled by sqrt(width). rope: rotates halves or neighbouring pairs; if
+# missing, positions come from a table. period n: every n-th layer is global. base, local: RoPE bases of global and local
+# layers. same_window: all layers have the window. unrotated n: every n-th layer has no RoPE.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 LLAMA = {'rope': 'pairs', 'act': 'silu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
@@ -49,7 +49,7 @@ RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'
 
 
 class File:
-    """Configuration and weights of a GGUF file: float64 arrays, matrices as [out, in]."""
+    """Configuration and weights of a GGUF file: float64 arrays, matrices of shape [out, in]."""
 
     def __init__(self, path):
         reader = GGUFReader(path)
@@ -109,7 +109,7 @@ class File:
         return self.head_dim if self.is_global(layer) else self.head_dim_local
 
     def owner(self, layer):
-        """Returns the layer whose keys and values a layer uses: itself, or the last of its kind that has its own."""
+        """Returns the layer whose keys and values a layer uses: itself, or the last global or local one that has its own."""
         last = min(layer, self.layers - self.shared - 1)
         return max(l for l in range(last + 1) if l == layer or self.is_global(l) == self.is_global(layer))
 
@@ -124,7 +124,7 @@ class File:
         return x @ self.layer(layer, name).T + bias
 
     def norm(self, name, x):
-        """Returns the RMS norm, or LayerNorm if the file has a bias."""
+        """Applies LayerNorm if the norm has a bias, otherwise RMS norm."""
         weight, bias = self.w[f'{name}.weight'], self.w.get(f'{name}.bias')
         if bias is None:
             return x / np.sqrt((x * x).mean(-1, keepdims=True) + self.eps) * weight
@@ -133,7 +133,8 @@ class File:
 
 
 def rope(x, base, factors, pairs):
-    """Rotates pairs (i, i + dim / 2), or neighbours, of x[position, head, dim] by position / base^(2 i / dim) / factor."""
+    """Applies RoPE to x[position, head, dim]: rotates pairs of columns (i, i + dim / 2), or neighbours if `pairs`, by
+    position / base^(2 i / dim) / factor."""
     n, _, dim = x.shape
     angle = np.arange(n)[:, None] * (base ** (-2.0 * np.arange(dim // 2) / dim) / factors)[None]
     cos, sin = np.cos(angle)[:, None], np.sin(angle)[:, None]
@@ -153,7 +154,7 @@ def silu(x):
 
 
 def heads_of(f, l, x):
-    """Returns q, k, v of every position as [position, head, dim], normed and with RoPE."""
+    """Returns queries, keys and values of layer l as [position, head, dim], with norms and RoPE applied."""
     if f.architecture == 'gemma4':
         return gemma4_heads_of(f, l, x)
     n, width, kv = len(x), f.heads * f.head_dim, f.kv_heads * f.head_dim
@@ -176,8 +177,9 @@ def heads_of(f, l, x):
 
 
 def gemma4_heads_of(f, l, x):
-    """Returns q, k, v of Gemma 4. Values are normed without a weight; without attn_v, they are the keys before their
-    norm. k and v are None in layers that use those of another layer. Only global layers have RoPE factors."""
+    """Returns queries, keys and values of Gemma 4's layer l. Values are normed without weights; without attn_v, they are
+    the keys before their norm. Keys and values are None if those of another layer are used. Only global layers have RoPE
+    factors."""
     n, dim = len(x), f.head_dim_of(l)
     glob = f.is_global(l)
     base, factors = (f.base, f.w.get('rope_freqs.weight', 1.0)) if glob else (f.base_local, 1.0)
@@ -220,7 +222,8 @@ def feed_forward(f, l, x):
 
 
 def per_layer_inputs(f, ids, x):
-    """Returns [position, layer, width]: each layer's token embeddings, combined with a projection of the main ones."""
+    """Returns Gemma 4's additional inputs of layers as [position, layer, width]: the layer's token embedding, combined with
+    a projection of the main one."""
     shape = len(ids), f.layers, f.per_layer
     table = f.w['per_layer_token_embd.weight'][ids].reshape(shape) * np.sqrt(f.per_layer)
     projected = (x @ f.w['per_layer_model_proj.weight'].T / np.sqrt(f.d)).reshape(shape)
@@ -255,7 +258,7 @@ def nmse(a, b):
 
 
 def prompts_of(name, vocab):
-    draw = random.Random(name.split('-')[0])   # the same ids for every type
+    draw = random.Random(name.split('-')[0])   # the same ids for every tensor type of a model
     return [[draw.randrange(vocab) for _ in range(n)] for n in LENGTHS[name]]
 
 

@@ -4,8 +4,8 @@
   npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
   python3 tools/vectors/quant.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
 
-Writes tests/vectors/quant-ggml.inc (C arrays, so that the test reads no file and runs as wasm
-too) and its provenance file quant-ggml.md. Needs only Python. Deterministic.
+Writes tests/vectors/quant-ggml.inc (C arrays, so that the test runs as wasm, too) and its provenance file
+quant-ggml.md. Needs only Python. Deterministic.
 """
 import ctypes
 import hashlib
@@ -74,7 +74,7 @@ def dequantise(lib, kind, raw, n):
 
 
 def real_blocks():
-    """Returns blocks of 32 values like those of weights, and edge cases."""
+    """Returns the values of blocks of 32 that are like weights, and edge cases."""
     r = splitmix(1)
     rows = []
     for scale in (1.0, 0.02, 1e-3, 37.5, 1e-6, 6e4):
@@ -82,13 +82,13 @@ def real_blocks():
             rows += [scale * sum(next(r) / 2 ** 64 - 0.5 for _ in range(4)) for _ in range(32)]
     rows += [0.0] * 32
     rows += [-0.0] * 32
-    rows += [1.0, -1.0] * 16                              # a tie for the greatest magnitude
+    rows += [1.0, -1.0] * 16                              # two values with the greatest magnitude
     rows += [-1.0, 1.0] * 16
-    rows += [(i - 16) / 8 for i in range(32)]             # halves: ties when rounding
+    rows += [(i - 16) / 8 for i in range(32)]             # exact halves, which are ties when rounding
     rows += [(i - 15.5) / 2 for i in range(32)]
     rows += [127.0] + [i + 0.5 for i in range(31)]        # exact halves in Q8_0
-    rows += [0.0] * 31 + [3.0]                            # one item only
-    rows += [1e-30] * 16 + [-2e-30] * 16                  # a scale below f16's smallest
+    rows += [0.0] * 31 + [3.0]                            # only one value that is not 0
+    rows += [1e-30] * 16 + [-2e-30] * 16                  # a scale below the smallest f16 number
     rows += [float(i % 5) * 2e-7 for i in range(32)]      # a denormal f16 scale
     return list(struct.unpack('<%df' % len(rows), struct.pack('<%df' % len(rows), *rows)))
 
@@ -105,7 +105,7 @@ def raw_blocks(kind, bytes_per_block, n):
 
 
 def tricky_floats():
-    """Returns bit patterns on both sides of every limit of f16 and bf16."""
+    """Returns bits of floats around the values where rounding to f16 or bf16 changes, overflows or gets subnormal."""
     edges = [0, 1, 0x007FFFFF, 0x00800000, 0x33000000, 0x33000001, 0x33800000, 0x33C00000, 0x387FC000,
              0x387FE000, 0x387FF000, 0x38800000, 0x38801000, 0x38803000, 0x3F800000, 0x3F801000, 0x3F803000,
              0x3F808000, 0x3F818000, 0x477FE000, 0x477FEFFF, 0x477FF000, 0x47800000, 0x7F7FFFFF, 0x7F7F7FFF,
@@ -135,7 +135,7 @@ def words(raw):
 def type_table(lib):
     rows = []
     for i in range(64):
-        if i >= 43:   # GGML_TYPE_COUNT of this release: larger numbers would read past ggml's table
+        if i >= 43:   # GGML_TYPE_COUNT of this release: ggml would read past its table
             break
         size = lib.ggml_type_size(i)
         if size:

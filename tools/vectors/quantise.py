@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Writes test vectors for tools/models/quantise.js, computed by ggml's quantisers in libggml-base.
 
-  npm i --no-save --ignore-scripts --omit=optional @node-llama-cpp/linux-x64@3.22.1
-  python3 tools/vectors/quantise.py node_modules/@node-llama-cpp/linux-x64/bins/linux-x64/libggml-base.so
+  python3 tools/vectors/quantise.py PATH-TO/libggml-base.so     (quant.py says how to get it)
 
 Writes tests/vectors/quantise-js.json: floats as hexadecimal bytes and their blocks in each type.
 Needs only Python; deterministic.
@@ -20,7 +19,7 @@ TYPES = {'F16': (1, 1, 2), 'Q4_0': (2, 32, 18), 'Q8_0': (8, 32, 34), 'BF16': (30
 
 def inputs():
     draw = random.Random(4)
-    values = [0.0] * 32                                                    # an empty block
+    values = [0.0] * 32                                                    # a block of zeros
     values += [draw.gauss(0, 1) for _ in range(64 * 32)]
     values += [draw.gauss(0, 1e-3) * 10 ** draw.uniform(-6, 6) for _ in range(32 * 32)]
     values += [(i - 16) / 2 for i in range(32)]                            # ties

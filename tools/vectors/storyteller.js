@@ -1,20 +1,17 @@
 #!/usr/bin/env node
 /**
- * Evaluates the storyteller with llama.cpp: mean -ln p of the texts of tests/vectors/storyteller.json under Q8_0 and
- * Q4_0, and a greedy story. Run tools/vectors/storyteller.py first.
+ * Evaluates the storyteller in Q8_0 and Q4_0 with llama.cpp: the mean -ln p of tests/vectors/storyteller.json's texts,
+ * and a greedy story. Run tools/vectors/storyteller.py first. Needs the packages of llama.js.
  *
- *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/storyteller.js      writes tests/vectors/storyteller-llama.json
- *
- * If this checkout's node_modules lacks the package, NODE_LLAMA_CPP names a folder whose node_modules has it.
  */
 import fs from 'node:fs';
 import { storyteller } from '../../tests/js/storyteller-files.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
-/** Topics to choose from. The story with the largest minimal margin is kept; others depend on the last bits of floats.
- * */
+/** Topics of the stories. The one whose smallest margin between the two best logits is largest is kept: it does not
+ * depend on the last bits of floats. */
 const TOPICS = [
   'a cat and a boat',
   'a dog',
@@ -46,7 +43,7 @@ async function nll(evaluate, ids) {
   return rows.reduce((sum, row, i) => sum + loss(row, ids[i + 1]), 0) / rows.length;
 }
 
-/** Returns the likeliest tokens up to the end of the turn, and their smallest distance to the second best in logits.
+/** Returns the greedy tokens up to the end of the turn, and the smallest difference of the two best logits.
  * @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend
  * @param {number[]} prompt */
 async function greedy(evaluate, extend, prompt) {

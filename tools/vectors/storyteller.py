@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Evaluates the storyteller's weights with Hugging Face transformers, and tokenizes its texts with SentencePiece.
+"""Evaluates the storyteller with Hugging Face transformers, and tokenizes texts with SentencePiece.
 
-Takes the weights out of models/storyteller/storyteller.gguf (Q8_0, dequantised to float32), runs
-Gemma3ForCausalLM in float32 over public-domain tales that the model was not trained on, and writes
-tests/vectors/storyteller.json. Then run tools/vectors/storyteller.js.
+Dequantises models/storyteller/storyteller.gguf (Q8_0), runs Gemma3ForCausalLM in float32 over public-domain tales that
+the model was not trained on, and writes tests/vectors/storyteller.json. Then run tools/vectors/storyteller.js.
 
     pip install -r tools/models/train/requirements.txt
     python3 tools/vectors/storyteller.py --corpus DIR --tokenizer build/train/tokenizer.model
@@ -39,7 +38,7 @@ def field(reader, key):
 
 
 def load(path):
-    """Returns the model of a GGUF file in float32."""
+    """Loads a GGUF file as a transformers model in float32."""
     reader = gguf.GGUFReader(path)
     g = {k.removeprefix("gemma3."): field(reader, k) for k in reader.fields if k.startswith("gemma3.")}
     weights = {t.name: torch.tensor(gguf.quants.dequantize(t.data, t.tensor_type)) for t in reader.tensors}
