@@ -1,6 +1,6 @@
 /**
- * icons: draws the icons of the installed page from web/static/icon.svg, in Chromium: the star on a coloured tile, and
- * a maskable icon, of which systems may crop everything but the centre.
+ * icons: draws the icons of the installed page in Chromium, from web/static/icon.svg: the star on a coloured tile, and
+ * a maskable icon, which operating systems crop to its centre.
  *
  *   node tools/release/icons.js
  */

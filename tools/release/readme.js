@@ -1,14 +1,13 @@
 /**
- * readme: fills the generated parts of the documents (those of the root, and docs/), and draws docs/reports/speed.svg.
- * These parts are between `<!-- begin NAME -->` and `<!-- end NAME -->`. Numbers come from docs/measured.json, tables
- * of options, codes and fields from the code, so none of them is written by hand.
+ * readme: writes the generated parts of the documents in the root and in docs/, between `<!-- begin NAME -->` and
+ * `<!-- end NAME -->`, and draws docs/reports/speed.svg. Figures come from docs/measured.json, tables of options, codes
+ * and fields from the code.
  *
- *   node tools/release/readme.js            fill
+ *   node tools/release/readme.js            write all parts
  *   node tools/release/readme.js --take     first update docs/measured.json: from build/bench.json (npm run bench), the
  *                                   sizes of the built files, and the parity tests
  *   node tools/release/readme.js --check    write nothing; exit with status 1 if a part is stale, a link is broken, a
- *                                   document is too long, docs/api.md lacks a public name, README.md or docs/family.md
- *                                   lacks an architecture, or README.md lacks a dependency
+ *                                   document is too long, or a name, architecture or dependency is not documented
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -30,10 +29,10 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-/** Maximum number of lines. @type {Record<string, number>} */
+/** Maximum number of lines of documents. @type {Record<string, number>} */
 const MOST_LINES = { 'README.md': 150, 'docs/glossary.md': 60, 'docs/source-map.md': 40 };
 
-/** Returns the Markdown files of a folder, sorted. @param {string} folder @param {boolean} recursive */
+/** @param {string} folder @param {boolean} recursive */
 const markdown = (folder, recursive) =>
   readdirSync(at(folder), { recursive })
     .map((name) => join(folder, String(name)))
@@ -42,8 +41,8 @@ const markdown = (folder, recursive) =>
 
 const documents = () => [...markdown('', false), ...markdown('docs', true)];
 
-/** Returns a document's text with its generated parts filled in.
- * @param {string} name @param {Measured} measured @param {typeof import('./readme/parts.js').PARTS} all */
+/** Returns a document's text with up-to-date generated parts. @param {string} name @param {Measured} measured
+ * @param {typeof import('./readme/parts.js').PARTS} all */
 async function filled(name, measured, all) {
   const text = readFileSync(at(name), 'utf8');
   /** @type {Map<string, string>} */
@@ -56,7 +55,7 @@ async function filled(name, measured, all) {
   return text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
 }
 
-/** Names of methods that are not public. */
+/** Names of methods that are exempt from unmentioned(), because they are internal. */
 const INTERNAL = ['constructor', 'call', 'checkIds', 'describePrompt', 'descriptor', 'own'];
 
 /** Returns public names that docs/api.md does not mention. */
@@ -123,7 +122,7 @@ await cli(async () => {
     else writeFileSync(at(name), wanted);
   };
   settle('js/generated.js', generated());
-  // Imported only now, because it needs js/generated.js, which was just written.
+  // Imported late, because it needs js/generated.js, which was just written.
   const { PARTS } = await import('./readme/parts.js');
   problems.push(...(await unmentioned()).map((name) => `docs/api.md does not mention ${name}`));
   problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'), ...unexplained());

@@ -1,6 +1,6 @@
 /**
  * screenshots: captures the page in every state, in Chromium and Firefox, wide and phone-sized, light and dark, in
- * build/screenshots/ for review. The engine really runs, but one tab replaces its text by a Markdown sample, because no
+ * build/screenshots/ for review. The engine really runs, but some answers are replaced by a Markdown sample, because no
  * test model writes prose.
  *
  *   node tools/release/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
@@ -49,7 +49,7 @@ ratio = (700 / 450) ** 4   # red and blue, in nanometres: about 5.9 times, on a 
 | Red | 700 nm | 1.0 |
 `;
 
-/** Runs in the page before its scripts: the text of each step from the worker becomes a word of the sample. */
+/** Runs in the page before its scripts: replaces the text of each step from the worker by a word of the sample. */
 function substitute(/** @type {string} */ sample) {
   const words = sample.match(/\s*\S+/g) ?? [];
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
@@ -65,7 +65,7 @@ function substitute(/** @type {string} */ sample) {
   });
 }
 
-/** Sends a fortieth of the file every 100 ms. @param {string} file
+/** Serves the file for /slow/ requests: a fortieth of it every 100 ms. @param {string} file
  * @returns {import('../serve.js').Options['intercept']} */
 function slowly(file) {
   const bytes = readFileSync(file);

@@ -11,7 +11,6 @@ const LINE = 24;
 const GAP = 34;
 const TOP = 30;
 
-/** Text and bars follow the reader's light or dark theme. */
 const STYLE = `text{font:13px system-ui,sans-serif;fill:#1f2328}.head{font-weight:600}
 .ours{fill:#2f6feb}.other{fill:#9aa4af}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.ours{fill:#539bf5}.other{fill:#6b7684}}`;

@@ -14,15 +14,14 @@ const FLAGS = {
   serve: properties('js/serve/options.js', 'ServeOptions').map(({ name }) => name),
 };
 const ROW = /X\(\w+,\s*"(\w+)",\s*([^,]+),\s*([^,]+),\s*([^,]+),\s*(true|false),\s*((?:"[^"]*"\s*)+)\)/g;
-/** Columns of the help and of comments. */
+/** Width of the help text and of comments in columns. */
 const COLUMNS = 120;
 const INDENT = 27;
 
 /** @typedef {{ name: string, sampler: string, min: number, max: number, standard: number, whole: boolean,
  *   meaning: string }} SamplingOption */
 
-/** Returns the rows of the sampler's table without `seed`, for which js/options.js has a smaller range: its random seeds
- * have 32 bits.
+/** Returns the sampling options in the sampler's table, without `seed`: js/options.js limits it to 32 bits.
  * @returns {SamplingOption[]} */
 export function samplingOptions() {
   const table = readFileSync(at('src', 'run', 'sampler.c'), 'utf8').replace(/\\\n/g, '\n');

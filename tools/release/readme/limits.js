@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Trouble, at } from '../../support/proc.js';
 
-/** The subject of a limit, the file and name of its constant, its unit, and the error code, or what happens, beyond it.
+/** A limit: what it limits, the file and name of its constant, its unit, and the error code or effect beyond it.
  * @typedef {[what: string, file: string, name: string, unit: string, beyond: string]} Limit */
 
 /** @type {Record<string, Limit[]>} */
@@ -88,7 +88,7 @@ const LIMITS = {
   ],
 };
 
-/** Returns the value of a constant, which may be an arithmetic expression of numbers.
+/** Returns the value of a constant in a source file. It may be an arithmetic expression of numbers.
  * @param {string} file @param {string} name */
 export function valueOf(file, name) {
   const text = readFileSync(at(file), 'utf8');

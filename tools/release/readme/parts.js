@@ -16,9 +16,9 @@ import { MEANINGS } from './words.js';
 /** @import { ErrorCode } from '../../../js/errors.js' */
 /** @typedef {import('./take.js').Measured} Measured */
 
-// From the code
+// Parts made from the code
 
-/** Splits the JSDoc of an option into its meaning and its default. @param {string} text */
+/** Splits the JSDoc of an option into its meaning and its default, without the range. @param {string} text */
 function described(text) {
   const [, meaning, standard = 'none'] = /^([^]*?)(?: Range: .*?)?(?: Default: ([^]*)\.)?$/.exec(text) ?? [];
   return { meaning, standard };
@@ -68,7 +68,7 @@ function headers(line) {
     .join('\n');
 }
 
-// From docs/measured.json
+// Parts made from docs/measured.json
 
 /** @param {Measured} measured */
 function sizeTable({ sizes }) {
@@ -94,7 +94,7 @@ function accuracyTable({ accuracy }) {
   return table(['test model', 'compared with', 'prefill', 'step by step', 'llama.cpp'], rows, 3);
 }
 
-/** Returns the results of the last run of tests/apps/run.js. */
+/** Returns a table of the test apps with the results of the last run of tests/apps/run.js. */
 function ecosystemTable() {
   const results = JSON.parse(readFileSync(at('docs', 'reports', 'ecosystem.json'), 'utf8'));
   const rows = APPS.map(({ name, title, recipe = '' }) => {

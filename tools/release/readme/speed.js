@@ -1,5 +1,5 @@
 /**
- * speed: formats the speed figures of docs/measured.json as the full tables, a short table with one row per runtime,
+ * speed: formats the benchmark's figures in docs/measured.json: full tables, a short table with one row per runtime,
  * and a comparison with other runtimes.
  */
 import { samplingOptions } from './generated.js';
@@ -15,7 +15,7 @@ function figure(value) {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-/** Returns the heading of a column of the benchmark. @param {string} column */
+/** Returns the heading of a benchmark column. @param {string} column */
 const columnTitle = (column) =>
   column
     .replace(/^load s$/, 'load, s')
@@ -56,7 +56,7 @@ function describeModel({ model, modelBytes }) {
   return `${model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '')}, ${(modelBytes / 1e6).toFixed(0)} MB${shape}:`;
 }
 
-/** Describes the memory bandwidth of the machine, and failures. @param {SpeedOf} part */
+/** Describes the machine's memory bandwidth, and failed runtimes. @param {SpeedOf} part */
 function limits({ decodeShare, results }) {
   const shares = decodeShare.map(
     ({ threads, bytesPerSecond, share }) =>
@@ -69,11 +69,10 @@ function limits({ decodeShare, results }) {
   return [...shares, ...failed].join(' ');
 }
 
-/** Share of the machine that other programs may use before the text warns of it. Same value as in tools/bench/bench.js.
- * */
+/** Share of the machine that other programs may use before the text warns of it, as in tools/bench/bench.js. */
 const CALM = 0.1;
 
-/** Returns the number of runs, and the number for each row that was measured fewer times.
+/** Returns the number of runs as text, and the number for each runtime that was measured fewer times.
  * @param {number} runs @param {SpeedOf['results']} results */
 function visits(runs, results) {
   const slow = results.filter(({ samples }) => samples > 0 && samples < runs);
@@ -81,7 +80,7 @@ function visits(runs, results) {
   return `${runs} run${runs > 1 ? 's' : ''}${names.length ? ` (${names.join('; ')})` : ''}`;
 }
 
-/** Describes the conditions of the run. @param {Speed} speed */
+/** Describes the machine and the run. @param {Speed} speed */
 function conditions({ date, machine: about, runs, models }) {
   const results = models.flatMap((part) => part.results);
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
@@ -104,15 +103,15 @@ const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`
 
 // Short table
 
-/** The fallback build, which is not listed as a runtime. */
+/** The simd128 build, which the short table does not list. */
 const FALLBACK = 'gemma-simd128';
 
-/** The default sampling options that cost time. */
+/** The default values of the sampling options that cost time. */
 const SAMPLING = samplingOptions()
   .filter(({ name }) => ['temperature', 'topK', 'topP'].includes(name))
   .map(({ sampler, standard }) => `${sampler.replace('_', '-')} ${standard}`);
 
-/** The columns of the short table. A column without figures is left out. */
+/** Columns of the short table. Columns without figures are omitted. */
 const SHORT = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
 
 /** Returns one row per runtime, at two threads. @param {Measured} measured */

@@ -1,6 +1,5 @@
 /**
- * take: collects the measurements of this checkout for docs/measured.json. Without a new benchmark, the old speeds
- * stay.
+ * take: collects this checkout's measurements for docs/measured.json: sizes, accuracy, and speed after a new benchmark.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -27,7 +26,7 @@ import { Trouble, at, output } from '../../support/proc.js';
 /** @typedef {{ what: string, kilobytes: number, compressed?: number }[]} Sizes */
 /** @typedef {{ largest: number, mean: number }} Errors */
 /** @typedef {{ model: string, truth: string, ways: Record<string, Errors> }[]} Accuracy */
-/** `short`: a benchmark without long contexts, for the table of README.md alone.
+/** `short`: a benchmark without long contexts, used only for the table of README.md.
  * @typedef {{ speed?: Speed, short?: Speed, sizes?: Sizes, accuracy?: Accuracy }} Measured */
 
 const BENCH = at('build', 'bench.json');

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { Trouble, at } from '../../support/proc.js';
 
-/** text: the description. @typedef {{ name: string, type: string, optional: boolean, text: string }} Property */
+/** A property of a typedef. `text`: its description.
+ * @typedef {{ name: string, type: string, optional: boolean, text: string }} Property */
 
 /** Returns a comment's text on one line. @param {string} text */
 const flat = (text) =>
