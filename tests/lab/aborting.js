@@ -3,16 +3,16 @@
 import { randoms } from '../support/random.js';
 import { sleep } from './inject.js';
 
-/** Inputs of embed(), each of which takes longer than LONGEST_MS. @type {Record<string, string[]>} */
+/** Inputs for which embed() needs more than LONGEST_MS. @type {Record<string, string[]>} */
 export const WORK = {
   'texts of 2,048 tokens': Array.from({ length: 40 }, (_, i) => `${i} ${'many words '.repeat(2500)}`),
   '1,000 short texts': Array.from({ length: 1000 }, (_, i) => `text ${i} of some words, ${'more '.repeat(i % 7)}`),
 };
 const LONGEST_MS = 2500;
-/** A text that is rejected as soon as the engine reaches it. */
+/** A text longer than the context: embed() rejects it as soon as the engine is free. */
 const TOO_LONG = Array.from({ length: 2100 }, (_, i) => i).join(' ');
 
-/** Fails unless a call ends with this code. @param {Promise<unknown>} call @param {string} code */
+/** Fails unless a call rejects with this code. @param {Promise<unknown>} call @param {string} code */
 async function endsWith(call, code) {
   const error = await call.then(
     () => new Error(`a call that should end with ${code} gave vectors`),
@@ -21,7 +21,7 @@ async function endsWith(call, code) {
   if (error.code !== code) throw error;
 }
 
-/** Returns, for each abort, the ms until the caller was told and until the engine was free.
+/** Aborts embed() at random moments; returns the ms until each call rejected and until the engine was free.
  * @param {any} model with a context of 2,048 tokens @param {string} what a key of WORK
  * @param {number} count @param {number} seed */
 export async function abortions(model, what, count, seed) {

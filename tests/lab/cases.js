@@ -1,12 +1,12 @@
-/* cases: the fault-injection and soak tests, which run.js starts.
- *   sides    where a case runs: Node or browsers
- *   inject   what faults are in: server, store, client, data at rest (inject.js), process (place.js), input, nothing
- *   rules    what must hold, as names in rules.js
- *   count    number of runs, or of what `unit` says
- *   module   file whose run() is called, by default the one with the case's name; options: passed to run()
+/* cases: the fault-injection and soak tests, which run.js starts. The fields of a case:
+ *   sides    where it runs: Node or browsers
+ *   inject   where faults occur: server, store, client, data at rest (inject.js), process (place.js), input, nothing
+ *   rules    names of the rules in rules.js that must hold
+ *   count    number of runs, or of the things that `unit` names
+ *   module   file whose run() is called, by default named like the case; `options` are passed to run()
  *   table    for --write: the document, the table, and the number of leading cells that identify a row */
 
-/** Arguments of a case. first: number of the first run; kind: a pattern of names of kinds of fault.
+/** Arguments of run(): `first` is the number of the first run, `kind` a pattern for the names of faults.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */
 /** @typedef {{ counts: Record<string, any>, broken?: string[], rows?: unknown[][], table?: Case['table'] }} Result */
 /** @typedef {{ module?: string, sides: string[], inject: string, rules: string, count: number, unit?: string,
@@ -17,8 +17,8 @@ const PAGES = [...BROWSERS, 'webkit'];
 const HERE = ['node', ...BROWSERS];
 const LOADS = 'server, store, client, data at rest';
 
-/** Weights on disk, on the shapes of Gemma 4 E2B and E4B: 3.35 and 5.15 GB. @param {string} way of rows.js
- * @param {number} keys @param {Omit<Case, 'sides'>} rest @returns {Case} */
+/** Returns a case of rows.js: weights of Gemma 4 E2B or E4B (3.35 and 5.15 GB) on disk. @param {string} way
+ * @param {number} keys leading cells that identify a row @param {Omit<Case, 'sides'>} rest @returns {Case} */
 const rows = (way, keys, rest) => ({
   module: 'rows',
   sides: BROWSERS,
@@ -35,7 +35,7 @@ export const CASES = {
     rules: 'time coded copy next',
     count: 2000,
   },
-  // With the package's default timeouts: how long callers wait, and how long they get no progress event.
+  // Measures how long calls take, and how long without a progress event, with default timeouts.
   waits: {
     module: 'faults',
     sides: ['node'],
@@ -52,7 +52,7 @@ export const CASES = {
     count: 100,
     table: ['reports/lost.md', 'kills', 2],
   },
-  // Downloads of 720 MB, of which only little may be fetched twice.
+  // Kills downloads of 720 MB, and measures the bytes fetched twice.
   'kills-large': {
     module: 'kills',
     sides: HERE,

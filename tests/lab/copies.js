@@ -12,13 +12,13 @@ import { inTime, isWhole } from './rules.js';
 /** @typedef {import('./member.js').Step} Step */
 /** @typedef {'load' | 'abort' | 'inspect' | 'list' | 'delete'} What */
 
-/** Ranges are small, so that the bytes that an abort may fetch twice are few compared with the file. */
+/** A small range size, so that an abort wastes few bytes compared with the file. */
 const SEGMENT = 1 << 17;
 const TUNING = { ...USUAL, segment: SEGMENT, journal: 1 << 16, backoffMs: 20, longestMs: 2000, stallMs: 20_000 };
-/** Concurrent ranges, which are fetched again after an abort (js/download/lanes.js). */
+/** Concurrent range requests (js/download/lanes.js). An abort can waste all of them. */
 const LANES = 4;
 const HANGS_MS = 60_000;
-/** Bytes that the server may send before a request for the version is cancelled. */
+/** Maximum bytes that a request for the ETag receives before it is cancelled. */
 const GLANCE = 65_536;
 /** Codes that a call may fail with here. @type {Record<What, string[]>} */
 const ALLOWED = { load: [], abort: ['aborted'], inspect: [], list: [], delete: ['cache-failed'] };
@@ -40,7 +40,7 @@ function drawn(random, count) {
   }));
 }
 
-/** Runs members on one file; returns the counts and the broken rules.
+/** Makes overlapping calls for one file; returns the counts and the broken rules.
  * @param {Member[]} members @param {Lab} lab @param {number} runs
  * @param {number} seed */
 async function runAll(members, { source, size }, runs, seed) {
@@ -85,7 +85,7 @@ async function runAll(members, { source, size }, runs, seed) {
       if (logits && logits !== expected) fail(`${what}: another model`);
     });
     if (of('delete')) {
-      await alone('load'); // the next run may need a copy
+      await alone('load'); // The next run may need a cached file.
       continue;
     }
     // Each call may request the version, an inspection may read the header, and an abort wastes ranges in transit.
@@ -100,7 +100,7 @@ async function runAll(members, { source, size }, runs, seed) {
   return { counts: { ...counts, bytes: size, header }, broken };
 }
 
-/** Tests Node or one browser, half of the runs with two members and half with four. @param {Side} side
+/** Tests Node or one browser, half of the runs with two tabs or processes, half with four. @param {Side} side
  * @param {number} runs @param {number} seed @param {import('puppeteer-core').Browser} [shared] */
 export async function tryCopies(side, runs, seed, shared) {
   const lab = await openLab(await readFile(await testModel('parity-q4_0')), { tuning: TUNING, usual: { slow: 1 } });

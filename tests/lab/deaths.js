@@ -72,7 +72,8 @@ export async function openDoomed() {
   };
 }
 
-/** Opens the model in a page of a place. @param {Place} place @param {object} [options] */
+/** Loads the model in a new page; returns a function that runs code there. @param {Place} place
+ * @param {object} [options] */
 export async function openModel(place, options = { restart: true }) {
   const { run } = await place.member();
   await run((given) => /** @type {any} */ (window).lab.open(given), options);
@@ -80,8 +81,9 @@ export async function openModel(place, options = { restart: true }) {
 }
 
 /** Breaks a worker or thread at a random moment; returns the number of calls, the number of failed ones, and the
- * longest time until one failed, in ms. @param {Member['run']} run @param {{ expected: any, how: string, idle: boolean,
- *   chance: number, within?: number }} death chance: 0 to 1, chooses the moment; within: limit in ms */
+ * longest time until one failed, in ms. @param {Member['run']} run
+ * @param {{ expected: any, how: string, idle: boolean, chance: number, within?: number }} death `chance`, 0 to 1,
+ * chooses the moment; `within` is in ms */
 export async function moment(run, { expected, how, idle, chance, within = WITHIN_MS }) {
   const ended = await run((...args) => /** @type {any} */ (window).lab.moment(...args), how, idle, chance, SHORT);
   const lost = ended.filter((/** @type {any} */ end) => end !== 'right');

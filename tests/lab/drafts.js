@@ -1,6 +1,6 @@
-/* drafts: compares answers with drafts to answers without, for many prompts, at temperatures 0 and 1, with one to four
- * threads. All must have the same ids. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, for which
- * there are kernels of a few rows. */
+/* drafts: answers with speculative drafts must have the same token ids as without, for many prompts, at temperatures 0
+ * and 1, with one to four threads. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, a type with
+ * kernels for a few rows. */
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
@@ -11,7 +11,7 @@ const MOST_THREADS = 4;
 const TOKENS = 24;
 const FIRST_ID = 5;
 
-/** Returns ids with repetitions. @param {number} vocab @param {number} seed */
+/** Returns random token ids with repetitions, which drafts can predict. @param {number} vocab @param {number} seed */
 function prompt(vocab, seed) {
   const draw = randoms(seed);
   const base = Array.from({ length: 4 + draw(16) }, () => FIRST_ID + draw(vocab - FIRST_ID));

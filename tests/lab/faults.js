@@ -1,6 +1,6 @@
-/* faults: loads with one fault of KINDS (inject.js), which occurs at some moment, once or from then on, while the store
- * is empty or has a part of the file or all of it. The load must end in time, with the right model or an error with a
- * code. A complete cached file must survive, unless the fault damaged or cleared it. The next load must be right. */
+/* faults: loads a model with one fault (KINDS in inject.js), which occurs once or from some moment on. The store is
+ * empty or has a part or all of the file. The load must end in time, with the right model or an error with a code. A
+ * complete cached file must survive, unless the fault damaged or cleared it. The next load must be right. */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -12,22 +12,24 @@ import { inTime, isCoded } from './rules.js';
 
 /** @import { Lab, Member, Place, Side } from './place.js' */
 
-/** engine: loads with an engine. Without one only the bytes are read, which is much faster and exercises the store and
- * the network equally.
+/** `engine`: whether an engine loads the model. Otherwise only the bytes are read, which is much faster and exercises
+ * the store and the network equally.
  * @typedef {{ kind: import('./inject.js').Kind, from: typeof SITUATIONS[number], moment: number, lasting: boolean,
  *   digest: boolean, engine: boolean, seed: number }} Plan */
-/** waited: the longest call, and the longest time without a progress event, in ms.
- * @typedef {{ tried: number, right: number, coded: number, broken: string[], waited: { all: number, untold: number } }} Row */
+/** `waited`: the longest load, and the longest time without a progress event, in ms.
+ * @typedef {{ tried: number, right: number, coded: number, broken: string[], waited: { all: number, untold: number } }}
+ * Row */
 
 const SITUATIONS = /** @type {const} */ (['empty', 'part', 'whole']);
 const TUNING = { ...RANGES, stallMs: 400 };
-/** For loads without a fault, which must succeed on a busy machine too. */
+/** Tuning for loads without a fault, which must succeed on a busy machine too. */
 const PATIENT = { ...TUNING, stallMs: 8000 };
 const LONGEST_MS = 10_000;
-/** Limit with the package's default timeouts: a stall is noticed after 20 seconds, and several can follow. */
+/** Time limit of a load with the package's default timeouts: a stall is noticed after 20 seconds, and several can
+ * follow. */
 const USUAL_LONGEST_MS = 240_000;
-/** Maximum number of requests, or calls of a method, before the fault. With the package's default tuning, which sends
- * few requests, it is divided by FEWER. */
+/** Upper bound of the random number of requests, or calls of a method, before the fault. It is divided by FEWER for the
+ * package's default tuning, which sends fewer requests. */
 const MOMENTS = 12;
 const FEWER = 4;
 const STORE_WORKER = fileURLToPath(new URL('store-worker.js', import.meta.url));
@@ -41,7 +43,8 @@ export const FAULTY = {
     ),
 };
 
-/** Returns the plan of the n-th run: kinds of fault in turn, the rest at random. @param {number} n @param {number} seed
+/** Returns the plan of the n-th run: the kinds of fault take turns, the other fields are random. @param {number} n
+ * @param {number} seed
  * @param {boolean} [storing] @returns {Plan} */
 export function planOf(n, seed, storing = true, all = KINDS) {
   const random = randoms(seed * 1_000_003 + n * 7919);
@@ -50,7 +53,7 @@ export function planOf(n, seed, storing = true, all = KINDS) {
   const drawn = SITUATIONS[random(3)];
   return {
     kind,
-    // Faults in a stored file need one: such a run does not begin with an empty store.
+    // A fault in a stored file needs the file, so the store is not empty.
     from: !storing ? 'empty' : kind.rest && drawn === 'empty' ? 'whole' : drawn,
     moment: Math.floor(random() ** 2 * MOMENTS),
     lasting: random() < 0.6,
@@ -71,11 +74,11 @@ export class Faults {
   /** @type {Member['call']} */
   // @ts-ignore open() sets it
   call;
-  /** The waiting times of the last load with a fault. */
+  /** Duration of the last load with a fault, and its longest time without a progress event, in ms. */
   waited = { all: 0, untold: 0 };
 
-  /** usual: with the package's default tuning. @param {Buffer} bytes of a model @param {{ side: Side,
-   *   usual?: boolean, shared?: import('puppeteer-core').Browser }} options */
+  /** With `usual`, loads use the package's default tuning. @param {Buffer} bytes of a model
+   * @param {{ side: Side, usual?: boolean, shared?: import('puppeteer-core').Browser }} options */
   constructor(bytes, options) {
     this.#options = options;
     this.bytes = bytes;
@@ -84,7 +87,7 @@ export class Faults {
     this.digest = createHash('sha256').update(bytes).digest('hex');
   }
 
-  /** Starts the server and the member, and makes the complete and the partial cached file that runs begin with. */
+  /** Starts the server and a client (member.js), and makes the cached files that runs start with. */
   async open() {
     const { side, shared } = this.#options;
     this.#lab = await openLab(this.bytes, { plugins: [FAULTY] });
@@ -99,8 +102,8 @@ export class Faults {
     if (this.place.storing) for (const name of ['whole', 'part']) await this.#copy(name);
   }
 
-  /** Makes a cached file that runs begin with. On a busy machine a partial one may have no piece yet when the server
-   * stops; then more of the file is served. @param {string} name */
+  /** Makes the complete (`whole`) or the partial cached file. A partial one without any piece, as on a busy machine, is
+   * made again from more requests. @param {string} name */
   async #copy(name) {
     for (let tries = 0; tries < 6; tries++) {
       await this.call('begin', 'empty');
@@ -127,7 +130,7 @@ export class Faults {
   }
 
   /** Returns 'right', 'coded', or a description of the failure. @param {Promise<import('./member.js').Outcome>} load
-   * @param {boolean} [other] whether the other model is right, too */
+   * @param {boolean} [other] whether the other model is also right */
   async #judged(load, other = false) {
     const longest = this.#options.usual ? USUAL_LONGEST_MS : LONGEST_MS;
     const got = await inTime(load, longest);
@@ -150,7 +153,7 @@ export class Faults {
     return problem || outcome;
   }
 
-  /** Loads with the fault; returns what run() does. @param {Plan} plan */
+  /** Loads with the fault; returns the same as run(). @param {Plan} plan */
   async #broken({ kind, moment, lasting, digest, engine, seed }) {
     const { usual, side } = this.#options;
     const fault = kind.server?.({ bytes: this.bytes, other: this.other, random: randoms(seed) }) ?? {};
@@ -241,7 +244,8 @@ const groupsOf = (rows) =>
     ];
   });
 
-/** kind: only kinds whose name matches; usual: the case `waits`. @param {import('./cases.js').Run & { usual?: boolean }} run */
+/** `kind`: pattern for names of faults; `usual`: with the default tuning.
+ * @param {import('./cases.js').Run & { usual?: boolean }} run */
 export async function run({ side, count, seed, first, kind, usual }) {
   const faults = new Faults(await readFile(await testModel('parity-q4_0')), { side, usual });
   const kinds = KINDS.filter(({ name }) => new RegExp(kind).test(name));

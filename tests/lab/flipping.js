@@ -1,7 +1,7 @@
 /* flipping: flips bits of stored files, one at a time, at random positions. A flipped bit of a cached model is detected
  * when it is read: offline the load fails and names the piece, online only that piece is fetched again. A flipped bit
- * in a file of a search index causes an error that names the file. In a saved chat or a journal, it causes an error with
- * a code, or nothing: a chat has its messages and the same next answer, a model has the same bytes offline. */
+ * in a file of a search index causes an error that names the file. In a saved chat or a journal, it causes an error
+ * with a code, or no difference in the chat's messages and next answer, or in the model's bytes. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** An engine reads every nth of the cached files with a flipped bit. The other files are read without an engine. */
+/** An engine reads every nth cached file with a flipped bit; the others are only read as bytes. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */
@@ -35,7 +35,7 @@ function folderOf(t) {
   return folder;
 }
 
-/** Starts a server and makes a folder with its file cached, or the part of it that arrives in `killAfter` requests.
+/** Starts a server and caches its file in a new folder, or only the part that arrives in `killAfter` requests.
  * @param {Ending} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
   const folder = folderOf(t);
@@ -94,10 +94,11 @@ export async function flipRuns(place, { count, seed, read, expected }) {
   return sums;
 }
 
-/** Flips single bits in files of a folder, and restores each file. from: the first byte that may change; same: throws
- * an error with a code, or returns whether the contents are as before. Counts refused files, unchanged contents (same),
- * and changes without an error (silent).
- * @param {string} folder @param {{ chosen?: (name: string) => boolean, from?: (length: number) => number, count: number,
+/** Flips single bits in files of a folder, and restores each file. `from` returns the first byte that may change;
+ * `same` throws an error with a code, or returns whether the contents are unchanged. Counts refused files, unchanged
+ * contents (same), and changes without an error (silent).
+ * @param {string} folder
+ * @param {{ chosen?: (name: string) => boolean, from?: (length: number) => number, count: number,
  *   random: (n?: number) => number, same: (name: string) => Promise<boolean> }} how */
 async function flipEach(folder, { chosen = () => true, from = () => 0, count, random, same }) {
   const counts = { refused: 0, same: 0, silent: 0 };
@@ -143,7 +144,7 @@ export async function flipIndex(t, count, seed) {
 }
 
 /** Flips bits of a saved chat: if it still opens, it has the messages and the next answer of the original. A chat that
- * reads as if it had never been saved counts as silent.
+ * is not found any more counts as silent.
  * @param {Ending} t @param {number} count @param {number} seed */
 async function flipChats(t, count, seed) {
   const folder = folderOf(t);
@@ -208,7 +209,7 @@ async function flipCopy(t, count, seed) {
 
 const FILES = { index: flipIndex, chats: flipChats, journals: flipJournals };
 
-/** copies: flips bits of a cached model, otherwise of the other files.
+/** Flips bits of a cached model with `copies`, otherwise of index files, chats and journals.
  * @param {import('./cases.js').Run & { copies?: boolean }} run */
 export async function run({ count, seed, kind, copies }) {
   environment.tuning = TUNING;

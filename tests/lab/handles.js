@@ -1,13 +1,13 @@
-/* handles: measures the memory that Chromium keeps for each file system handle that a page releases, in a page of a few
- * lines without this package. Handles use 64 KB buffers of shared memory, and some buffers stay in use as long as the
- * page's process lives. Linux only. */
+/* handles: measures the memory that Chromium keeps for each file system handle that a page releases, in a page without
+ * this package. Handles use 64 KB buffers of shared memory, and some buffers stay in use as long as the page's process
+ * lives. Linux only. */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { launch, peaksBelow } from '../e2e/helpers.js';
 
 const BUFFER = 1 << 16;
-/** The page's functions by their names in the table. */
+/** Expressions that the page evaluates, by the name of their row in the results. */
 const CALLS = {
   'folder handle': 'dir()',
   'file handle, of a known folder': 'kept.getFileHandle("f")',
@@ -38,7 +38,7 @@ function buffers(pid) {
     try {
       maps = readFileSync(`/proc/${one.pid}/maps`, 'utf8');
     } catch {
-      /* the process has just ended */
+      /* The process has just ended. */
     }
     for (const [, from, to, inode, name] of maps.matchAll(/^(\w+)-(\w+) \S+ \S+ \S+ (\d+) +(.*)$/gm)) {
       if (/memfd|\/dev\/shm/.test(name) && parseInt(to, 16) - parseInt(from, 16) === BUFFER) seen.add(inode);
@@ -59,7 +59,7 @@ export async function run({ count }) {
   await page.waitForFunction('window.go');
   const go = (/** @type {number} */ which, /** @type {number} */ n) =>
     page.evaluate((i, times) => /** @type {any} */ (window).go(i, times), which, n);
-  // Warms up: afterwards a fresh browser has released its other temporary memory.
+  // The first calls make a new browser release other temporary memory.
   for (const which of Object.keys(CALLS).keys()) await go(which, 500);
   const rows = [];
   for (const [which, name] of Object.keys(CALLS).entries()) {

@@ -1,7 +1,7 @@
 /* hostile-formats: generates formats of all sizes from a seed: regular expressions, schemas, grammars and choices of
- * the kinds that make format compilers slow. Each one compiles or is refused with a code within the time limit, the
- * engine handles a simple format right afterwards, and memory stays bounded. A watchdog outside the compiling thread
- * reports a hang with its seed. */
+ * the kinds that make format compilers slow. Each one compiles or is refused with a code within the time limit, then
+ * the engine still handles a simple format, and memory stays bounded. A watchdog outside the compiling thread reports a
+ * hang with its seed. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -17,8 +17,8 @@ import { randoms } from '../support/random.js';
 /** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
  *   mostCpu: { seed: number, ms: number }, engineHeap: number }} Counts */
 
-/** Time limit of each call in ms: compiling, loading the result, each of the first masks, the simple format. The test
- * in tests/js has only the watchdog. */
+/** Time limit of each step in ms: compiling, loading the result, each of the first masks, the simple format. The test
+ * in tests/js only has the watchdog. */
 const LIMIT_MS = 2000;
 const HANGS_MS = 30_000;
 /** Megabytes of JavaScript heap; a thread that needs more dies, which counts as a failure. */
@@ -58,7 +58,7 @@ export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
   `Script_Extensions=${name}`,
 ]);
 
-/** Regular expressions of size `n`. @type {((random: Random, n: number) => string)[]} */
+/** Generators of regular expressions of size `n`. @type {((random: Random, n: number) => string)[]} */
 const REGEX = [
   (random, n) => glued(random, 4).repeat(n),
   (random, n) =>
@@ -100,7 +100,7 @@ const part = (random) =>
     ? PARTS[random(PARTS.length)]()
     : { [['anyOf', 'allOf', 'oneOf'][random(3)]]: [part(random), part(random)] };
 
-/** Schemas of size `n`. @type {((random: Random, n: number) => any)[]} */
+/** Generators of schemas of size `n`. @type {((random: Random, n: number) => any)[]} */
 const SCHEMA = [
   (random, n) => ({ type: 'object', required: times(n, (i) => `r${i}`) }),
   (random, n) => ({
@@ -195,7 +195,7 @@ const SCHEMA = [
   }),
 ];
 
-/** Grammars of size `n`. @type {((random: Random, n: number) => string)[]} */
+/** Generators of grammars of size `n`. @type {((random: Random, n: number) => string)[]} */
 const GBNF = [
   (random, n) =>
     `root ::= r0\n${times(n, (i) => `r${i} ::= r${i + 1} ${random(2) ? `r${i + 1}` : '"b"'}`).join('\n')}\nr${n} ::= "a"?`,
@@ -281,7 +281,7 @@ function cpuTime() {
   }
 }
 
-/** Runs in the compiling thread: posts the result of each seed, and the time of its longest call, elapsed and CPU.
+/** Runs in the compiling thread: posts each seed's result, with the elapsed and the CPU time of its longest step.
  * @param {{ vocabulary: string, first: number, end: number }} work */
 async function compileAll({ vocabulary, first, end }) {
   const engine = await bareEngine(await testModel(vocabulary));

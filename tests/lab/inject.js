@@ -10,7 +10,7 @@
 /** @typedef {import('../js/faulty-server.js').Fault} Fault */
 /** @typedef {{ name: string, server?: (facts: Facts) => Fault, store?: { method: string, way: string },
  *   rest?: (copy: Uint8Array, facts: Facts) => Uint8Array | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
-/** other: another model of the same size.
+/** `other`: another model of the same size.
  * @typedef {{ bytes: Uint8Array, other: Uint8Array, random: (n?: number) => number }} Facts */
 
 const textBytes = (/** @type {string} */ text) => new TextEncoder().encode(text);
@@ -72,7 +72,7 @@ const GARBAGE = {
 };
 
 const METHODS = ['list', 'size', 'read', 'write', 'flush', 'close', 'remove', 'estimate'];
-/** Ways in which methods of the store fail, and the methods.
+/** Ways in which methods of the store fail, each with the affected methods.
  * @type {Record<string, [methods: string[], (call: Function, args: any[]) => unknown]>} */
 const WAYS = {
   throws: [
@@ -105,8 +105,8 @@ const WAYS = {
   'takes long': [['flush'], (call, args) => sleep(100).then(() => call(...args))],
 };
 
-/** The method that fails, how, at which of its calls, and whether it fails from then on. inside: only reads and writes in
- * this range of the file count; over: whether the fault has ended.
+/** A fault of the store: the method, a key of WAYS, the number of calls before it, and whether it lasts. With `inside`,
+ * only reads and writes in this byte range count; `over` ends the fault.
  * @typedef {{ method: string, way: string, moment: number, lasting: boolean, inside?: [number, number],
  *   over?: boolean }} StoreFault */
 /** Returns a store with a method that fails. @param {any} store @param {StoreFault} [fault] */
@@ -180,7 +180,7 @@ export const KINDS = [
   ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
 ];
 
-/** Starts a load and disturbs it as a caller can; returns the last load's result.
+/** Starts a load and disturbs it with another call after 15 ms times `moment`; returns the last load's result.
  * @param {{ load: (options?: object) => Promise<any>,
  *   inspect: () => Promise<unknown>, cache: any }} member @param {string} what @param {number} moment */
 export async function disturbed({ load, inspect, cache }, what, moment) {

@@ -1,8 +1,8 @@
 /* kills: at a random moment a tab is closed, its process is killed, or a Node process is killed, while it downloads,
  * loads or deletes a model, or saves conversations. Another tab or process then loads the right model. Complete cached
- * files are not fetched again, and the last saved conversation, or the one before, continues where it was.
- * Bytes that are fetched twice were in buffers of the system and the browser: some 100 KB whatever the model's size, so
- * the large model (720 MB, with the package's default tuning) shows whether that is more than 1 %. */
+ * files are not fetched again, and the last saved conversation, or the one before, continues where it was. Bytes in
+ * buffers of the system and the browser are lost and fetched twice: some 100 KB for any model. The large model (720 MB,
+ * with the package's default tuning) shows whether that exceeds 1 %. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { loadModel } from '../../js/index.node.js';
@@ -30,7 +30,7 @@ async function talksOf(file) {
   return talks;
 }
 
-/** Serves a small model slowly, or the large one fast. @param {boolean} [large] */
+/** Serves a small model slowly, or the large one at full speed. @param {boolean} [large] */
 export async function openKills(large = false) {
   const file = await testModel(large ? 'oneb-q4_0' : 'parity-q4_0');
   const model = await loadModel(file, { threads: 1, contextLength: 64 });
@@ -52,7 +52,7 @@ export class Profile {
     this.#known = known;
   }
 
-  /** Starts a member (member.js) that runs one step. @param {import('./member.js').Step} step */
+  /** Runs one step in a new tab or process (member.js). @param {import('./member.js').Step} step */
   async #work(step) {
     const { source } = this.#known.lab;
     const member = await this.#place.member();
@@ -79,8 +79,8 @@ export class Profile {
     this.#longest.delete = (await this.#work({ what: 'delete' })).ms;
   }
 
-  /** Kills a member after a fraction (0 to 1) of its work; returns the bytes that the server sent, null if the work had
-   * already finished.
+  /** Kills a tab or process after a fraction `moment` (0 to 1) of its work; returns the bytes that the server sent,
+   * null if the work had already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async #kill(what, hard, moment) {
     const { source } = this.#known.lab;
@@ -99,12 +99,12 @@ export class Profile {
     return early ? null : source.sent;
   }
 
-  /** Kills a member and checks the next one; returns the bytes that were fetched twice, null if the work had already
-   * finished.
+  /** Kills a tab or process and checks the next one; returns the bytes that were fetched twice, null if the work had
+   * already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async trial(what, hard, moment) {
     const { lab, talks } = this.#known;
-    if (what === 'download') await this.#work({ what: 'delete' }); // the last trial left a whole copy
+    if (what === 'download') await this.#work({ what: 'delete' }); // The last trial left a complete cached file.
     if (what === 'save') await this.#work({ what: 'save', rounds: 1 });
     const before = await this.#kill(what, hard, moment);
     if (what === 'save') {

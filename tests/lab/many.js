@@ -58,7 +58,7 @@ async function takeIn(page, count) {
 const searches = (page, words) =>
   page.evaluate(async (all) => {
     const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
-    // The text in this element is replaced whenever the list is rendered, even if the list stays the same.
+    // Rendering the list replaces the text of `#library-none`, even if the list stays the same.
     const none = /** @type {HTMLElement} */ (document.querySelector('#library-none'));
     const times = [];
     for (const word of all) {
@@ -88,7 +88,7 @@ async function heap(page) {
   return (await page.metrics()).JSHeapUsedSize ?? NaN;
 }
 
-/** @param {import('./cases.js').Run} run count: conversations */
+/** @param {import('./cases.js').Run} run `count` is the number of conversations */
 export async function run({ side, count }) {
   const server = await servePage();
   const browser = await launch(/** @type {any} */ (side), { protocolTimeout: 900_000 });

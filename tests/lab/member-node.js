@@ -21,7 +21,7 @@ export function nodeMember(address, root) {
       return all;
     },
     async put(/** @type {Map<string, Uint8Array>} */ wanted) {
-      // A run that timed out may still write to its folder.
+      // A run that timed out may still write to its folder, so each run gets a new one.
       folder = await mkdtemp(join(root, 'run-'));
       for (const [name, data] of wanted) await writeFile(join(folder, name), data);
     },

@@ -5,9 +5,9 @@ import { environment } from '../../js/platform/env.js';
 import { sleep } from './inject.js';
 import { memberOf } from './member.js';
 
-/** The store's fault in workers that start from now on. @type {object | undefined} */
+/** The fault that new workers inject into their store. @type {object | undefined} */
 let fault;
-/** Workers with a fault. @type {Worker[]} */
+/** Workers with a faulty store. @type {Worker[]} */
 const faulty = [];
 const Usual = window.Worker;
 window.Worker = class extends Usual {

@@ -1,5 +1,5 @@
-/* member: what tests/lab can call in a tab or a Node process (a member), the same code in both. member-page.js and
- * member-node.js say where files are and how the store is made to fail. Arguments and results are JSON. */
+/* member: methods that tests/lab calls in a tab or a Node process (a member). member-page.js and member-node.js say
+ * where files are and how the store fails. Arguments and results are JSON. */
 import { randoms } from '../support/random.js';
 import { abortions } from './aborting.js';
 import { KINDS, disturbed, sleep } from './inject.js';
@@ -10,13 +10,15 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 export const IDS = [2, 300, 310, 305];
 
-/** is: the index of a known model, -1 for any other one. @typedef {{ is: number } | { code?: string, stack?: string }} Outcome */
-/** wait: ms before the step begins; after: ms until it is aborted.
- * @typedef {{ what: 'load' | 'abort' | 'inspect' | 'list' | 'delete' | 'save' | 'restore', wait?: number, after?: number,
+/** `is`: index of a known model, -1 for other bytes.
+ * @typedef {{ is: number } | { code?: string, stack?: string }} Outcome */
+/** `wait`: ms before the step begins; `after`: ms until a load is aborted.
+ * @typedef {{ what: 'load' | 'abort' | 'inspect' | 'list' | 'delete' | 'save' | 'restore', wait?: number, after?:
+ * number,
  *   rounds?: number }} Step */
 /** @typedef {{ logits?: string, kept?: string, code?: string, message?: string, saved?: any }} Done */
 
-/** Loads a model; returns its logits and where it came from. @param {any} api @param {any} source
+/** Loads a model; returns its logits and `info.cache`. @param {any} api @param {any} source
  * @param {object} options */
 async function logitsOf(api, source, options) {
   const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
@@ -31,15 +33,16 @@ const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
   a.length === b.length && a.every((byte, i) => byte === b[i]);
 
 /**
+ * Returns a member's methods.
  * @param {object} around
  * @param {any} around.api            the package
  * @param {any} around.environment
- * @param {string} around.address     of the model
+ * @param {string} around.address     the model's URL
  * @param {{ all: () => Promise<Map<string, Uint8Array>>, put: (files: Map<string, Uint8Array>) => Promise<void>,
- *   end?: (inTime: boolean) => Promise<void> }} around.files     of the cache
+ *   end?: (inTime: boolean) => Promise<void> }} around.files     reads, replaces and removes the cache's files
  * @param {(fault?: StoreFault) => any} around.cacheOf
  * @param {() => void} [around.calm]     ends the faults of stores in workers
- * @param {(url: string, options: any) => Promise<Uint8Array>} [around.read]     the bytes of a model, without an engine
+ * @param {(url: string, options: any) => Promise<Uint8Array>} [around.read]     reads a model without an engine
  */
 export function memberOf({ api, environment, address, files, cacheOf, calm, read }) {
   /** @type {{ bytes: Uint8Array, logits: string }[]} */
@@ -58,12 +61,12 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
 
   return {
     tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
-    /** Adds the model that the server has now to the known ones. */
+    /** Adds the server's model to the known ones. */
     async know() {
       const bytes = new Uint8Array(await (await fetch(address, { cache: 'no-store' })).arrayBuffer());
       known.push({ bytes, ...(await load(bytes.slice())) });
     },
-    /** Remembers the files of the cache under a name, for begin(). */
+    /** Copies the cache's files; begin() restores them by this name. */
     keep: async (/** @type {string} */ name) => void (copies[name] = await files.all()),
     begin: (/** @type {string} */ from) => files.put(copies[from]),
     end: async (/** @type {boolean} */ inTime) => files.end?.(inTime),
@@ -77,7 +80,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
       await files.end?.(true);
       await files.put(broken);
     },
-    /** engine: loads with an engine; without one only the bytes are read, where that is possible.
+    /** Loads with an engine unless `engine` is false and `read` exists, which only reads the bytes.
      * @param {{ sha256?: string, engine?: boolean, fault?: StoreFault, told?: () => void }} [options] */
     async load({ sha256, fault, engine = true, told } = {}) {
       const options = { cache: cacheOf(fault), ...(sha256 && { sha256 }) };
@@ -107,7 +110,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
   };
 }
 
-/** Returns the methods of a model that stays open between calls.
+/** Returns methods that share an open model.
  * @param {{ api: any, address: string, cacheOf: (fault?: StoreFault) => any, calm?: () => void }} around */
 function openedMethods({ api, address, cacheOf, calm }) {
   /** @type {any} */
@@ -115,13 +118,13 @@ function openedMethods({ api, address, cacheOf, calm }) {
   /** @type {StoreFault | undefined} */
   let storeFault;
   return {
-    /** Opens the model for later calls; returns where it came from. @param {object} options */
+    /** Opens the model for later calls; returns `info.cache`. @param {object} options */
     async open(options) {
       await opened?.dispose();
       opened = await api.loadModel(address, { cache: cacheOf(), ...options });
       return opened.info.cache;
     },
-    /** Opens the model with a fault of the store; returns where it came from, or the error.
+    /** Opens the model with a fault of the store; returns `info.cache` or the error.
      * @param {object & { fault?: StoreFault }} options */
     start({ fault, ...options }) {
       storeFault = fault;
@@ -147,10 +150,10 @@ function openedMethods({ api, address, cacheOf, calm }) {
   };
 }
 
-/** Returns the result, or the error's code and stack. @param {() => Promise<object>} f */
+/** Returns the result of f(), or the error's code and stack. @param {() => Promise<object>} f */
 const coded = (f) => f().catch((error) => ({ code: error?.code, stack: String(error?.stack ?? error) }));
 
-/** Runs a step that may overlap with steps of other members, or be killed. @param {any} member @param {Step} step
+/** Runs one step of a test. @param {any} member @param {Step} step
  * @returns {Promise<Done>} */
 async function worked({ api, address, cache, load }, { what, wait = 0, after = 0, rounds = ROUNDS }) {
   await sleep(wait);
@@ -171,7 +174,7 @@ async function worked({ api, address, cache, load }, { what, wait = 0, after = 0
   }
 }
 
-/** Saves conversations under one name, one after the other. @param {any} model @param {number} rounds */
+/** Saves conversations under the same name, one after another. @param {any} model @param {number} rounds */
 async function saves(model, rounds) {
   for (let i = 0; i < rounds; i++) await model.chatCache.put('x', await (await conversation(model, i)).save());
 }

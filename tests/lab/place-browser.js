@@ -1,4 +1,4 @@
-/* place-browser: browsers as places (place.js), whose members are pages from the faulty server. */
+/* place-browser: runs members (member.js) in pages of a browser profile. The faulty server serves the pages. */
 import { rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { serveBuilt } from '../e2e/built.js';
@@ -6,17 +6,17 @@ import { launch, peaksBelow } from '../e2e/helpers.js';
 import { WebKit } from '../e2e/webkit.js';
 import { sleep } from './inject.js';
 
-/** call: calls one of the member's methods; run: calls a function in the page; kill: closes the tab, and with `hard`
- * kills its process.
+/** `call` calls a method of member.js; `run` calls a function in the page; `kill` closes the tab, and with `hard` kills
+ * its process.
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** storing: whether there is a store; names: the files in Node's store; folder: of the store, or of the browser's profile if
- * it has its own.
+/** Where members run. `storing`: whether it can store files; `folder`: the store's in Node, a browser profile's if it
+ * is on disk; `names`: returns the names of stored files in Node.
  * @typedef {{ name: string, storing: boolean, folder?: string, member: () => Promise<Member>, names: () => string[],
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
-/** usual: what holds for all responses of the server; the other options are for the pages.
+/** `usual`: properties of all responses of the server; the other options are for the pages.
  * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
  *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
 /** @import { Browser, Page } from 'puppeteer-core' */
@@ -32,7 +32,7 @@ export const buildPages = (source, options) =>
       Boolean(request.url?.startsWith('/model.gguf')) && source.server.emit('request', request, response),
   });
 
-/** Kills the processes of all pages in the page's browser, its own included. @param {Page} page */
+/** Kills the processes of all pages in the page's browser. @param {Page} page */
 export async function killPages(page) {
   const other = await page.browserContext().newPage(); // keeps the profile open
   page.on('error', () => {});
@@ -48,7 +48,8 @@ const callIn =
   (method, ...args) =>
     run((name, given) => /** @type {any} */ (window).gemma.member[name](...given), method, args);
 
-/** Opens WebKit, whose Linux port has no store and a single page. @param {string} url @returns {Promise<Place>} */
+/** Opens WebKit, whose Linux port stores no files and has a single page. @param {string} url
+ * @returns {Promise<Place>} */
 async function openWebKit(url) {
   const browser = await WebKit.open();
   const run = browser.run.bind(browser);
@@ -67,7 +68,7 @@ async function openWebKit(url) {
 }
 
 /** Opens a new profile. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
- * @param {{ shared?: Browser, folder?: string }} [options] folder: of the profile, whose files are then on disk
+ * @param {{ shared?: Browser, folder?: string }} [options] `folder`: the profile's, if its files must be on disk
  * @returns {Promise<Place>} */
 export async function openBrowser(name, url, { shared, folder } = {}) {
   if (name === 'webkit') return openWebKit(url);

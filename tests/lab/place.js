@@ -1,5 +1,4 @@
-/* place: where members (member.js) run: Node processes, or tabs of one browser profile (place-browser.js). Tests call
- * members and kill them. */
+/* place: where members (member.js) run: Node processes, or tabs of one browser profile (place-browser.js). */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
@@ -24,7 +23,7 @@ export const TUNING = {
   longestMs: 500,
   stallMs: 5000,
 };
-/** Fetches even small files in several ranges at once. */
+/** Tuning that fetches even small files in several concurrent ranges. */
 export const RANGES = { ...TUNING, alone: 20_000, least: 1 << 16, longestMs: 1500 };
 
 /** Starts a server that fails on command. It also serves pages, which are built when a browser first needs them.
@@ -81,7 +80,7 @@ async function child(address, tuning, folder) {
   };
 }
 
-/** @param {string} address @param {string} folder @returns {Member} that lives in this process */
+/** @param {string} address @param {string} folder @returns {Member} a member in this process */
 function inside(address, folder) {
   const member = /** @type {any} */ (nodeMember(address, folder));
   const none = async () => {};
@@ -94,8 +93,8 @@ function inside(address, folder) {
   };
 }
 
-/** Opens a place. within: a member in Node runs in this process; onDisk: a browser gets its own profile, so that its
- * files can be changed on disk.
+/** Prepares Node or a browser for members. `within`: Node's run in this process; `onDisk`: the browser's profile is in
+ * a folder, so that its files can be changed.
  * @param {Side} side @param {Lab} lab
  * @param {{ shared?: import('puppeteer-core').Browser, within?: boolean, onDisk?: boolean }} [options]
  * @returns {Promise<Place>} */

@@ -1,4 +1,4 @@
-/* reading: reads a file through the cache as a load does, but without an engine, which is a hundred times as fast. */
+/* reading: reads a file through the cache as a load does, but without an engine, which is about 100 times as fast. */
 import { createHash } from 'node:crypto';
 import { checksum } from '../../js/download/checksum.js';
 import { Download } from '../../js/download/download.js';
@@ -15,7 +15,7 @@ function hasher() {
   return { update: (/** @type {Uint8Array} */ bytes) => void hash.update(bytes), hex: () => hash.copy().digest('hex') };
 }
 
-/** Returns the bytes of a file. proves: returns whether they are a model. @param {string} url
+/** Returns the bytes of a file. `proves` returns whether they are a valid model. @param {string} url
  * @param {{ cache: import('../../js/download/cache.js').ModelCache, sha256?: string,
  *   proves?: (bytes: Buffer) => boolean }} options */
 export async function readThrough(url, { cache, sha256, proves = () => true }) {

@@ -1,8 +1,8 @@
-/* rows-faults: faults of a model that reads the rows of one matrix (the table) from disk. A fault happens when the
- * model is ready: while the table is still being downloaded (`later`), or when the cached copy is complete (`whole`).
- * The kinds of fault are those of inject.js, and killing the tab or process. Faults at rest change rows that are read
- * next; faults of the store happen when the table is read or written. Every call ends in time with the right logits or
- * a coded error; nothing is deleted; after the fault the same model answers, and the next load is right. */
+/* rows-faults: faults while a model reads the rows of one matrix (the table) from disk. The model is ready, and the
+ * table is still being downloaded (`later`) or cached completely (`whole`). The kinds of fault are those of inject.js,
+ * and killing the tab or process. Faults at rest change rows that are read next; faults of the store happen when the
+ * table is read or written. Every call ends in time with the right logits or a coded error; no file is deleted;
+ * afterwards the same model answers, and the next load is right. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { inspectModel, loadModel } from '../../js/index.node.js';
@@ -15,24 +15,24 @@ import { inTime, isCoded } from './rules.js';
 
 /** @import { Member, Side } from './place.js' */
 /** @typedef {import('./inject.js').Kind & { kill?: boolean }} Kind */
-/** gone: whether the server is gone during the fault; first: the first list of ids.
+/** `gone`: whether the server is unreachable during the fault; `first`: index of the first list of token ids.
  * @typedef {{ kind: Kind, from: 'later' | 'whole', moment: number, lasting: boolean, gone: boolean, first: number,
  *   seed: number }} Plan */
 /** @typedef {{ code?: string, stack?: string, kept?: string, logits?: string }} Got */
 
 const OPTIONS = { threads: 1, contextLength: 64, rowsOnDisk: true };
-/** Stalls are short, but longer than a busy machine needs. */
+/** The stall limit is short, but above the pauses of a busy machine. */
 const TUNING = { ...USUAL, stallMs: 1000 };
 const LONGEST_MS = 60_000;
-/** Calls during the fault and after it. */
+/** Number of calls during the fault, and after it. */
 const DURING = 4;
 const AFTER = 2;
-/** Lists of ids, with several rows each. No run uses a list twice, because the engine keeps rows that it has read. */
+/** Lists of token ids, with several rows each. No run uses a list twice, because the engine caches rows. */
 const LISTS = 40;
 const ROWS = 6;
-/** Reads or writes of the table, or requests, before the fault. */
+/** Upper bound of the random number of requests or table accesses before the fault. */
 const MOMENTS = 12;
-/** Changes of a copy, each at another row. */
+/** Number of changes of a cached file, each at another row. */
 const CHANGES = 3;
 /** Requests for more bytes than this are those of the table's download. They are answered slowly. */
 const SMALL = 1 << 16;
@@ -50,7 +50,7 @@ function planOf(n, seed, kinds) {
   const kind = kinds[n % kinds.length];
   return {
     kind,
-    // With a complete copy, the server has nothing to do.
+    // A complete cached file needs no requests.
     from: kind.server || random() < 0.5 ? 'later' : 'whole',
     moment: random(MOMENTS),
     lasting: random() < 0.6,
@@ -95,7 +95,7 @@ function beginsWith(path, head) {
     fs.closeSync(file);
     return bytes.equals(head);
   } catch {
-    return false; // sockets and files that the browser has just removed
+    return false; // A socket, or a file that the browser has just removed.
   }
 }
 
@@ -103,9 +103,9 @@ class RowFaults {
   /** @type {Member | undefined} */
   #member;
   #next = 0;
-  /** The copy that was changed on disk, if it must still be there. */
+  /** The changed cached file, if it must still exist. */
   #changed = '';
-  /** Calls during the fault that were right, and that ended with a coded error. */
+  /** Number of calls during the fault with the right logits, and with a coded error. */
   counts = { right: 0, coded: 0 };
 
   /** @param {Awaited<ReturnType<typeof expectationsOf>>} known @param {import('./place.js').Lab} lab
@@ -118,7 +118,7 @@ class RowFaults {
     for (let at = known.table.offset; at < known.bytes.length; at += 977) this.other[at] ^= 1;
   }
 
-  /** Calls the current member; fails if that takes too long. @param {string} method @param {any[]} args
+  /** Calls the current tab or process (member.js); fails after LONGEST_MS. @param {string} method @param {any[]} args
    * @returns {Promise<Got>} */
   async #call(method, ...args) {
     this.#member ??= await this.place.member();
@@ -151,8 +151,8 @@ class RowFaults {
     return got;
   }
 
-  /** Asks for logits of lists that were not used before. @param {number} count @param {boolean} must whether errors
-   * break a rule */
+  /** Asks for the logits of the next lists. @param {number} count @param {boolean} must whether an error fails the
+   * run */
   async #ask(count, must) {
     const { lists, logits } = this.known;
     for (let i = 0; i < count; i++) {
@@ -166,15 +166,15 @@ class RowFaults {
     }
   }
 
-  /** Changes the copy on disk at rows that are asked for next. @param {Plan} plan */
+  /** Damages the cached file at rows that the next calls read. @param {Plan} plan */
   #damage({ kind, seed }) {
     const { bytes, table, lists } = this.known;
     const { other } = this;
     const path = copyIn(String(this.place.folder), bytes.subarray(0, 64));
     const random = randoms(seed);
     const row = table.bytes / table.shape[1];
-    /** Replaces a fault's random numbers: one that is drawn from all offsets of the file (in bytes or bits) is in a table
-     * row that the next calls read, so that they meet the fault. */
+    /** Draws a fault's random numbers. One that means an offset in the file (in bytes or bits) is moved into a table
+     * row that the next calls read. */
     const aimed = (/** @type {number} */ n = 0) => {
       if (n < bytes.length) return random(n);
       const at = table.offset + lists[(this.#next + random(DURING)) % LISTS][random(ROWS)] * row + random(row);
@@ -184,13 +184,13 @@ class RowFaults {
     let copy = fs.readFileSync(path);
     for (let i = 0; copy && i < CHANGES; i++) copy = kind.rest?.(copy, { bytes, other, random: aimed });
     if (!copy) return fs.unlinkSync(path);
-    // Keeps the file itself, so that an open handle sees the change.
+    // Writes into the existing file, so that an open handle sees the change.
     fs.writeFileSync(path, copy, { flag: 'r+' });
     fs.truncateSync(path, copy.length);
     this.#changed = path;
   }
 
-  /** Returns the rule that broke, '' if none did. @param {Plan} plan */
+  /** Runs a plan; returns the error's message, '' without one. @param {Plan} plan */
   async run(plan) {
     const { bytes, table } = this.known;
     const { kind, from, moment, lasting, seed } = plan;
@@ -239,7 +239,7 @@ class RowFaults {
     this.#member = undefined;
   }
 
-  /** Checks the next loads, without a fault. @param {Plan} plan */
+  /** Checks loads after the fault. @param {Plan} plan */
   async #afterwards({ kind, from }) {
     if (this.#changed && !fs.existsSync(this.#changed)) throw new Error('the copy was deleted');
     if (from === 'whole' && !kind.rest) {
@@ -251,7 +251,7 @@ class RowFaults {
     this.#serve();
     await this.#mustStart();
     await this.#ask(AFTER, true);
-    // A later run would find pieces that are still corrupt.
+    // Pieces that are still corrupt would disturb later runs.
     if (kind.rest || kind.store) await this.#call('work', { what: 'delete' });
   }
 }

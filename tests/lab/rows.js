@@ -1,8 +1,7 @@
-/* rows: measures weights that stay on disk, on the true shapes and types of Gemma 4 with random weights, in a browser
- * with its own profile. GW_PROFILE names a folder for the profile, which is kept, so that a second run needs no
- * download.
+/* rows: measures loading with weights that stay on disk, on the shapes and types of Gemma 4 with random weights, in a
+ * browser. GW_PROFILE names a folder for the browser profile, which is kept, so that a second run needs no download.
  *   cold   E2B: times of reading rows from the private file system for the first time, during decoding
- *   early  E2B from a server with 100 Mbit/s: when it answers, and whether it answers the same later
+ *   early  E2B from a server with 100 Mbit/s: time until it can answer; the answer must not change after the download
  *   large  E4B, a sparse file of zeros: peak memory of the tab that answers
  *   torn   E4B from a server: bytes that are fetched twice after the tab is killed at 4.5 GB */
 import assert from 'node:assert/strict';
@@ -134,7 +133,7 @@ async function openStage(side, path, rate) {
 }
 
 /** Loads the model in the page, as `window.model`. @param {import('puppeteer-core').Page} page
- * @param {object} [options] with `file`, the chosen file is loaded */
+ * @param {object} [options] `file` loads the file of the page's input instead of the URL */
 const load = (page, options = {}) =>
   page.evaluate(async (options) => {
     const { file, ...rest } = /** @type {any} */ (options);

@@ -1,7 +1,7 @@
-/* rules: what must hold whatever fault is injected. */
+/* rules: conditions that must hold despite any injected fault. */
 import { CODES } from '../../js/errors.js';
 
-/** Each case names the rules that it checks (cases.js). */
+/** The rules by name. Each case in cases.js lists the names that apply. */
 export const RULES = {
   time: 'each call ends in time',
   coded: 'it gives the right model or answer, or an error with a code',
@@ -29,7 +29,7 @@ export async function inTime(work, ms) {
   }
 }
 
-/** Returns whether a load used a complete copy: the server was only asked whether the file has changed.
+/** Returns whether a load used a complete cached file, and only asked the server whether it has changed.
  * @param {{ kept?: string }} load @param {number} sent bytes that the server sent
- * @param {number} [most] bytes of such an answer */
+ * @param {number} [most] limit on `sent` */
 export const isWhole = ({ kept }, sent, most = 2) => kept === 'cached' && sent <= most;

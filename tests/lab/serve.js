@@ -5,14 +5,14 @@ import { STORYTELLER, chatBody, metricsOf, post, residentBytes, startServing } f
 /** @import { Serving } from '../support/serving.js' */
 
 const CALLERS = 200;
-/** Number of disconnects of a single caller after which the time until the server is idle is measured. */
+/** Number of disconnects, one at a time, to measure the time until the server is idle. */
 const MEASURED = 50;
 const MAX_ABORT_MS = 100;
 /** Number of concurrent callers in the longer parts. */
 const LANES = 8;
 /** Limit on memory late in the run, as a multiple of the memory early in it. */
 const GROWTH = 1.1;
-/** Tokens of an answer, and rounds, when throughput is measured. */
+/** Tokens per answer, and rounds of the throughput measurement. */
 const TOKENS = 128;
 const ROUNDS = 25;
 /** A word of every prompt, which must not be in the log. */
@@ -25,7 +25,7 @@ const ENDLESS = { 1: -100, 5: -100 };
 /** @param {object} [more] */
 const bodyOf = (more) => chatBody({ messages: [{ role: 'user', content: `A story of ${MARK}.` }], ...more });
 
-/** Runs f(0), f(1), … up to count, `lanes` of them concurrently. @param {number} count @param {number} lanes
+/** Runs f(0), f(1), … up to count, `lanes` calls at a time. @param {number} count @param {number} lanes
  * @param {(i: number) => Promise<void>} f */
 async function inLanes(count, lanes, f) {
   let next = 0;
@@ -35,10 +35,11 @@ async function inLanes(count, lanes, f) {
   await Promise.all(Array.from({ length: lanes }, lane));
 }
 
-/** Returns a percentile of the values. @param {number[]} values @param {number} share */
+/** @param {number[]} values @param {number} share */
 const percentile = (values, share) => values.toSorted((a, b) => a - b)[Math.ceil(share * values.length) - 1] ?? NaN;
 
-/** Waits until nothing runs, and returns how long that took, in ms; Infinity after 20 s. @param {Serving} server */
+/** Waits until no request is running or waiting; returns the ms that it took, or Infinity after 20 s.
+ * @param {Serving} server */
 async function untilIdle({ url }) {
   const began = performance.now();
   for (;;) {
@@ -207,7 +208,8 @@ async function throughput({ url }) {
   };
 }
 
-/** @param {import('./cases.js').Run} run count: requests; a tenth as many disconnects; kind: of the parts */
+/** @param {import('./cases.js').Run} run `count`: requests, with a tenth as many disconnects; `kind`: pattern for names
+ * of parts */
 export async function run({ count, seed, kind }) {
   const server = await startServing([STORYTELLER, '--threads', '1']);
   const parts = {

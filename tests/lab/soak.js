@@ -10,7 +10,7 @@ import { openLab, openPlace } from './place.js';
 import { expectations } from './soaking.js';
 
 const RELOAD_EVERY = 25;
-/** Allowed memory late in the run, as a multiple of the early one. Measured growth and noise are below it. */
+/** Limit on late memory, as a multiple of early memory. Measured growth and noise are below it. */
 const GROWTH = 1.25;
 
 /** Returns the resident bytes of a process and its descendants (Linux). @param {number} pid */
@@ -19,11 +19,11 @@ const held = (pid) =>
     try {
       return sum + 1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${one.pid}/status`, 'utf8'))?.[1] ?? 0);
     } catch {
-      return sum; // the process has just ended
+      return sum; // The process has just ended.
     }
   }, 0);
 
-/** @param {import('./cases.js').Run} run count: minutes */
+/** @param {import('./cases.js').Run} run `count` is in minutes */
 export async function run({ side, count }) {
   const file = await testModel('parity-q4_0');
   const lone = await loadModel(file, { threads: 1 });

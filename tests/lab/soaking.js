@@ -11,7 +11,7 @@ export async function expectations(model) {
   const talks = [];
   for (let kind = 0; kind < ROUNDS; kind++) {
     const chat = await conversation(model, kind);
-    // If an answer ends within a character, only the messages are saved.
+    // If an answer ends within a UTF-8 character, only the messages are saved.
     const { restored } = model.chat({ saved: await chat.save() });
     talks.push({
       restored: await restored,

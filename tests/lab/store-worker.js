@@ -1,5 +1,5 @@
 /* store-worker: replaces js/download/store-browser.js in workers of tests/lab. The first message from the page says how
- * the store fails, a later one that the fault is over. */
+ * the store fails, a later one ends the fault. */
 import { openStore as open } from '../../js/download/store-browser.js';
 import { faultyStore } from './inject.js';
 

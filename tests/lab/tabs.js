@@ -14,7 +14,7 @@ import { openLab } from './place.js';
 /** @import { BrowserContext, Page } from 'puppeteer-core' */
 
 const ENDLESS = { 1: -1e30, 8: -1e30 };
-/** Ways in which an owner leaves. freeze: its page hangs until another tab takes over, and then resumes. */
+/** Ways in which an owner leaves. `freeze`: its page hangs until another tab takes over, and then resumes. */
 const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
 const FREEZE_MS = 9000;
 
@@ -49,7 +49,7 @@ const SCRIPT = `
 
 /** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
 
-/** Returns some prompts and a single engine's answers. @param {string} file @param {number} count
+/** Returns prompts and a single engine's answers. @param {string} file @param {number} count
  * @param {number} maxTokens
  * @returns {Promise<Ask[]>} */
 export async function asksOf(file, count, maxTokens) {
@@ -76,7 +76,7 @@ export async function serveModel(file) {
 const inPage = (page, method, ...args) =>
   page.evaluate((name, given) => /** @type {any} */ (window).lab[name](...given), method, args);
 
-/** Tabs of one profile. */
+/** Tabs of one browser profile that share a model. */
 export class Tabs {
   /** @type {Page[]} */
   pages = [];
@@ -136,7 +136,8 @@ export class Tabs {
     );
   }
 
-  /** Makes a tab send a prompt and read at most three pieces until `lab.go()`. @param {Page} page @param {Ask} ask */
+  /** Makes a tab send a prompt and stop reading after three pieces, until `lab.go()`. @param {Page} page
+   * @param {Ask} ask */
   async hold(page, ask) {
     this.#asked.set(page, [ask]);
     await inPage(page, 'start', ask.prompt, ask.options, 3);
@@ -202,7 +203,7 @@ function memoryOf(pid) {
   }, 0);
 }
 
-/** Opens `count` tabs, whose owner leaves `handovers` times. @param {import('../e2e/helpers.js').BrowserName} name
+/** Opens tabs, and makes the owner leave `handovers` times. @param {import('../e2e/helpers.js').BrowserName} name
  * @param {{ tabs: number, handovers: number, asks: Ask[], random: () => number }} how
  * @param {Awaited<ReturnType<typeof serveModel>>} server */
 async function trial(name, { tabs: count, handovers, asks, random }, server) {
@@ -243,7 +244,7 @@ async function trial(name, { tabs: count, handovers, asks, random }, server) {
   return { row, broken };
 }
 
-/** @param {import('./cases.js').Run} run count: handovers */
+/** @param {import('./cases.js').Run} run `count` is the number of handovers */
 export async function run({ side, count: handovers, seed }) {
   const file = await testModel('medium');
   const asks = await asksOf(file, 3, 24);

@@ -4,7 +4,7 @@
 export const ROUNDS = 12;
 const OPTIONS = { maxTokens: 2, seed: 3, logitBias: { 1: -Infinity } };
 
-/** @param {Model} model @param {number} round which one */
+/** @param {Model} model @param {number} round index of the conversation */
 export async function conversation(model, round) {
   const chat = model.chat(OPTIONS);
   await chat.send(`${round} `.repeat(20 + round)).text();

@@ -1,5 +1,5 @@
 /* visitor: walks through the page in named steps, while the page is reloaded and its process killed at random moments:
- * no message, draft or model may be lost. In WebKit there are no kills, because its driver ends with the page. */
+ * no message, draft or model may be lost. In WebKit there are no kills, because its driver exits with the page. */
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { randoms } from '../support/random.js';
@@ -10,11 +10,11 @@ import { sleep } from './inject.js';
 import { killPages } from './place-browser.js';
 
 /** @import { Browser, Page } from 'puppeteer-core' */
-/** An action in a page, or a wait. at: the context of the steps.
+/** An action in a page, or a wait. `medium` is a model's address; `slow` throttles its download.
  * @typedef {(page: Page, at: { medium: string, slow: (on: boolean) => void }) => unknown} Action */
 /** A function that runs in the page. @typedef {(...given: any[]) => any} InPage */
-/** running: the step ends during an answer or a download, so only the messages are compared; stored: the step needs a
- * model in the browser's storage, only after a reload or always.
+/** `running`: the step ends during an answer or a download, so only the messages are compared; `stored`: the step needs
+ * a model in the browser's storage, always or only after a reload.
  * @typedef {{ running?: boolean, stored?: 'after' | 'only' }} How */
 
 const { ANSWERED, FAILED, PICKING, READY } = tabs;
@@ -40,14 +40,14 @@ const type = action((page, /** @type {string} */ text) => page.keyboard.type(tex
 const holds = action((page, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
   page.waitForFunction(f, {}, ...args),
 );
-/** Waits until an element has this in its text. @param {string} selector @param {string} text */
+/** Waits until an element contains this text. @param {string} selector @param {string} text */
 const has = (selector, text) =>
   holds((where, part) => document.querySelector(where)?.textContent?.includes(part), selector, text);
-/** Changes an element. */
+/** Runs a function on an element. */
 const change = action((page, /** @type {string} */ selector, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
   page.$eval(selector, f, ...args),
 );
-/** Clicks one of several elements, by its index or by its text. */
+/** Clicks an element by its index or its text. */
 const pick = action((page, /** @type {string} */ selector, /** @type {number | string} */ which) =>
   page.$$eval(
     selector,
@@ -56,7 +56,7 @@ const pick = action((page, /** @type {string} */ selector, /** @type {number | s
     which,
   ),
 );
-/** Returns an action that fills the message field, or another one. @param {string} text @param {string} [selector] */
+/** Fills the message field, or the field of a selector. @param {string} text @param {string} [selector] */
 const field = (text, selector = '#input') =>
   change(
     selector,
@@ -77,13 +77,13 @@ async function counted(page) {
   if (await page.evaluate(() => location.hash.startsWith('#/c/'))) await page.waitForSelector('.talk[aria-current]');
   return (await page.$$('.talk')).length;
 }
-/** Returns an action that runs actions in order. @param {Action[]} actions @returns {Action} */
+/** Runs actions in order. @param {Action[]} actions @returns {Action} */
 const all =
   (...actions) =>
   async (page, at) => {
     for (const one of actions) await one(page, at);
   };
-/** @param {string} what @param {number} [which] of the conversations */
+/** Clicks an item of a conversation's menu. @param {string} what the item @param {number} [which] the conversation */
 const menu = (what, which = 0) =>
   all(
     library,
@@ -91,9 +91,9 @@ const menu = (what, which = 0) =>
     see('.talk-menu:not([hidden])'),
     press('.talk-menu:not([hidden]) button', what),
   );
-/** Waits until there are `n` conversations. @param {number} count */
+/** Waits until there are `count` conversations. @param {number} count */
 const talks = (count) => holds((n) => document.querySelectorAll('.talk').length === n, count);
-/** @param {string} versions such as 2/3 @param {string} [where] */
+/** Waits for a message's version. @param {string} versions such as 2/3 @param {string} [where] its selector */
 const version = (versions, where = '') =>
   holds(
     (text, place) =>
@@ -101,7 +101,7 @@ const version = (versions, where = '') =>
     versions,
     where,
   );
-/** Returns an action that loads a model through the form. @param {string} text address */
+/** Loads a model through the form. @param {string} text its address */
 const fromAddress = (text) =>
   change(
     '#web-form',
@@ -122,7 +122,7 @@ const look = all(
   async (page, at) => (await page.$('#inside:not([hidden])')) || shortcut('i')(page, at),
   see('#inside-panel:not([aria-busy]) [role="option"]'),
 );
-/** Returns an action that imports conversations. @param {string} text */
+/** Imports conversations. @param {string} text */
 const takeIn = (text) =>
   change(
     '#library-file',
@@ -437,7 +437,7 @@ const held = (page) =>
     chips: document.querySelectorAll('.chips li').length,
   }));
 
-/** Returns whether the open conversation is in the list, which is written after the answer. Runs in the page. */
+/** Returns whether the open conversation is in the list, which is updated after the answer. Runs in the page. */
 const isListed = () => {
   const [, id] = /^#\/c\/([\w-]+)/.exec(location.hash) ?? [];
   return !id || document.querySelector(`li[data-id="${id}"]`) !== null;
@@ -565,7 +565,7 @@ export async function visitInWebKit(options) {
   }
 }
 
-/** @param {import('./cases.js').Run} run count: reloads */
+/** @param {import('./cases.js').Run} run `count` is the number of reloads */
 export async function run({ side, count: reloads, seed }) {
   const options = {
     seed,
