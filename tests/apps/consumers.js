@@ -1,9 +1,10 @@
-/* consumers: TypeScript and linters of packages. Each row is a command that must exit with status 0. */
+/* consumers: apps (apps.js) that check the package with TypeScript and package linters. Each row is a command that must
+ * exit with status 0. */
 /** @import { App } from './examples.js' */
 import { readFileSync } from 'node:fs';
 import { at } from '../../tools/support/proc.js';
 
-/** Uses every type that docs/ names. */
+/** Every type that docs/ names. */
 const TYPES = [
   'CacheEntry',
   'Capabilities',
@@ -112,7 +113,7 @@ gemmaWasm('x', { thread: 2 });
 model.doNothing();
 `;
 
-/** Entries that are only ES modules, as their clients are. */
+/** Entry points without a CommonJS version. */
 const MODULES_ONLY = Object.entries(JSON.parse(readFileSync(at('package.json'), 'utf8')).exports)
   .filter(([, targets]) => typeof targets === 'object' && !JSON.stringify(targets).includes('"require"'))
   .map(([name]) => name);

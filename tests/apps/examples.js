@@ -6,11 +6,12 @@ import { buildSync } from 'esbuild';
 import { at } from '../../tools/support/proc.js';
 /** @import { Page } from 'puppeteer-core' */
 
-/** run.js inserts the model's address. folder: its name, if several apps share it; create: a command that creates the
- * project; files: texts, or functions that change a template's file; newer: needs a newer Node than 20; page: the built
- * folder, or an extension's page; dev: starts a server on PORT; use: operates the page, which otherwise shows the
- * answer in its title; judge: checks the output, which otherwise must be the answer; check: only the exit status
- * counts; extension: the folder is a browser extension; recipe: the extra work besides headers.
+/** An app. run.js inserts the model's URL. `folder`: its name, if several apps share it; `create`: a command that
+ * creates the project; `files`: texts, or functions that change a template's file; `newer`: needs a newer Node than 20;
+ * `page`: the built folder, or an extension's page; `dev`: a command that starts a server on PORT; `use`: operates the
+ * page, which otherwise shows the answer in its title; `judge`: checks the output, which otherwise must be the answer;
+ * `check`: only the exit status counts; `extension`: the folder is a browser extension; `recipe`: extra work besides
+ * headers.
  * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
  *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
  *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,
@@ -43,12 +44,12 @@ async function accessible(page) {
   assert.equal(violations.length, 0, JSON.stringify(violations, null, 1));
 }
 
-/** Waits for the text of the status. @param {Page} page @param {string} status */
+/** Waits until the status element has this text. @param {Page} page @param {string} status */
 const says = (page, status) =>
   page.waitForFunction((text) => document.querySelector('[role=status]')?.textContent === text, {}, status);
 
 /** Returns a function that stops an answer at its first piece with Escape, asks again, and waits for the whole answer.
- * @param {string} answer selects where the answer grows @param {(page: Page) => Promise<void>} send */
+ * @param {string} answer selector of the answer's element @param {(page: Page) => Promise<void>} send */
 function answers(answer, send) {
   return async (/** @type {Page} */ page) => {
     await accessible(page);
@@ -105,7 +106,8 @@ function isPerson(text) {
 /** @param {string} text */
 const isPersonLast = (text) => isPerson(text.trim().split('\n').at(-1) ?? '');
 
-/** Reads an example as an app. run.js replaces the constant MODEL; `texts` replace other texts. as: the app's name.
+/** Returns a folder of examples/ as an app. run.js replaces the constant MODEL; `texts` has other replacements. `as`:
+ * the app's name.
  * @param {string} folder @param {Omit<App, 'name' | 'packages' | 'files'> & { as?: string }} app
  * @param {Record<string, string>} [texts] @returns {App} */
 function example(folder, { as = folder, ...app }, texts = {}) {

@@ -203,7 +203,7 @@ bootstrapApplication(App, { providers: [provideZonelessChangeDetection()] })
 
 const STREAM = "for await (const piece of model.chat().send('Hello', { maxTokens: 12, seed: 3 }))";
 
-/** Returns the apps of a template of `npm create vite`, with the headers and the lines that make it answer.
+/** Returns apps made from a template of `npm create vite`, with isolation headers and code that asks the model.
  * @param {string} template @param {App['files']} files @returns {App[]} */
 function created(template, files) {
   const name = `create-${template}`;

@@ -24,9 +24,10 @@ import { launch } from '../e2e/helpers.js';
 import { APPS } from './apps.js';
 
 /** @typedef {import('./examples.js').App} App */
-/** models: URLs by their placeholders in the apps' files.
+/** `models`: URLs by their placeholders in the apps' files.
  * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
-/** of: a digest of the package. @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
+/** `of`: digest of the tested package.
+ * @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
 const LONGEST = 400_000;
@@ -36,7 +37,8 @@ const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'gen
 /** Headers that allow other origins to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
-/** Returns the app's folder, with its tools, the package and its files. @param {App} app @param {Given} given */
+/** Makes a folder with an app's files, its tools and the package; returns its path. @param {App} app
+ * @param {Given} given */
 async function prepare(app, { models, cdn, installed }) {
   const own = app.folder ?? (Object.keys(app.packages).length ? app.name : 'plain');
   const folder = join(tmpdir(), 'gemma-wasm-apps', own);
@@ -168,7 +170,7 @@ function start(command, app, folder) {
   };
 }
 
-/** Returns the environment: the app's programs come first, then the Node that its tool needs.
+/** Returns environment variables. PATH begins with the app's programs and the Node that they need.
  * @param {string} folder @param {App} app */
 function environment(folder, { env = {}, newer }) {
   const programs = [join(folder, 'node_modules', '.bin'), ...(newer ? [dirname(newerNode())] : [])];
@@ -180,7 +182,7 @@ function environment(folder, { env = {}, newer }) {
 /** @param {App} app @param {string} folder @param {Look} look */
 async function fromServer(app, folder, look) {
   const { port, close } = await serve({ root: folder });
-  await close(); // the port is free again
+  await close(); // The call only finds a free port.
   const server = start(
     (app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))),
     app,
@@ -259,7 +261,7 @@ export async function tryApp(app, given, browser) {
   }
 }
 
-/** Runs f with the package installed, and with servers of the models and of a CDN.
+/** Runs f with the installed package, a server of the models, and one instead of a CDN.
  * @param {(given: Given) => Promise<unknown>} f */
 export async function surrounded(f) {
   const path = await testModel('tiny');

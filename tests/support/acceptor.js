@@ -78,7 +78,7 @@ class Acceptor {
     return all;
   }
 
-  /** @param {Node} node of the decoded text @param {number} from */
+  /** @param {Node} node for the decoded text @param {number} from */
   string(node, from) {
     if (this.letters[from] !== '"') return new Set();
     let end = from + 1;
@@ -141,7 +141,7 @@ function holds(node, rules, text) {
   return /** @type {boolean} */ (known.get(text));
 }
 
-/** Returns whether the whole text is matched. @param {Grammar} grammar @param {string} text */
+/** Returns whether a grammar matches the whole text. @param {Grammar} grammar @param {string} text */
 export function accepts({ rules, start }, text) {
   const acceptor = new Acceptor(rules, text);
   return acceptor.ends({ rule: start }, 0).has(acceptor.letters.length);

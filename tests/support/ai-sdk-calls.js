@@ -1,4 +1,4 @@
-/* ai-sdk-calls: calls of the AI SDK's documentation, on models of gemma-wasm/ai-sdk; in Node and in pages. */
+/* ai-sdk-calls: calls from the AI SDK's documentation with models of gemma-wasm/ai-sdk, in Node and in pages. */
 import { MODELS } from './ai-sdk/models.js';
 import { OBJECTS } from './ai-sdk/objects.js';
 import { STREAM } from './ai-sdk/stream.js';

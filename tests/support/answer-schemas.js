@@ -1,5 +1,5 @@
-/* answer-schemas: JSON schemas from seeds, of every kind that can constrain answers, with values small enough that
- * answers of random weights end. */
+/* answer-schemas: random JSON schemas of every kind that can constrain answers. Their values are so small that models
+ * with random weights end their answers. */
 
 import { randoms } from './random.js';
 
@@ -16,7 +16,8 @@ const PATTERNS = [
 const FORMATS = ['date', 'time', 'date-time', 'uuid', 'ipv4', 'ipv6', 'email'];
 const CONSTANTS = ['a', 'two words', '"quoted"\n', 0, -1.5, true, null, [1, 'b'], { k: [] }, 'שלום', '😀'];
 
-/** Sorts of schemas. @type {((next: (n: number) => number, depth: number) => any)[]} */
+/** Generators of schemas. The first ten make no subschemas.
+ * @type {((next: (n: number) => number, depth: number) => any)[]} */
 const SORTS = [
   (next) => ({ type: 'integer', minimum: -next(50), maximum: next(2000) }),
   (next) => ({ type: 'integer', multipleOf: 1 + next(7), minimum: 0, maximum: 500 }),

@@ -1,10 +1,9 @@
-/* keyword-schemas: small schemas of every supported keyword, and all small instances, for comparisons with other
- * validators. */
+/* keyword-schemas: random small JSON schemas of every supported keyword, and values to validate. */
 
 const SCALARS = [null, true, false, 0, 1, 2, 2.5, -1, '', 'a', 'b', 'ab'];
 const NAMES = ['a', 'b', 'c'];
 
-/** Instances: scalars, and arrays and objects of some of them. */
+/** Values to validate: scalars, and arrays and objects of some of them. */
 export const INSTANCES = [
   ...SCALARS,
   [],

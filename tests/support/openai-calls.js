@@ -1,12 +1,11 @@
-/* openai-calls: calls of OpenAI's client 7 from its documentation (README, helpers, API reference), for any handler or
- * server that offers the three models of `Given`. They run in Node and in browsers. */
+/* openai-calls: calls from the documentation of OpenAI's client 7 (README, helpers, API reference), for any handler or
+ * server with the three models of `Given`. They run in Node and in browsers. */
 /** @import { Given } from './openai-calls/check.js' */
 import { CHAT } from './openai-calls/chat.js';
 import { OTHERS } from './openai-calls/others.js';
 import { STREAMS } from './openai-calls/streams.js';
 import { TOOLS } from './openai-calls/tools.js';
 
-/** The calls, by name. */
 export const CALLS = [...CHAT, ...STREAMS, ...TOOLS, ...OTHERS];
 
 /** Runs all calls, and returns the failed ones with their errors. @param {Given} given */

@@ -13,7 +13,8 @@ const ANY = {
   ],
 };
 
-/** Returns members of an object. @param {(n: number) => number} random @param {() => any} value @returns {any} */
+/** Returns a grammar node for an object's members. @param {(n: number) => number} random @param {() => any} value
+ * @returns {any} */
 function members(random, value) {
   const names = ['a', 'b', 'ab'].slice(0, 1 + random(3));
   const required = names.filter(() => random(2) === 0);

@@ -1,9 +1,9 @@
-/* recorded-requests: requests that two widely used programs send to servers of OpenAI's API, as their sources write them.
- * Fields, their order and their values are those of the sources; the texts are not. */
+/* recorded-requests: requests that Continue and Open WebUI send to servers of OpenAI's API. Fields, their order and
+ * their values are those of the programs' source code; the texts are not. */
 
-/** origin: repository, file and function, with the commit if it is known; answer: form of the response that the program
+/** `origin`: repository, file and function, with the commit if known; `answer`: form of the response that the program
  * reads. @typedef {{ origin: string, path: string, answer: 'chat' | 'chunks' | 'texts' | 'vectors' | 'response' |
- *   'events', body: Record<string, any> }} RecordedRequest */
+ * 'events', body: Record<string, any> }} RecordedRequest */
 
 const CONTINUE = 'continuedev/continue';
 const WEBUI = 'open-webui/open-webui, backend/open_webui';

@@ -71,8 +71,8 @@ async function read(stream) {
   return events;
 }
 
-/** The calls by their names. `create` passes the model. @type {Record<string, (bench: Bench &
- *   { create: (body: any) => Promise<any> }) => Promise<void>>} */
+/** The calls by name. `create` is responses.create() with the model's name.
+ * @type {Record<string, (bench: Bench & { create: (body: any) => Promise<any> }) => Promise<void>>} */
 export const CALLS = {
   'a string as input': async ({ create }) => {
     const response = await create(QUESTION);
@@ -257,7 +257,7 @@ export const CALLS = {
     const [{ text, logprobs }] = whole.output[0].content;
     same([logprobs.length, whole.top_logprobs], [8, 2]);
     const bytes = logprobs.flatMap((/** @type {any} */ token) => token.bytes);
-    // Half a character at the end is not part of the text.
+    // An incomplete character at the end is not part of the text.
     const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array(bytes), { stream: true });
     same(decoded.trimStart(), text.trimStart());
     check(

@@ -8,12 +8,12 @@ import { fileURLToPath } from 'node:url';
 export const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
 
-/** A server in its own process. log: standard error so far; exited: resolves with the exit status.
+/** A server in its own process. `log`: standard error so far; `exited`: resolves with the exit status.
  * @typedef {{ url: string, port: number, pid: number, log: () => string, exited: Promise<number | null>,
  *   kill: (signal: NodeJS.Signals) => void, stop: () => Promise<number | null> }} Serving */
 
-/** Starts a server on a free port. Rejects if it ends.
- * @param {string[]} [args] after `serve` @param {Record<string, string>} [env] @returns {Promise<Serving>} */
+/** Starts a server on a free port. Rejects if it exits early.
+ * @param {string[]} [args] arguments of `serve` @param {Record<string, string>} [env] @returns {Promise<Serving>} */
 export async function startServing(args = [STORYTELLER, '--threads', '1'], env = {}) {
   const child = spawn(process.execPath, [CLI, 'serve', '--port', '0', ...args], {
     env: { ...process.env, ...env },

@@ -1,7 +1,7 @@
 /** states: checks that an object changes its state only as its table of transitions allows. */
 import assert from 'node:assert/strict';
 
-/** Makes the assignment of a state fail unless it may follow the current one.
+/** Makes an assignment to `state` fail unless `transitions` allows it after the current state.
  * @template {string} S @param {{ state: S }} object @param {Record<S, string>} transitions */
 export function follow(object, transitions) {
   let { state } = object;

@@ -1,7 +1,7 @@
-/* checks: assertions that also work in a page, and helpers that the calls share. */
+/* checks: assertions and helpers of the AI SDK's calls, in Node and in pages. */
 
-/** Arguments of a call. entry: the exports of gemma-wasm/ai-sdk; model, embedder: run on `engine` and `embedEngine`,
- * which are loaded; source: of the same model as `engine`, for calls that load it.
+/** Arguments of a call. `entry`: the exports of gemma-wasm/ai-sdk; `model` and `embedder` use the loaded `engine` and
+ * `embedEngine`; `source`: of the same model as `engine`, for calls that load it.
  * @typedef {{ entry: typeof import('../../../js/ai-sdk.js'), source: string,
  *   model: import('../../../js/ai-sdk.js').GemmaWasmLanguageModel, engine: Model,
  *   embedder: import('../../../js/ai-sdk.js').GemmaWasmEmbeddingModel, embedEngine: Model }} Given */
@@ -36,7 +36,7 @@ export async function all(items) {
   return list;
 }
 
-/** Returns the engine's own answer. @param {Given} given @param {any} prompt @param {object} options */
+/** Returns the answer of model.generate(). @param {Given} given @param {any} prompt @param {object} options */
 export async function own({ engine }, prompt, options) {
   const messages = typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : prompt;
   return engine.generate(messages, options).result();

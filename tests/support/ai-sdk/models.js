@@ -1,4 +1,4 @@
-/* models: middleware, registries, embeddings, and the loading of models. */
+/* models: the AI SDK's middleware, registries, embeddings, and loading of models. */
 import {
   AISDKError,
   NoSuchModelError,

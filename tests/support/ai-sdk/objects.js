@@ -1,4 +1,4 @@
-/* objects: structured output. The SDK and zod validate the values. */
+/* objects: the AI SDK's structured output. The SDK and zod validate the values. */
 import { NoObjectGeneratedError, Output, generateText, isStepCount, jsonSchema, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { all, equal, failureOf, ok } from './checks.js';
@@ -27,7 +27,7 @@ export const OBJECTS = {
   },
   'Output.array and its stream of elements': async ({ model }) => {
     const element = z.object({ city: z.string().max(6) });
-    // The SDK's schema sets no limit, so a name for each element makes the model end sooner.
+    // The SDK's schema does not limit the array; objects as elements make the model end it sooner.
     const call = { model, prompt: 'Cities', output: Output.array({ element }), maxOutputTokens: 400, temperature: 0.7 };
     for (let seed = 1; ; seed++) {
       const result = streamText({ ...call, seed, onError: () => {} });

@@ -1,4 +1,4 @@
-/* stream: streamText, and conversions of its stream. */
+/* stream: the AI SDK's streamText(), and conversions of its stream. */
 import {
   consumeStream,
   createTextStreamResponse,
@@ -82,7 +82,7 @@ export const STREAM = {
   },
   'streamText: leaving the loop ends the answer': async ({ model, engine }) => {
     for await (const _ of streamText({ model, prompt: 'Hello', maxOutputTokens: 1500 }).textStream) break;
-    // Calls run one at a time, so this one waits for the end of the answer.
+    // Calls run one at a time, so generate() waits for the end of the answer.
     ok(await engine.generate('x', { maxTokens: 1 }).result(), 'the engine is free');
   },
   'streamText: cancelling the stream of a model ends the answer': async ({ model, engine }) => {

@@ -1,4 +1,4 @@
-/* text: generateText. Answers are compared with those of model.generate(). */
+/* text: the AI SDK's generateText(). Answers are compared with those of model.generate(). */
 import { AISDKError, InvalidArgumentError, InvalidPromptError, UnsupportedFunctionalityError, generateText } from 'ai';
 import { SHORT, equal, failureOf, ok, own } from './checks.js';
 

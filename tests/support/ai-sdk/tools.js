@@ -1,4 +1,4 @@
-/* tools: tool calls, steps and agents. */
+/* tools: the AI SDK's tool calls, steps and agents. */
 import {
   ToolLoopAgent,
   createAgentUIStream,

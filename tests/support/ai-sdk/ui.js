@@ -1,4 +1,4 @@
-/* ui: chats of the SDK's user interface libraries, through the transport. `useChat` is a thin layer over AbstractChat. */
+/* ui: chats of the AI SDK's UI libraries, through our transport. `useChat` is a thin layer over AbstractChat. */
 import {
   AbstractChat,
   DirectChatTransport,

@@ -1,8 +1,8 @@
-/* check: helpers that the calls share. They run in browsers too, so they use no Node modules. */
+/* check: helpers for calls of OpenAI's client. They run in browsers too, so they use no Node modules. */
 /** @import OpenAI from 'openai' */
 
-/** What the calls run on: OpenAI's client, and the ids of three models: one whose template takes tools, one that writes
- * sensible text, and one that embeds.
+/** OpenAI's client, and the ids of three models: `chat` has a template with tools, `story` writes sensible text,
+ * `embed` embeds.
  * @typedef {{ client: OpenAI, chat: string, story: string, embed: string }} Given */
 /** A call: its name, and a function that throws if the answer is wrong.
  * @typedef {[name: string, run: (given: Given) => Promise<void>]} Call */
@@ -33,7 +33,7 @@ export async function rejects(promise, type) {
 /** Returns a message of the user. @param {string} content @returns {[{ role: 'user', content: string }]} */
 export const user = (content) => [{ role: 'user', content }];
 
-/** Returns a value with a type that lets it be passed where the client's types reject it. @param {unknown} value
+/** Returns a value as `any`, to pass it where the client's types reject it. @param {unknown} value
  * @returns {any} */
 export const untyped = (value) => value;
 
@@ -45,7 +45,7 @@ export async function listOf(items) {
 }
 
 const integer = { type: 'integer', minimum: -99, maximum: 99 };
-/** A tool in the form of chat completions. `SAY` is another. */
+/** The definition of a tool for chat completions. */
 export const ADD = /** @type {const} */ ({
   type: 'function',
   function: {

@@ -1,4 +1,4 @@
-/* others: completions, embeddings, models and errors. */
+/* others: completions, embeddings, models and errors with OpenAI's client. */
 /** @import { Call } from './check.js' */
 import OpenAI from 'openai';
 import { equal, listOf, ok, rejects, untyped, user } from './check.js';
@@ -180,7 +180,7 @@ const MODELS = [
   ],
 ];
 
-/** Requests that are refused, and the field that is named. @type {[any, string][]} */
+/** Invalid fields of requests, and the field that the error names. @type {[any, string][]} */
 const REFUSED = [
   [{ temperature: 101 }, 'temperature'],
   [{ top_p: 3 }, 'top_p'],
@@ -194,7 +194,7 @@ const REFUSED = [
   [{ messages: [{ role: 'pirate', content: 'Hi' }] }, 'messages[0].role'],
   [{ response_format: { type: 'yaml' } }, 'response_format'],
 ];
-/** Features that are not supported, and the field that is named. @type {[any, string][]} */
+/** Unsupported features, and the field that the error names. @type {[any, string][]} */
 const UNSUPPORTED = [
   [{ store: true }, 'store'],
   [{ modalities: ['text', 'audio'], audio: { voice: 'ash', format: 'wav' } }, 'modalities'],

@@ -1,4 +1,4 @@
-/* tools: chat completions with tools. */
+/* tools: chat completions with tools, through OpenAI's client. */
 /** @import { Call } from './check.js' */
 import OpenAI from 'openai';
 import { LengthFinishReasonError } from 'openai/core/error';
@@ -11,7 +11,7 @@ const ASKED = { messages: user('What is 2 + 3?'), ...WILD, seed: 1 };
 const Sky = z.object({ sky: z.enum(['blue', 'grey']) });
 const Sum = z.object({ a: z.number().int().min(-99).max(99), b: z.number().int().min(-99).max(99) });
 
-/** Checks calls and returns them. @param {OpenAI.ChatCompletion.Choice} choice
+/** Checks a choice's tool calls and returns them. @param {OpenAI.ChatCompletion.Choice} choice
  * @returns {OpenAI.ChatCompletionMessageFunctionToolCall[]} */
 function callsOf({ message, finish_reason: reason }) {
   const calls = /** @type {OpenAI.ChatCompletionMessageFunctionToolCall[]} */ (message.tool_calls ?? []);
@@ -153,7 +153,7 @@ const STREAMED = [
             called.name,
             called.arguments,
           ]);
-        // The limit can cut off a call, of which only the stream has a part.
+        // `max_tokens` can cut off a tool call; then only the stream has a part of it.
         const whole = plain(await client.chat.completions.create(asked)) ?? [];
         const streamed = plain(await client.chat.completions.stream(asked).finalChatCompletion()) ?? [];
         equal(streamed.slice(0, whole.length), whole);
@@ -283,7 +283,7 @@ const RESULTS = [
   ],
 ];
 
-/** Checks that a choice is calls, or a text that fits the format. Returns which. @param {any} choice */
+/** Checks that a choice has tool calls or text in the format. Returns the finish reason. @param {any} choice */
 function kindOf(choice) {
   const { message, finish_reason: reason } = choice;
   if (reason === 'length') return reason;
