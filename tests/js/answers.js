@@ -1,8 +1,7 @@
 /**
- * answers: generates answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5.
- * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js runs some of
- * them. This runs all:
- *
+ * answers: checks answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5.
+ * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js runs a part
+ * of them, this command all:
  *   node tests/lab/run.js schemas answers
  */
 import assert from 'node:assert/strict';
@@ -44,7 +43,8 @@ async function answer(model, schema, valid, asked, counts) {
   }
 }
 
-/** Returns the number of answers for each finish reason. @param {number} first @param {number} end range of schemas
+/** Generates answers under random schemas; returns their number by finish reason. @param {number} first
+ * @param {number} end range of schemas
  * @param {string[]} models paths
  * @param {number[][]} [asked] temperatures and seeds */
 export async function answers(first, end, models, asked = ASKED) {
@@ -66,7 +66,7 @@ export async function answers(first, end, models, asked = ASKED) {
   return counts;
 }
 
-/** Schemas that leave their values unbounded. `number`: the answer must end without the format's bounds. */
+/** Schemas without bounds. `number`: the answer must end although the format sets no bounds either. */
 const UNBOUNDED = [
   { schema: { type: 'number' }, number: true },
   { schema: { type: 'integer' }, number: true },
@@ -109,7 +109,7 @@ export async function unbounded(count, models, first = 0) {
     const { text, value, finishReason } = await model.generate(`Number ${seed}: `, options).result();
     const where = `${JSON.stringify(schema)}, seed ${seed}, ${finishReason}: ${text.slice(0, 300)}`;
     counts[finishReason] = (counts[finishReason] ?? 0) + 1;
-    if (finishReason === 'length' && !number) continue; // an array can nest without limit
+    if (finishReason === 'length' && !number) continue; // An array can nest without limit.
     assert.ok(finishReason === 'stop' && isFinite(value) && validatorOf(schema)(value), where);
   }
   await Promise.all(opened.map((model) => model.dispose()));
@@ -118,8 +118,8 @@ export async function unbounded(count, models, first = 0) {
 
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
-/** A case of tests/lab/cases.js. bounded: ten answers under each of `count` random schemas. Otherwise `count` answers
- * under schemas without bounds.
+/** A case of tests/lab/cases.js. With `bounded`, checks ten answers under each of `count` random schemas; otherwise
+ * `count` answers under schemas without bounds.
  * @param {{ count: number, seed: number, bounded?: boolean }} options */
 export async function run({ count, seed, bounded }) {
   const models = await modelPaths();

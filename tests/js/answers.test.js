@@ -1,4 +1,4 @@
-/* Some of the answers of answers.js: all parse, are valid according to ajv, and end. */
+/* Runs a part of answers.js: all answers parse, are valid according to ajv, and end. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answers, modelPaths, unbounded } from './answers.js';

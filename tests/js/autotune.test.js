@@ -1,4 +1,5 @@
-/* autotune: the number of threads that times lead to, and that a model loads with more cores reported than usable. */
+/* Tests which number of threads autotuning chooses from measured times, and loads a model with more cores reported than
+ * usable. */
 import assert from 'node:assert/strict';
 import { availableParallelism } from 'node:os';
 import { describe, test } from 'node:test';
@@ -8,8 +9,7 @@ import { pretendCores } from './many-cores.js';
 
 const CORES = 32;
 
-/** Returns the chosen number of threads, and how many trials that took.
- * @param {number} most number of threads that have started
+/** Returns the chosen number of threads, and the number of trials. @param {number} most started threads
  * @param {(threads: number, trial: number) => number} time of a trial */
 function chosen(most, time) {
   let trials = 0;
@@ -24,7 +24,7 @@ function chosen(most, time) {
   return { threads: native.threads, trials };
 }
 
-/** Returns the time on cores of these speeds, if the slowest core delays nothing.
+/** Returns the time on cores of these speeds, if faster cores take over work from slower ones.
  * @param {number[]} speeds */
 const balanced = (speeds) => (/** @type {number} */ threads) => {
   const used = speeds.slice(0, threads);
@@ -54,7 +54,8 @@ describe('the number of threads', () => {
 
   test('leaves out slow cores that delay the others, and includes the ones that help', () => {
     const big = [1, 1, 1, 1];
-    /** Each core does an equal share. @type {(speeds: number[]) => (threads: number) => number} */
+    /** The time if each core does an equal share of the work.
+     * @type {(speeds: number[]) => (threads: number) => number} */
     const delayed = (speeds) => (threads) => 10 / (threads * Math.min(...speeds.slice(0, threads)));
     assert.equal(chosen(8, delayed([...big, 0.4, 0.4, 0.4, 0.4])).threads, 4);
     assert.equal(chosen(8, balanced([...big, 0.05, 0.05, 0.05, 0.05])).threads, 4);

@@ -201,7 +201,7 @@ test('the report is a Markdown table with a row for each number of threads', asy
   for (const cells of rows) {
     const [, , load, prefill, greedy, sampled, steps, memory, build] = cells;
     for (const cell of [load, prefill, greedy, sampled, memory]) assert.ok(Number(cell) > 0, cells.join('|'));
-    assert.match(steps, /^ (\d+\.\d\d x|-) $/); // a tiny model's steps can be too short to compare
+    assert.match(steps, /^ (\d+\.\d\d x|-) $/); // A tiny model's steps can be too short to compare.
     assert.match(build, /(simd128|relaxed).*; (no relaxed|unsigned|saturating|signed)/);
   }
 });

@@ -25,8 +25,8 @@ const CONTROL = 3;
 const USER = 4;
 const BUILD = fileURLToPath(new URL('../../build/', import.meta.url));
 const TINY = { ...MODELS.tiny, architecture: /** @type {const} */ ('gemma3'), chatTemplate: null };
-/** Texts at the borders of pre-tokenizer rules: contractions, line breaks among spaces, both cases, characters that are
- * white space only in some definitions, numbers of all kinds, marks. */
+/** Texts at the borders of pre-tokenizer rules: contractions, line breaks among spaces, upper and lower case,
+ * characters that only some definitions count as white space, numbers, marks. */
 const ODD = [
   "'s",
   "'S",
@@ -118,8 +118,9 @@ function readMessages() {
   return languages.map(({ name }) => readFileSync(join(lib, name, 'diagnosticMessages.generated.json'), 'utf8'));
 }
 
-/** Returns trained merges, cached in build/oracle under a name that changes with the trainer and the texts.
- * @param {import('../../tools/models/train-bpe.js').PreTokenizer} name @param {string[]} books @returns {[string, string][]} */
+/** Returns trained BPE merges, cached in build/oracle under a name that changes with the trainer and the texts.
+ * @param {import('../../tools/models/train-bpe.js').PreTokenizer} name @param {string[]} books
+ * @returns {[string, string][]} */
 function mergesOf(name, books) {
   const short = books.map((book) => book.slice(0, TRAINED_ON));
   const hash = createHash('sha256').update(short.join());
@@ -198,8 +199,8 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
 
     it(`encodes ${COUNT} texts like the reference tokenizer, and decodes them again`, async (t) => {
       const list = texts({ count: COUNT, seed: 20261122, books, pieces: ODD });
-      // Node with another Unicode version may classify characters differently that one of the versions does not
-      // assign.
+      // The Unicode versions of Node and the tokenizers can differ in the characters that they assign, so texts with
+      // unassigned ones are left out.
       const known = [...list].filter((text) => process.versions.unicode === '17.0' || !/\p{Cn}/u.test(text));
       assert(known.length >= 20_000 || process.versions.unicode !== '17.0');
       t.diagnostic(await plain.compare(model, known, read));

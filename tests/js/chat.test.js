@@ -181,7 +181,7 @@ test('an answer that is never read still joins the chat, and blocks another unti
   await refuses(chat.send('Two').result(), 'bad-state');
   await again.result();
   chat.send('Three');
-  await model.generate('x', { maxTokens: 1 }).result(); // calls are answered in order
+  await model.generate('x', { maxTokens: 1 }).result(); // Calls are answered in order.
   assert.deepEqual(
     chat.messages.filter((m) => m.role === 'user').map((m) => m.content),
     ['One', 'Three'],

@@ -107,8 +107,8 @@ test('the examples of schemas.md and inside.md run', async (t) => {
   assert.equal(first.norms.length, tokens * 3);
 });
 
-/** Runs a program and returns the lines that it prints. The package's own name resolves to dist/, which is not built at
- * this stage. @param {string} code @param {string[]} args */
+/** Runs a program and returns the lines that it prints. It imports js/ instead of the package, because dist/ is not
+ * built at this stage. @param {string} code @param {string[]} args */
 function printed(code, ...args) {
   const program = fileURLToPath(new URL('../../build/document.mjs', import.meta.url));
   writeFileSync(program, code.replace("'gemma-wasm';", "'../js/index.node.js';"));
@@ -138,7 +138,7 @@ test('example.mjs runs', () => {
 test('the documentation site has every document, a search, and no inline code that the security policy forbids', async (t) => {
   const out = mkdtempSync(join(tmpdir(), 'gw-docs-'));
   t.after(() => rmSync(out, { recursive: true }));
-  await buildDocs(out); // rejects dead links, and documents that the index does not list
+  await buildDocs(out); // Rejects dead links, and documents missing from the index.
   const made = readdirSync(out, { recursive: true }).map(String);
   const pages = made.filter((name) => name.endsWith('.html'));
   const sources = readdirSync(new URL('../../docs', import.meta.url), { recursive: true }).map(String);

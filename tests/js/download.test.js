@@ -1,5 +1,5 @@
-/* Downloads from a server that fails on purpose: every run ends with the right model or an error with a code, hardly
- * any byte is fetched twice, and bytes of two versions are never mixed. */
+/* Downloads from a server that fails on purpose: every load ends with the right model or an error with a code, hardly
+ * any byte is fetched twice, and bytes of two versions of the file are never mixed. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +18,7 @@ import { testModel } from './models.js';
 const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** Ways to request ranges, and their tuning. `usual` slows the server, because a fast one would get longer ranges. */
+/** Tuning of each way to request ranges. `usual` slows the server, because a fast one would get longer ranges. */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
 const LONG = {
   how: 'in long ranges',
@@ -57,7 +57,7 @@ before(async () => {
   environment.tuning = USUAL;
   bytes = await readFile(await testModel('parity-q4_0'));
   other = Buffer.from(bytes);
-  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1; // another model of the same shape
+  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1; // Another model of the same shape.
   expected = await logitsOf(new Uint8Array(bytes));
   expectedOther = await logitsOf(new Uint8Array(other));
   assert.notDeepEqual(expected, expectedOther);
@@ -167,7 +167,7 @@ test('a silent server is reported before the request is retried', async (t) => {
 test('a server that stalls again and again after a few bytes is not retried forever', async (t) => {
   tune(t, { stallMs: 60, segment: 1 << 17 });
   const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
-  // Each connection delivers a third of a range, so with attempts counted per range the model would arrive after a
+  // Each connection delivers a third of a range. If attempts were counted per range, the model would arrive after a
   // hundred stalls. On a busy machine a response may also begin too late.
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
@@ -186,7 +186,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
     const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
     assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
-    // No request follows one that is answered with the whole file.
+    // After a response with the whole file, nothing more is requested.
     const whole = server.seen.filter(({ range }) => !range).length;
     assert.equal(whole, fault.noRanges ? 0 : 1, `${whole} requests for the whole file, ${JSON.stringify(fault)}`);
   }
@@ -195,7 +195,8 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
 test('only one of several concurrent ranges falls back to reading the whole file', async (t) => {
   tune(t, PIECES.tuning);
   const server = await faultyServer(t, bytes);
-  // Three concurrent ranges: the server has other bytes for the first and the last, and the middle one arrives quickly.
+  // Of three concurrent ranges, the server has other bytes for the first and the last, and the middle one arrives
+  // quickly.
   server.state.faults = (_, { headers: { range } }) => {
     const segment = Math.floor(Number(range?.match(/=(\d+)/)?.[1]) / SEGMENT);
     return !range ? { slow: 5 } : segment === 2 || segment > 3 ? { shift: 100 } : {};
@@ -243,7 +244,7 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
   server.forget();
   const error = await refuses(loadModel(server.url, OPTIONS), 'truncated');
   assert.match(error.message, /version/);
-  // If a digest is given, the versions may be combined, because the complete file can be verified.
+  // With a digest, bytes of different versions may be combined, because the complete file can be verified.
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   server.forget();
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
@@ -252,7 +253,7 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
 async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
-  // One of the last two faults may hit an early request, which is retried immediately.
+  // One of the last two faults may hit a range that is requested ahead, and retried immediately.
   const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
   const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   /** @type {string[]} */ const notices = [];
@@ -335,7 +336,7 @@ async function readAll(url, tuning, around = {}) {
   return notices;
 }
 
-/** A range takes 240 ms and its response 100 ms, so an early request arrives well before the previous range ends. */
+/** A range takes 240 ms and its response 100 ms, so a range requested ahead arrives before the previous one ends. */
 const FEW = { ...LONG.tuning, least: 1 << 19, most: 1 << 19 };
 const PACED = { wait: 100, slow: 30 };
 

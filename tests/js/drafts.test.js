@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 
-/** Returns token ids with repetitions. @param {number} vocab @param {number} seed */
+/** Returns token ids with repetitions, which drafts can predict. @param {number} vocab @param {number} seed */
 function repeated(vocab, seed) {
   const base = Array.from({ length: 12 + (seed % 9) }, (_, i) => 5 + ((i * 7919 + seed * 104729) % (vocab - 10)));
   return [...base, ...base, ...base.slice(0, 4 + (seed % 5))];
@@ -52,7 +52,7 @@ for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
   });
 }
 
-/** Returns 30 schemas. Their keys and punctuation leave no choice of text. */
+/** Returns 30 schemas, under which keys and punctuation are jump-forward tokens. */
 function schemas() {
   const values = [
     { type: 'boolean' },
@@ -79,7 +79,8 @@ function schemas() {
   );
 }
 
-// The storyteller runs with all schemas, Gemma's large vocabulary with every fifth, because its masks take longer.
+// The storyteller runs with all schemas. Gemma's large vocabulary runs with every fifth, because its token masks take
+// longer.
 for (const [name, every] of /** @type {const} */ ([
   ['storyteller', 1],
   ['gemma-vocab-tiny', 5],
@@ -155,7 +156,7 @@ test('a chat with drafts has the same answers and saved cache as one without', a
 test('a thinking model uses drafts, too, unless its thoughts have a budget', async (t) => {
   const model = await open(t, await testModel('gemma4-tools'), 1);
   const text = 'a b c d e a b c d e a b c';
-  // An answer does not wait until the module for drafts is loaded, so the first answers may end without drafts.
+  // Answers do not wait for the module for drafts, so the first ones may end without drafts.
   for (let drafts; drafts === undefined; ) {
     drafts = (await model.generate(text, { maxTokens: 5, draft: true }).result()).timings.draftedTokens;
   }
@@ -197,7 +198,7 @@ test('drafting pauses, each time for longer, where it does not save time', () =>
   let count = 0;
   for (let i = 0; i < 600; i++) {
     count += Number(drafts.draft(3).length > 0);
-    drafts.end(); // all draft tokens are rejected
+    drafts.end(); // All draft tokens are rejected.
   }
   assert.ok(count < 20, `${count} drafts`);
 });

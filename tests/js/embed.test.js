@@ -1,6 +1,6 @@
 /**
  * embed(): compares vectors with transformers' (tests/vectors/embed.md); the bits do not depend on packing or threads;
- * tasks, options and rejected inputs.
+ * tests tasks, options and rejected inputs.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -16,14 +16,15 @@ const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
 const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
 
-/** Largest allowed 1 - cosine between a vector and its reference. @type {[RegExp, number][]} */
+/** Largest allowed cosine distance (1 - cosine) between a vector and its reference, by model.
+ * @type {[RegExp, number][]} */
 const LARGEST = [
   [/f32|f16|outliers/, 1e-5],
   [/q8_0|300m/, 1e-3],
   [/q4_0/, 1e-2],
 ];
 
-/** Models that also embed the longest text. */
+/** Models that also embed the longest reference text. */
 const WHOLE = /-(f32|q8_0|300m)$/;
 
 /** @param {string} name */
@@ -82,7 +83,6 @@ test('Q8_0 files give nearly the same vectors as the float files that they were 
   }
 });
 
-/** Some short texts and some long ones. */
 const TEXTS = Array.from({ length: 70 }, (_, i) => {
   return `text ${i} ${'of some words, '.repeat((i * 7) % 23 === 0 ? 12 : i % 3)}`;
 });
@@ -283,7 +283,7 @@ test('causal models embed several texts in one batch, with the same bits as alon
         assert.equal(bitsOf([await model.embed(text, { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
       }
     }
-    // Later prompts reuse nothing of these texts as a prefix.
+    // Later prompts reuse no embedded text as a prefix.
     const prompt = texts.slice(0, 3).join('');
     const fresh = await open(t, name, options);
     assert.deepEqual(

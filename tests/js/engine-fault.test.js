@@ -1,5 +1,5 @@
 /* If a model finds the relaxed build's kernels to be wrong while it loads, the simd128 build replaces it automatically.
- * The fault is a replaced instruction in an engine on this thread; host and client are the real ones. */
+ * The fault is a replaced instruction in an engine on this thread. */
 import assert from 'node:assert/strict';
 import { closeSync, createReadStream, openSync, readFileSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -18,8 +18,8 @@ const JS = new URL('../../js/', import.meta.url);
 const THREAD = new URL('thread.node.js', JS);
 const { relaxed } = features();
 
-/** Returns the indices of kernel instructions that the checks at start do not cover. All of them are replaced, because
- * another kernel could substitute for a single wrong one. @param {Uint8Array} file */
+/** Returns the indices of kernel instructions that the engine's checks at start do not cover. The test replaces all of
+ * them, because another kernel could replace a single wrong one. @param {Uint8Array} file */
 async function faultySites(file) {
   const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS)));
   const sites = sitesOf(module);

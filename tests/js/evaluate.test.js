@@ -22,7 +22,7 @@ test('logits of all positions equal those of each prefix, bit for bit', async (t
   for (const n of [1, 2, 17, 64, 75]) {
     const row = all.subarray((n - 1) * 1024, n * 1024);
     assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}`);
-    await model.debug.logits([9]); // replaces the content of the KV cache
+    await model.debug.logits([9]); // Replaces the content of the KV cache.
     assert.deepEqual(await model.debug.logits(ids.slice(0, n)), row, `position ${n}, from the first`);
   }
 });

@@ -1,7 +1,7 @@
 /**
  * The same ids give the same logits bit for bit: with any number of threads, in one batch or token by token, with a
- * reused or a fresh cache, alone or beside another model, after an abort. The two wasm variants are compared only by
- * their greedy tokens.
+ *  reused or a fresh KV cache, alone or beside another model, after an abort. The two wasm variants are compared only
+ *  by their greedy tokens.
  */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -12,15 +12,14 @@ import { testModel } from './models.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
-/** Types and shapes that use different kernels. The windows are 16, 32 and 24. */
+/** Models whose weight types and shapes use different kernels. The windows are 16, 32 and 24. */
 const TYPES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
-/** Architectures take different paths through the forward pass, which is the same in every build, so each is tested
- * with one build. */
+/** Models of other architectures. Their forward pass is the same in every build, so each is tested with one build. */
 const FAMILY = {
   simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32', 'gemma4-values-f32'],
   relaxed: ['llama-q4_0', 'qwen3-q4_k_m', 'gemma4-q4_0'],
 };
-/** Models that each build tests. Float kernels are the same in both builds, so relaxed does not repeat them. */
+/** Models that each build tests. Float kernels are the same in both builds, so `relaxed` leaves them out. */
 const OWN = {
   simd128: [...TYPES, ...FAMILY.simd128],
   relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed],
@@ -40,7 +39,7 @@ async function open(t, name, options = { threads: 2 }) {
   return model;
 }
 
-/** Opens a model once for each number of threads, for all tests of a suite: loading takes longer than they do.
+/** Opens a model once for each number of threads, for all tests of a suite, because loading takes longer than a test.
  * @param {string} name */
 function opener(name) {
   /** @type {Map<number, Promise<Model>>} */
@@ -64,7 +63,7 @@ function sameBits(a, b, what) {
   assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
 }
 
-/** Returns the logits after the last id, computed without cached keys: a request for all rows uses no KV cache.
+/** Returns the logits after the last id. It requests all rows, because such a request uses no cached keys.
  * @param {Model} model @param {number[]} ids */
 async function fresh(model, ids) {
   const rows = await model.debug.logits(ids, { all: true });
@@ -133,7 +132,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       let context = idsOf(model, 60, 6);
       let reused = 0;
       for (let turn = 0; turn < 24; turn++) {
-        // an answer, then back to any shorter prefix, then new text: retry, edit, next message
+        // Each turn keeps an answer or goes back to a shorter prefix, then adds text: retry, edit, next message.
         const { tokens, usage } = await draw(model, context, Math.floor(next() * 45));
         reused += usage.reusedTokens;
         const all = [...context, ...tokens];
@@ -202,7 +201,7 @@ test('concurrent calls on one model give the same answers as calls one after the
 
 for (const threads of [1, 2]) {
   test(`an abort while decoding leaves the model as it was (${threads} threads)`, async (t) => {
-    // this model never samples an end of turn, so it runs until it is stopped
+    // This model never samples an end of turn, so it runs until it is stopped.
     const model = await open(t, 'medium', { threads });
     const ids = idsOf(model, 30, 9);
     const whole = await draw(model, ids, 30);
@@ -236,7 +235,7 @@ for (const threads of [1, 2]) {
   });
 }
 
-/* Without log probabilities, a large output head computes only the logits that may be among the largest. */
+/* Without log probabilities, a large output head computes only logits that may be among the largest. */
 for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: sampling gives the same tokens as from all logits`, async (t) => {
     // This tests the relaxed build if Node has relaxed SIMD, otherwise simd128. The tests run in both kinds of Node.

@@ -1,15 +1,15 @@
-/* far-model: models whose bytes lie beyond 4 GiB, as sparse files: an unknown tensor, which the engine skips, comes
- * before all others. */
+/* far-model: models with tensors beyond 4 GiB, as sparse files: a large unknown tensor, which the engine skips, comes
+ * first. */
 import { open } from 'node:fs/promises';
 import { readHeader } from './models.js';
 import { number, padded, string } from './split.js';
 
-/** Size of the unknown tensor. The next tensor begins 64 KiB below 4 GiB, so that a tensor crosses 4 GiB. */
+/** Bytes of the unknown tensor. The next tensor begins 64 KiB below 4 GiB, so that one tensor crosses 4 GiB. */
 export const GAP = 2 ** 32 - 2 ** 16;
 
 const F32 = 0;
 
-/** Returns the header of a model with the unknown tensor, and the data of all others.
+/** Returns a model's header with the unknown tensor added, and the data of the model's tensors.
  * @param {Buffer} bytes of a model with the usual alignment */
 export function farModel(bytes) {
   const { dataOffset, tensors } = readHeader(bytes);

@@ -98,7 +98,7 @@ async function served(t) {
   return { state, url: `http://127.0.0.1:${port}/far.gguf` };
 }
 
-/** Puts a sparse copy into a cache, as a killed load leaves it: without its last `missing` bytes.
+/** Puts a sparse cached file into a folder, as a killed load leaves it, without its last `missing` bytes.
  * @param {string} at folder @param {string} url @param {number} missing */
 async function partialCopy(at, url, missing) {
   const hash = (/** @type {string} */ text) => createHash('sha256').update(text).digest('hex');

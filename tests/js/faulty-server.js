@@ -26,7 +26,7 @@ import { byteRange } from '../../tools/serve.js';
 /** @typedef {{ url: string, range: string, headers: import('node:http').IncomingHttpHeaders, sent: number }} Seen */
 
 const PIECE = 16384;
-/** Compressed files. @type {WeakMap<Uint8Array, Uint8Array>} */
+/** Compressed files by the original. @type {WeakMap<Uint8Array, Uint8Array>} */
 const packed = new WeakMap();
 
 /**
@@ -73,7 +73,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
     get sent() {
       return seen.reduce((sum, { sent }) => sum + sent, 0);
     },
-    /** Cuts all connections in the middle of their answers. */
+    /** Cuts all connections in the middle of their responses. */
     cut() {
       for (const response of answering) response.destroy();
     },

@@ -13,7 +13,7 @@ export const FLIPS = {
   'i32x4.relaxed_dot_i8x16_i7x16_add_s': { from: [253, 147, 2], to: [253, 210, 0] }, // v128.bitselect
 };
 
-/** at: in the module's bytes; code: its function, by its order in the module's code.
+/** An instruction. `at`: offset in the module; `code`: index of its function in the code section.
  * @typedef {{ at: number, name: keyof typeof FLIPS, code: number }} Site */
 
 /** Decodes a LEB128 number. Returns it and its end. @param {Uint8Array} bytes @param {number} at */
@@ -48,7 +48,7 @@ function functionsOf(module) {
   throw new Error('no code');
 }
 
-/** Returns all sites in order. @param {Uint8Array} module @returns {Site[]} */
+/** Returns all instructions that FLIPS can replace. @param {Uint8Array} module @returns {Site[]} */
 export function sitesOf(module) {
   const names = /** @type {(keyof typeof FLIPS)[]} */ (Object.keys(FLIPS));
   return functionsOf(module).flatMap(({ from, to }, code) => {
@@ -101,8 +101,8 @@ function evaluate(engine) {
   return rows.join();
 }
 
-/** Returns 'refused' if the check at the start fails, the code of an error while the model loads, or otherwise the
- * digests of the logits, which are judged 'right' or 'wrong' if `expected` is given.
+/** Returns 'refused' if the check at the engine's start fails, the code of an error while the model loads, or else the
+ * logits' digests; with `expected`, 'right' or 'wrong' instead of the digests.
  * @param {Uint8Array} bytes @param {Uint8Array} file @param {string} [expected] */
 export async function outcome(bytes, file, expected) {
   const parts = await instantiate(await WebAssembly.compile(/** @type {BufferSource} */ (bytes)));

@@ -93,7 +93,7 @@ test('scrolling by the browser keeps following: shorter text, a resized box', ()
   follow.update();
   assert.equal(box.scrollTop, box.end());
   box.make(150);
-  assert.equal(box.scrollTop, box.end()); // reading scrollTop forces a layout
+  assert.equal(box.scrollTop, box.end()); // Reading scrollTop forces a layout.
   box.make(100);
   follow.keep();
   assert.equal(box.scrollTop, box.end());

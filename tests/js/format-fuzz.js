@@ -193,7 +193,7 @@ function formatOf(random) {
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
-/** Appends a random token of the mask, several times. Asserts that the matcher accepts each.
+/** Appends random tokens that the mask allows. Asserts that the matcher accepts each.
  * @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
@@ -240,7 +240,8 @@ function tryOne(engine, seed) {
   return 'taken';
 }
 
-/** Returns how many formats were accepted and rejected. @param {number} first seed
+/** Tests one format after another while `more(n)`. Returns the numbers of accepted and rejected ones.
+ * @param {number} first seed
  * @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {
   const engine = await bareEngine(await testModel('tiny'));

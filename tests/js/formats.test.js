@@ -1,4 +1,4 @@
-/* Formats: answers match them whatever the model prefers; values, partial values, rejected formats; with seeds, log
+/* Formats: answers match whatever the model prefers. Tests values, partial values and rejected formats, with seeds, log
  * probabilities, stop sequences and every sampler. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -132,7 +132,7 @@ test('unsupported formats are rejected by name and position before the first tok
 
 test('the same seed gives the same answer, also with log probabilities; logitBias applies', async (t) => {
   const model = await open(t);
-  // Log probabilities describe sampled tokens, so they disable jump-forward.
+  // Jump-forward tokens are not sampled, so they have no log probabilities: `logprobs` disables them.
   const options = { format: { schema: CARD }, ...WILD, seed: 11, jumpForward: false };
   const plain = await model.generate('A card:', options).result();
   const { logprobs = [], ...told } = await model.generate('A card:', { ...options, logprobs: 3 }).result();

@@ -36,7 +36,7 @@ test('steps() yields the text, ids and log probabilities of the result', async (
   let seen = '';
   for await (const step of out.steps()) {
     seen += step.text;
-    // The partial value may be ahead of the pieces read so far, never behind.
+    // The partial value can be ahead of the streamed text, never behind.
     assert.ok(String(out.partial()).startsWith(seen));
     steps.push(step);
   }
@@ -242,7 +242,7 @@ test('prefill progress goes from 0 to the number of tokens', async (t) => {
 
 test('a generation begins and ends without a reader, is not a promise, and can be iterated once', async (t) => {
   const model = await open(t);
-  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // more than back-pressure allows to be unread
+  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // More tokens than back-pressure leaves unread.
   const next = await model.generate('x', { maxTokens: 1 }).result();
   assert.equal(next.finishReason, 'length');
   let text = '';
@@ -288,7 +288,7 @@ test('an answer that is cancelled before or during its first read ends immediate
     },
   };
   for (const [way, leave] of Object.entries(ways)) {
-    const answer = model.generate(someIds(2000, 4096), LONG); // a prompt of some length
+    const answer = model.generate(someIds(2000, 4096), LONG);
     leave(answer);
     const { finishReason, tokens } = await answer.result();
     assert.deepEqual([finishReason, tokens], ['aborted', []], way);
@@ -337,7 +337,7 @@ for (const threads of [1, 2]) {
     const text = (await iterator.next()).value;
     await sleep(300);
     const controller = new AbortController();
-    // The consumer is not reading, so the engine must have stopped when its credit ran out: far below 450.
+    // The consumer is not reading, so back-pressure must have stopped the engine far below 450 tokens.
     await iterator.return();
     const result = await out.result();
     assert.equal(result.finishReason, 'aborted');

@@ -46,9 +46,9 @@ const around = (store, notices) =>
     notice: (/** @type {string} */ code) => notices.push(code),
   });
 
-/** Starts a download, which ends with the test: an open one would keep the process alive.
+/** Starts a download, and closes it when the test ends, because an open one keeps the process alive.
  * @param {import('node:test').TestContext} t @param {{ url: string }} server @param {any} store
- * @param {number} [stallMs] time limit of the server and the store, far above what either takes on a busy machine */
+ * @param {number} [stallMs] time limit of the server and the store, long enough for a busy machine */
 async function begun(t, server, store, stallMs = 1000) {
   const notices = /** @type {string[]} */ ([]);
   // On a busy machine responses come in small parts, each of which is recorded in the journal.
@@ -75,16 +75,16 @@ test('a write that ends after its timeout writes the right bytes, and no wrong b
     if (mine) await late.closed;
     await memory.write(name, at, bytes);
     written ||= mine;
-    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // the journal has been written
+    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // The journal has been written.
   };
   const { download, notices } = await begun(t, await faultyServer(t, FILE), { ...memory, write });
   let at = 0;
   for (let piece; (piece = await download.next()); at += piece.length) {
     assert.deepEqual(piece, FILE.subarray(at, at + piece.length));
   }
-  // On a busy machine requests time out as well, and are retried.
+  // On a busy machine requests also time out, and are retried.
   assert.deepEqual([at, notices.filter((code) => code !== 'retry'), held], [TOTAL, ['not-cached'], true]);
-  late.open(); // the buffer of every lane holds other bytes by now
+  late.open(); // By now every connection has reused its buffer for other bytes.
   await done.closed;
   await download.close();
   for (const name of await memory.list()) {
@@ -124,7 +124,7 @@ test('a read that ends after its timeout does not change a buffer that is in use
   let givenUp = false;
   for (let at = 0; at < TOTAL; at += LANE) {
     for (let used = 0; used < LANE; ) {
-      // read in small parts, as the engine does
+      // Reads in small parts, as the engine does.
       let count = await download.read(window.subarray(used));
       if (!count) {
         const piece = /** @type {Uint8Array} */ (await download.next());
@@ -150,7 +150,7 @@ const how = { journalEvery: Infinity, same: true };
 const piece = 1 << 14;
 const lane = (/** @type {number} */ i, n = 1) => ({ start: i * piece, bytes: FILE.slice(i * piece, (i + n) * piece) });
 
-/** Returns a store with a copy of 4 of 12 pieces, of which the first is damaged. */
+/** Returns a store with 4 of a file's 12 pieces, the first of them damaged. */
 async function damagedStore() {
   const memory = memoryStore();
   const journal = { ...emptyJournal(12 * piece, piece), url: 'x', etag: '"v"' };
@@ -187,7 +187,7 @@ test('pieces that arrive while another lane repairs a damaged piece are written'
   const [damaged] = await Entry.find({ ...memory, write }, 'a', means);
   await damaged.read(0, new Uint8Array(piece));
   const others = damaged.put(lane(5, 4), 5 * piece, 9 * piece, how);
-  await new Promise(setImmediate); // the first piece is being written
+  await new Promise(setImmediate); // The first piece is being written.
   await damaged.put(lane(0), 0, piece, how);
   slow.open();
   await others;

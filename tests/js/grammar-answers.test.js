@@ -1,5 +1,5 @@
-/* Answers under a grammar in the engine: every sampler ends with a text of the grammar; jump-forward changes greedy
- * answers only where text is tokenized differently; the worker sends heartbeats while it compiles. */
+/* Answers under a grammar in the engine: every sampler ends with a text of the grammar; jump-forward tokens change
+ * greedy answers only where the same text is tokenized differently; the worker sends heartbeats while it compiles. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { accepts } from '../support/acceptor.js';
 let call;
 let beats = 0;
 
-/** Starts a host without a worker. Returns a function that calls the host. */
+/** Starts a host without a worker. Returns a function that calls its methods. */
 async function hosted() {
   /** @type {Map<number, (message: any) => void>} */
   const waiting = new Map();
@@ -170,7 +170,7 @@ test('greedy answers with and without jump-forward are equal, or first differ at
       whole++;
       continue;
     }
-    // They differ only in jump-forward text: the same text, split into tokens that the tokenizer would not choose.
+    // Only jump-forward text differs: one of the answers splits it in another way than the tokenizer.
     apart++;
     assert.ok(on.forced[at], `token ${at} of ${on.ids} and ${off.ids}`);
   }
@@ -180,7 +180,7 @@ test('greedy answers with and without jump-forward are equal, or first differ at
 test("greedy answers with and without jump-forward are equal if the model prefers the tokenizer's segmentation", async () => {
   for (const schema of CONSTRAINTS) {
     const first = await greedy(schema, true);
-    // Imitates a model that has learned the tokenizer's segmentation: longer tokens are likelier than shorter ones.
+    // Imitates a model that has learned the tokenizer's segmentation: longer tokens are likelier.
     let bias = /** @type {[number, number][]} */ ([]);
     for (let round = 0; round < 4; round++) {
       const { ids, forced, lengths } = round ? await greedy(schema, true, bias) : first;
@@ -201,7 +201,7 @@ test('forced tokens are evaluated with the prompt or the token before them, not 
     const before = settle.callCount();
     const { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
-    // One step for the prompt, and one for each drawn token but the last, after which nothing is evaluated.
+    // One step for the prompt, and one for each sampled token but the last, which is not evaluated.
     assert.equal(settle.callCount() - before, drawn, `${forced}`);
   }
 });
@@ -231,12 +231,13 @@ test('log probabilities are those of the masked distribution', async () => {
   assert.ok(none, 'nowhere were fewer than four tokens allowed');
 });
 
-/* A worker receives no messages while it compiles a format. Without heartbeats, a slow one would count as lost. */
+/* A worker receives no messages while it compiles a format. Without heartbeats, a slow compilation would count as a
+ * lost worker. */
 test('a worker sends heartbeats while it compiles a format', async (t) => {
   const schema = { type: 'array', items: { enum: Array.from({ length: 300 }, (_, i) => `item ${i}`) } };
   const now = performance.now.bind(performance);
   let hours = 0;
-  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // heartbeats have a minimum interval
+  t.mock.method(performance, 'now', () => now() + 3_600_000 * hours); // Heartbeats have a minimum interval.
   for (const [method, args] of /** @type {[string, any][]} */ ([
     ['match', { format: { schema }, texts: ['[]'] }],
     ['generate', { ...postable({ maxTokens: 1 }), prompt: { text: 'Hello' }, format: { schema } }],

@@ -1,5 +1,5 @@
-/* The engine's grammars: masks are compared with each token tried alone, and texts with an independent acceptor; a full
- * DFA cache; jump-forward bytes; malformed grammars. */
+/* The engine's grammars: compares masks with each token tried alone, and texts with an independent acceptor; tests a
+ * full DFA cache, jump-forward bytes and malformed grammars. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
@@ -163,7 +163,7 @@ test('texts are accepted and rejected as by the other acceptor', () => {
     const grammar = randomGrammar(random);
     const matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {
-      // Texts that the masks allow, and variants with a letter changed, inserted or removed.
+      // Tests texts that the masks allow, and variants with a letter changed, inserted or removed.
       matcher.reset();
       /** @type {number[]} */
       const bytes = [];
@@ -192,7 +192,7 @@ test('texts are accepted and rejected as by the other acceptor', () => {
 });
 
 test('a full DFA cache is emptied without changing what matches', () => {
-  // Each depth has its own register, with far more states than fit in the DFA cache.
+  // A grammar with one register for each nesting depth, which needs far more states than fit in the DFA cache.
   const list = {
     start: 'list',
     rules: {

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { receive } from '../../js/engine/helper.js';
 
-/** Returns a module with the functions that helper.js calls: gw_pool_enter traps, the others write their arguments to
- * memory. Hand-assembled (WebAssembly core specification, binary format). */
+/** Returns a module with the functions that helper.js calls: gw_pool_enter traps, the other functions write their
+ * arguments to memory. Assembled by hand (WebAssembly core specification, binary format). */
 function trappingModule() {
   const name = (/** @type {string} */ text) => [text.length, ...Buffer.from(text)];
   const section = (/** @type {number} */ id, /** @type {number[]} */ body) => [id, body.length, ...body];
-  const store = (/** @type {number} */ at, argument = 0) => [0x41, at, 0x20, argument, 0x36, 2, 0]; // to memory[at]
+  const store = (/** @type {number} */ at, argument = 0) => [0x41, at, 0x20, argument, 0x36, 2, 0]; // To memory[at].
   const code = (/** @type {number[]} */ body) => [body.length + 2, 0, ...body, 0x0b];
   return new WebAssembly.Module(
     Uint8Array.from([

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { ModelError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 
-// These tests have their own model cache.
+// Each test process has its own model cache.
 process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
 process.on('exit', () => rmSync(/** @type {string} */ (process.env.XDG_CACHE_HOME), { recursive: true, force: true }));
 
@@ -58,11 +58,11 @@ export const someIds = (n, vocabSize = 1024) => [
 
 export { setTimeout as sleep } from 'node:timers/promises';
 
-/** Returns a value with a type that lets it be passed where the API rejects it. @param {unknown} value
+/** Returns a value as `any`, to pass it where the API's types reject it. @param {unknown} value
  * @returns {any} */
 export const wrong = (value) => value;
 
-/** Returns the fields that are equal when a generation is repeated. @param {GenerateResult} result */
+/** Returns the fields of a result that a repeated call reproduces. @param {GenerateResult} result */
 export function essence({ text, tokens, finishReason, seed }) {
   return { text, tokens, finishReason, seed };
 }

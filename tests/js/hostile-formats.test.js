@@ -1,6 +1,6 @@
 /* Hostile formats over Gemma's own vocabulary: very large, deeply nested, extremely ambiguous. Each one compiles and
- * gives its first masks, or is rejected with a code. Counted steps decide this, not the clock. Memory stays bounded,
- * and the same engine matches a valid format afterwards. */
+ * gives its first token masks, or is rejected with a code. A limit of steps, not of time, decides. Memory stays
+ * bounded, and the same engine matches a valid format afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Grammar } from '../../js/engine/grammar.js';
@@ -14,7 +14,7 @@ import { testModel } from './models.js';
 const MOST_HEAP = 32 * 2 ** 20;
 /** Limit of CPU time for a compilation, in milliseconds. An idle machine takes 500, a busy one up to 1500. */
 const MOST_CPU = 1500;
-/** Tokens of an answer. */
+/** Number of tokens to accept. */
 const STEPS = 20;
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
 const times = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>

@@ -27,7 +27,8 @@ const render = (/** @type {string} */ source, content = 'hi') =>
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
     .join('');
 
-/** Far above the limit of two seconds, because the machine may be busy. Without it, these took minutes to years. */
+/** Time limit of a test, far above the engine's two seconds, because the machine may be busy. Unlimited, these
+ * templates would take minutes to years. */
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
@@ -87,7 +88,7 @@ const RUNAWAYS = {
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
   test(`a runaway template is stopped: ${name}`, (t) => {
-    // For all but one template, the clock runs ten times as fast, so that the two seconds pass sooner.
+    // The clock runs ten times as fast, so that the limit of two seconds passes sooner.
     if (name !== 'nested loops') t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
     assert.throws(
@@ -175,7 +176,7 @@ function written(source, messages) {
   return { text, control: ids.filter((id) => id < BASE).map((id) => NAMES[id]) };
 }
 
-/** Expressions that split, change or concatenate a message's text `c`. */
+/** Template expressions that split, change or concatenate a message's text `c`. */
 const TAKEN_APART = [
   'c',
   'c | trim',
@@ -301,7 +302,7 @@ test('no text of a message becomes a control token, whatever a template does wit
       const messages = [{ role: 'user', content }];
       const { text, control } = written(source, messages);
       assert.deepEqual(control, ['<eos>', '<end_of_turn>', '<bos>'], `${expression} of ${content}`);
-      if (/strip\("/.test(expression)) continue; // the library's strip() accepts no characters
+      if (/strip\("/.test(expression)) continue; // The library's strip() takes no characters.
       assert.equal(text, library.render({ messages, bos_token: '<bos>' }), `${expression} of ${content}`);
     }
   }
@@ -352,8 +353,8 @@ test('random templates write the same control tokens if the messages have privat
   let decided = 0;
   let refused = 0;
   const random = randoms(11);
-  // Replaces ASCII characters with private-use ones, which no operation treats specially. The library renders the same
-  // template with them.
+  // Replaces ASCII characters by private-use ones, which no string operation treats specially, and back. The reference
+  // library renders the same template with both texts.
   const twins = (/** @type {string} */ text) =>
     text.replace(/[!-~]/g, (/** @type {string} */ c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
   const back = (/** @type {string} */ text) =>
@@ -374,7 +375,7 @@ test('random templates write the same control tokens if the messages have privat
     try {
       [text, twin] = [real, other].map((messages) => library.render({ messages }));
     } catch {
-      continue; // the library rejects replace and split with an empty text
+      continue; // The library rejects replace and split with an empty text.
     }
     try {
       const { control, text: ours } = written(source, real);
@@ -475,8 +476,8 @@ test('a template that copies names of control tokens from messages is rejected',
   }
 });
 
-/** Templates that compose a control token out of parts that the texts of messages select: each one writes `<eos>` for
- * one of ATTACKS. */
+/** Templates that compose a control token out of parts that a message's text selects: each one writes `<eos>` for one
+ * of ATTACKS. */
 const SPELLS = [
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e[w] }}{% endfor %}",
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e.get(w) }}{% endfor %}",
@@ -621,7 +622,7 @@ for (const [kind, template] of [
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);
     if (template !== BUSY) {
-      // with BUSY, each call would run for the full two seconds
+      // With BUSY, each call would take the full two seconds.
       await refuses(model.countTokens(messages), 'template-error');
       await refuses(model.chat().send('hi').text(), 'template-error');
     }

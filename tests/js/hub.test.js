@@ -19,7 +19,7 @@ const FILES = [
   'tiny-F16-00002-of-00002.gguf',
 ];
 
-/** Starts a hub with one repository, whose files are all the same model. Records the requests.
+/** Starts a fake Hugging Face hub with one repository, whose files are all the same model. Records the requests.
  * @param {TestContext} t */
 async function hub(t) {
   const bytes = await readFile(await testModel('tiny'));

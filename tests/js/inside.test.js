@@ -1,6 +1,6 @@
 /**
- * inside(): compares attention weights, logit lens and norms with transformers' (tests/vectors/inside.md) and with the
- * engine's logits; pooled vectors of models without pooling; rejected inputs.
+ * model.debug.inside(): compares attention weights, logit lens and norms with transformers' (tests/vectors/inside.md)
+ *  and with the engine's logits; tests pooled vectors of models without pooling, and rejected inputs.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -219,7 +219,7 @@ for (const name of ['tiny', 'llama-f32']) {
         const { tokens, logprobs, usage } = await one.generate(ids, options).result();
         answers.push({ tokens, logprobs, usage });
         await between();
-        if (turn !== 1) ids.push(...tokens, 5 + turn); // the second prompt is repeated
+        if (turn !== 1) ids.push(...tokens, 5 + turn); // The second prompt is repeated.
       }
       return answers;
     };

@@ -28,8 +28,8 @@ export function buildPackage() {
   execFileSync(process.execPath, ['tools/build/types.js'], { ...QUIET, cwd: ROOT });
 }
 
-/** Returns a new folder with the package in its node_modules; the caller removes it. It is copied from a cached folder,
- * because npm packs and installs only if the content has changed. */
+/** Returns a new folder with the package in its node_modules; the caller removes it. Packs and installs only if the
+ * content has changed, otherwise copies a cached folder. */
 export function installPackage() {
   const kept = join(KEPT, digest());
   if (!existsSync(kept)) {

@@ -1,6 +1,6 @@
 /**
- * kvType: type of the keys and values in the KV cache. For each type, results are close to the reference and have the
- * same bits with any threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
+ * kvType, the type of the KV cache. For each type, results are close to the reference and have the same bits with any
+ * number of threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
  * tests/vectors/kv-types.md has figures.
  */
 import assert from 'node:assert/strict';
@@ -11,7 +11,8 @@ import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-t
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Largest allowed NMSE with float weights. Types below f32 are lossy, and these models have sharp attention. */
+/** Largest allowed normalised error (NMSE) with float weights. Types below f32 lose precision, which the sharp
+ * attention of these models amplifies. */
 const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 1e-6, q8_0: 2e-2 };
 /** Largest allowed change of a trained model's perplexity. */
 const APART = 2e-3;

@@ -1,5 +1,5 @@
-/* Tests the parts of a download, each alone: the file's identity, the cached file that never throws, the window over
- * ranges. */
+/* Tests the parts of a download, each alone: the file's identity, the cached file, whose methods never throw, and the
+ * window over concurrent ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
@@ -60,7 +60,7 @@ test('the cache key depends on the address and the query of a URL, without signa
   assert.equal(whole('#there'), whole(''));
 });
 
-/** Returns a window over `total` bytes, each of which has the value of its offset. @param {number} total
+/** Returns a window over `total` bytes, each with the value of its offset. @param {number} total
  * @param {(range: import('../../js/download/lanes.js').Range) => Promise<unknown>} [pause] @param {number} [size] */
 function lanesOf(total, pause = async () => {}, size = 100) {
   const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };
@@ -131,7 +131,8 @@ test('a failed range is reported after the bytes that arrived before the failure
   assert.equal(given, 156);
 });
 
-/** Returns a cached file, and an entry of 10 bytes whose first four, 0 to 3, are stored. @param {object} broken */
+/** Returns a cached file, and a store's entry of 10 bytes, of which the first four are stored.
+ * @param {object} broken */
 async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];
@@ -151,7 +152,7 @@ async function fileWith(broken) {
   return { file, told, removed, memory, entry };
 }
 
-/** Bytes of the whole file, each with the value of its offset, as a lane holds them. */
+/** The whole file as a received range, each byte with the value of its offset. */
 const LANE = /** @type {any} */ ({ start: 0, bytes: Uint8Array.from({ length: 10 }, (_, i) => i) });
 const HOW = { journalEvery: 100, same: true };
 
@@ -185,7 +186,7 @@ for (const method of ['read', 'write', 'list', 'remove']) {
     assert.equal(await file.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
     await file.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
     if (method === 'read' || method === 'write') assert.deepEqual([file.held(0), file.total], [0, undefined]);
-    // A file that turns out not to be a model is removed.
+    // A file that is not a model is removed.
     await file.finish('', /** @type {any} */ (method === 'remove' ? { code: 'bad-magic' } : undefined));
     assert.deepEqual([told, removed], [['not-cached'], []]);
   });
@@ -211,8 +212,8 @@ test('a connection that stalls again and again regains its attempts only after a
   }
 });
 
-/** Counts stalls of `lanes` connections, each after `bytes` bytes, until the budget is exceeded or the file is
- * complete. Returns the total length of the stalls, and whether the file is complete. Uses no real clock.
+/** Simulates `lanes` connections that stall after every `bytes` bytes, until the stall budget is exceeded or the file
+ * is complete. Returns the total length of the stalls, and whether the file is complete.
  * @param {{ attempts: number, stallMs: number, segment: number }} tuning @param {number} bytes
  * @param {{ lanes: number, total: number }} file */
 function endured(tuning, bytes, { lanes, total }) {
@@ -221,7 +222,7 @@ function endured(tuning, bytes, { lanes, total }) {
     for (let lane = 0; lane < lanes; lane++) {
       stallBudget.came(bytes);
       came += bytes;
-      // The stalls do not begin at the same moment.
+      // The connections stall at slightly different times.
       if (came >= total || stallBudget.over(now + lane / lanes))
         return { ms: now + tuning.stallMs, whole: came >= total };
     }

@@ -1,5 +1,5 @@
-/* local: the host of the engine worker and its client on one thread, in Node and in browsers, so that tests avoid the
- * cost of a worker. Builds with threads work too, but without helper threads. */
+/* local: runs the engine worker's host and its client on one thread, in Node and in browsers, so that tests need no
+ * worker. Builds with threads work too, but without helper threads. */
 import { answersOf } from '../../js/rpc/answers.js';
 import { Connection } from '../../js/rpc/connection.js';
 import { Feeders } from '../../js/download/feeder.js';
@@ -9,7 +9,7 @@ import { ModelError } from '../../js/errors.js';
 
 /** @typedef {import('../../js/engine/engine.js').Platform} Platform */
 
-/** Parts of the worker, as imports that a bundler finds. @type {Record<string, () => Promise<any>>} */
+/** The worker's lazily loaded modules, as imports that a bundler finds. @type {Record<string, () => Promise<any>>} */
 const PARTS = {
   autotune: () => import('../../js/autotune.js'),
   drafts: () => import('../../js/drafts.js'),
@@ -19,7 +19,8 @@ const PARTS = {
   template: () => import('../../js/template.js'),
 };
 
-/** Returns a platform that only compiles modules, each once, so that optimised code serves the next model too.
+/** Returns a platform that compiles each wasm module only once, so that the next model reuses optimised code. It has no
+ * threads or store.
  * @param {(name: string) => Promise<WebAssembly.Module>} compile @returns {Platform} */
 export function barePlatform(compile) {
   /** @type {Map<string, Promise<WebAssembly.Module>>} */
@@ -42,7 +43,7 @@ export function barePlatform(compile) {
   };
 }
 
-/** @param {any} source like that of loadModel(); a string is a URL or, if the platform opens files, a path
+/** @param {any} source as in loadModel(); a string is a URL or, if the platform opens files, a path
  * @param {Platform} platform @param {import('../../js/options.js').LoadOptions} [options] */
 export async function openLocal(source, platform, options = {}) {
   /** @type {(message: any) => void} */
@@ -76,7 +77,7 @@ export async function openLocal(source, platform, options = {}) {
   }
 }
 
-/** Returns ids that all test models have. @param {number} n */
+/** Returns n token ids that all test models have. @param {number} n */
 export const idsOf = (n) => Array.from({ length: n }, (_, i) => (i ? 3 + ((i * 37) % 250) : 2));
 
 /** @param {Float32Array} rows */

@@ -1,5 +1,5 @@
-/* Texts and lists of ids of any length: processing them in parts gives the same result as processing the whole, can be
- * aborted in the middle, does not grow the heap, and does not block the worker's messages. */
+/* Texts and lists of ids of any length: processing in parts gives the same result as at once, can be aborted, does not
+ * grow the heap, and does not block the worker's messages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';
@@ -124,7 +124,7 @@ for (const [what, call] of Object.entries({
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
-    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // allocates the memory of the automaton
+    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // Allocates the automaton's memory.
     const before = await model.debug.heapBytes();
     const control = new AbortController();
     const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');

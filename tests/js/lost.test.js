@@ -1,5 +1,5 @@
 /* Lost workers: however and whenever the worker or a thread dies, each call ends within 5 s, the model reports the
- * loss, and a restart restores it. GW_MOMENTS: number of moments to test (100 for the record). */
+ * loss, and a restart restores it. GW_MOMENTS is the number of random moments to test (100 in reports). */
 import assert from 'node:assert/strict';
 import { createReadStream, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
@@ -17,7 +17,7 @@ const WITHIN_MS = 5000;
 const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
 const SHORT = { ...LONG, maxTokens: 20 };
 
-// Waiting for an idle worker's death does not keep the process alive, so this timer does.
+// This timer keeps the process alive; waiting for an idle worker's death does not.
 const alive = setInterval(() => {}, 1000);
 after(() => clearInterval(alive));
 
@@ -41,7 +41,7 @@ async function open(t, options = {}, name = 'tiny') {
   return model;
 }
 
-/** Starts enough work that a later call is still waiting when the worker is broken. @param {any} model */
+/** Starts so much work that a later call still waits when the test breaks the worker. @param {any} model */
 function busy(model) {
   for (let i = 0; i < 30; i++)
     model
@@ -158,7 +158,7 @@ test('with `restart`, calls that have delivered nothing are repeated once', asyn
     model.debug.logits([2, 300]),
   ]);
   doomed.harm('terminate');
-  await lostAfter(broken); // this call had delivered text, so it is not repeated
+  await lostAfter(broken); // This call had delivered text, so it is not repeated.
   const [again, tokens, more] = await waiting;
   assert.deepEqual([essence(again), tokens, more], [expected, ids, logits]);
   const chat = model.chat(SHORT);
@@ -184,7 +184,7 @@ test('a call that kills two workers fails; abort and dispose() end calls that wa
   await lostAfter(call);
   const controller = new AbortController();
   doomed.harm('terminate');
-  // Posted and aborted at once: later, the loss of a second worker may already have ended the call.
+  // Aborts immediately, before the loss of the second worker can end the call.
   const aborted = model.call('logits', { ids: [2, 300] }, controller.signal);
   controller.abort();
   await refuses(aborted, ['aborted']);

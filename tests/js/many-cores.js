@@ -1,4 +1,4 @@
-/* many-cores: lets the engine believe in more cores than there are, as in a container that may use fewer than it sees. */
+/* many-cores: makes the engine see more cores than it can use, as in a container with a CPU limit. */
 import { syncBuiltinESMExports } from 'node:module';
 import workers from 'node:worker_threads';
 

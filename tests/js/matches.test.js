@@ -1,4 +1,4 @@
-/* matches: tests model.debug.matches() and the `match` command with the storyteller's vocabulary, and the promises of
+/* matches: tests model.debug.matches() and the `match` command with the storyteller's vocabulary, and statements of
  * docs/schemas.md. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -44,14 +44,14 @@ test('a text is accepted, or rejected at the offset of its first error', async (
 });
 
 test('a format that can constrain answers can also be matched', async () => {
-  // With a maximum length, the automaton of all email addresses that the RFC allows has too many states. That of the
-  // subset that answers use has not.
+  // With a maximum length, the automaton of all email addresses of the RFC has too many states. The subset that
+  // constrains answers is small enough.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
   const fine = await model.debug.matches(format, ' "lily@example.org"');
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
   assert.equal((await model.debug.matches(format, '"lily"')).accepted, false);
   assert.equal((await model.debug.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
-  // Even in the subset that answers use, four addresses take more than half of the work allowed for a compilation.
+  // Even with that subset of email addresses, four of them take more than half of the work allowed for a compilation.
   const several = { schema: { prefixItems: [40, 41, 42, 43].map((maxLength) => ({ format: 'email', maxLength })) } };
   assert.equal((await model.debug.matches(several, '["lily@example.org"]')).accepted, true);
   assert.equal(
@@ -61,8 +61,7 @@ test('a format that can constrain answers can also be matched', async () => {
   );
 });
 
-/* Members may have any order, and objects differ in missing members, so that an object can end in more than 512
- * different states. */
+/* Members can come in any order, and can be missing, so an object can end in more than 512 different states. */
 test('a text is matched even if an object can end in very many states', async () => {
   const whole = { type: 'integer', minimum: 0 };
   const some = { type: 'string', minLength: 1 };

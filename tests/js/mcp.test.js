@@ -1,5 +1,5 @@
 /* Tests gemma-wasm/mcp with the official client and server: listing, names, schemas, calls, results, aborts and
- * progress; and a page's tools for a browser's agent. */
+ * progress; and tools that a page offers to a browser's agent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client';
@@ -110,8 +110,8 @@ test('mcpTools() rejects invalid arguments, and passes on errors of the client',
   await assert.rejects(mcpTools(gone), broken);
 });
 
-/** Schemas of every dialect that servers use, and whether answers can be constrained to them. @type {[string, any,
- * RegExp?][]} */
+/** Schemas as servers write them, and the reason if a schema cannot constrain answers.
+ * @type {[string, any, RegExp?][]} */
 const SCHEMAS = [
   ['none', NONE],
   ['defs', { type: 'object', properties: { at: { $ref: '#/$defs/at' } }, $defs: { at: { enum: ['a', 'b'] } } }],
@@ -152,7 +152,7 @@ test('schemas that cannot be enforced are refused or skipped by name, if a model
     bad.map(([name]) => name),
   );
   for (const [i, { reason }] of skipped.entries()) assert.match(reason, /** @type {RegExp} */ (bad[i][2]));
-  // The remaining schemas constrain answers.
+  // The other schemas constrain answers.
   for (const { name } of tools) {
     const options = { tools, toolChoice: { name }, maxTokens: 200, seed: 1 };
     const { finishReason, toolCalls } = await model.generate([{ role: 'user', content: 'x' }], options).result();
@@ -336,7 +336,7 @@ test('refresh() follows a list that changes, and keeps the old one if it fails',
   assert.equal(all.tools.length, 2);
 });
 
-/** Simulates the WebMCP of a browser, with the checks of the draft. Returns the offered tools. @param {TestContext} t
+/** Simulates a browser's WebMCP, with the checks of its draft. Returns the page's tools. @param {TestContext} t
  * @param {boolean} [early] as in earlier drafts, on `navigator` */
 function browser(t, early = false) {
   /** @type {Map<string, any>} */
@@ -399,7 +399,7 @@ for (const early of [false, true]) {
     const offering = offerTools(OFFERED, { signal: during.signal });
     during.abort();
     assert.deepEqual([(await offering).names, tools.size], [[], 0]);
-    // One refused tool withdraws the others.
+    // If one tool is refused, the others are withdrawn.
     tools.set('now', {});
     await refuses(offerTools(OFFERED), 'bad-state');
     assert.deepEqual([...tools.keys()], early ? ['now'] : ['now']);

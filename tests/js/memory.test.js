@@ -1,5 +1,4 @@
-/* Compares the memory of the engine's process, as the system reports it, with the memory plan: for a 720 MB file shaped
- * like a 1B model. */
+/* Compares the peak memory of the engine's process with the memory plan, for a 720 MB file shaped like a 1B model. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -25,7 +24,8 @@ const PROGRAM = `
   console.log(JSON.stringify({ memory, usage, peak }));
 `;
 
-/** @param {number} contextLength @param {number} repeats of a sentence: more than a batch, or a few tokens */
+/** @param {number} contextLength @param {number} repeats of a sentence, to make a prompt of more than a batch or of a
+ * few tokens */
 async function run(contextLength, repeats) {
   const path = await testModel('oneb-q4_0');
   const args = ['--input-type=module', '-e', PROGRAM, ENTRY, path, String(contextLength), String(repeats)];

@@ -17,8 +17,9 @@ import * as templates from './tool-templates.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIRECTORY = path.join(ROOT, 'build', 'models');
 
-/** Two global layers (5 and 11), a window that prompts outgrow, head_dim that is not d_model / heads. Files of every
- * type have the same floats. Rows of unused tokens are not smaller, so the weights do not depend on the vocabulary.
+/** Two global layers (5 and 11), an attention window shorter than the prompts, head_dim unequal to d_model / heads.
+ * Files of every type have the same floats. Rows of unused tokens are not smaller, so the weights do not depend on the
+ * vocabulary.
  * @type {ModelSpec} */
 const PARITY = {
   seed: 20250312,
@@ -34,7 +35,8 @@ const PARITY = {
   quiet: [],
 };
 
-/** One KV head of the real width, and all keys about layers and positions that newer converters write.
+/** A single KV head as wide as in real models, and all metadata keys about layers and positions that newer converters
+ * write.
  * @type {ModelSpec} */
 const MQA = {
   seed: 77,
@@ -53,7 +55,7 @@ const MQA = {
   quiet: [],
 };
 
-/** Rows are whole super-blocks only where those of a 1B model are (attn_output, ffn_down), so that llama.cpp's
+/** Matrices have rows of whole super-blocks only where a 1B model has them (attn_output, ffn_down), so that llama.cpp's
  * quantiser would choose the same types.
  * @type {ModelSpec} */
 const MIX = {
@@ -85,9 +87,9 @@ const TINY = {
   vocab: 1024,
 };
 
-/** Every architecture has heads wider than d_model / heads where it allows them, grouped queries, and rows of whole
- * super-blocks; Gemma 2 has a window that prompts outgrow and soft caps that scores and logits reach; Llama has
- * frequency factors and a separate output matrix.
+/** Base of the models of every architecture: heads wider than d_model / heads if allowed, grouped queries, rows of
+ * whole super-blocks. Gemma 2 has a window shorter than the prompts, and soft caps that scores and logits reach; Llama
+ * has RoPE frequency factors and a separate output matrix.
  * @type {ModelSpec} */
 const FAMILY = {
   seed: 90125,
@@ -141,8 +143,8 @@ const FAMILIES = {
   qwen3: { ...FAMILY, architecture: 'qwen3' },
 };
 
-/** Embedding models: one with grouped queries and windows that texts outgrow; one with a single KV head of the real
- * width and no dense layers; one with heads that fill the width and a layer pattern in the file.
+/** Embedding models: one with grouped queries and windows shorter than the texts; one with a single KV head as wide as
+ * in real models and no dense layers; one with heads that fill the width and a layer pattern in the file.
  * @type {Record<string, ModelSpec>} */
 const EMBEDDERS = {
   embed: { ...FAMILY, architecture: 'gemma-embedding', layers: 7, window: 24, dense: 1024, context: 2048 },
@@ -192,7 +194,7 @@ const KINDS = {
   q4_k_m: { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
 };
 
-/** FunctionGemma's names for tokens that Gemma 3 does not use. @type {Record<number, string>} */
+/** Tokens that FunctionGemma uses and Gemma 3 does not, by id. @type {Record<number, string>} */
 export const FUNCTION_TOKENS = {
   46: '<start_function_declaration>',
   47: '<end_function_declaration>',
@@ -203,7 +205,7 @@ export const FUNCTION_TOKENS = {
   52: '<escape>',
 };
 
-/** Gemma 4's names for tokens of tools and thoughts. */
+/** Gemma 4's tokens for tools and thoughts. */
 const GEMMA4_TOKENS = [
   '<|tool>',
   '<tool|>',
@@ -217,8 +219,8 @@ const GEMMA4_TOKENS = [
   '<channel|>',
 ];
 
-/** Gives the names of GEMMA4_TOKENS to the last merged pieces of a synthetic vocabulary, with the type that llama.cpp's
- * converter gives them. Drops the merges that make these pieces. @param {any} file */
+/** Renames the last merged pieces of a synthetic vocabulary to GEMMA4_TOKENS, with the token types of llama.cpp's
+ * converter, and drops their merges. @param {any} file */
 function withGemma4Tokens(file) {
   const of = (/** @type {string} */ name) => {
     return file.metadata.find((/** @type {any[]} */ [key]) => key === `tokenizer.ggml.${name}`)[3];
@@ -319,11 +321,11 @@ export const MODELS = {
   ...families,
   ...TOOLS,
   ...embedders,
-  // Outliers make its logits larger, so that the usual cap would make them all equal.
+  // Outliers make the logits larger; the usual soft cap would make all of them equal.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
   // Most of the file is the table of per-layer embeddings.
   'gemma4-table': { ...families['gemma4-q4_0'], vocab: 8192 },
-  // The table is large enough to stay on disk by default.
+  // The table is so large that it stays on disk by default.
   'gemma4-large-table': { ...families['gemma4-q4_0'], vocab: 40960 },
   'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
@@ -336,10 +338,10 @@ export const MODELS = {
     pattern: 3,
     window: 24,
   },
-  // The context is longer than that of the short factors.
+  // The context is longer than the one for short RoPE factors.
   'phi3-long-f32': { ...families['phi3-f32'], name: 'phi with long factors', longRope: { context: 64, gain: 1.2 } },
   'phi3-window-f32': { ...families['phi3-f32'], name: 'phi with windows', window: 24 },
-  // Shaped like Gemma 3 4B: eight heads on four KV heads, and global layers that divide positions by 8.
+  // Shaped like Gemma 3 4B: eight heads share four KV heads, and global layers divide positions by 8.
   'gemma3-scaled-f32': {
     ...FAMILY,
     architecture: 'gemma3',
@@ -468,7 +470,7 @@ export const MODELS = {
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };
 
-/** Returns a key that changes with the spec and with every tool that makes files from it. */
+/** Returns a key that changes with the spec and with the tools that make the file. */
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
   for (const file of [
@@ -508,10 +510,11 @@ export async function testModel(name) {
   return file;
 }
 
-/** Returns the offset of a file's tensor data, and its tensors as the header describes them, with the offset of each
- * description: enough to damage a file on purpose.
+/** Returns the offset of a file's tensor data, and its tensors, each with the offset of its description in the header
+ * (`at`), so that tests can damage a file.
  * @param {Buffer} bytes
- * @returns {{ dataOffset: number, tensors: { name: string, at: number, shape: number[], type: number, offset: number }[] }} */
+ * @returns {{ dataOffset: number, tensors: { name: string, at: number, shape: number[], type: number, offset: number
+ * }[] }} */
 export function readHeader(bytes) {
   let at = 4;
   const u32 = () => {
@@ -585,13 +588,13 @@ const withValue = (key, value) => (file) => {
   file.metadata = file.metadata.map((e) => (e[0] === key ? [e[0], /** @type {any} */ (e[1]), value] : e));
 };
 
-/** Cuts off a file n bytes after the start of its tensor data. */
+/** Cuts off a file `n` bytes after the start of its tensor data. */
 const cut = (/** @type {Buffer} */ b, /** @type {number} */ n) => b.subarray(0, readHeader(b).dataOffset + n);
 
 /** @typedef {{ codes: string[], edit?: ModelSpec['edit'], patch?: (bytes: Buffer) => Buffer }} BadModel */
 
-/** Damaged versions of 'tiny': the expected codes, and the damage, either before the file is written (edit) or to its
- * bytes (patch).
+/** Damaged versions of the model `tiny`: the expected error codes, and the damage, to the contents before writing
+ * (`edit`) or to the file's bytes (`patch`).
  * @type {Record<string, BadModel>} */
 export const BAD_MODELS = {
   empty: { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },
@@ -604,7 +607,7 @@ export const BAD_MODELS = {
     patch: (b) => {
       const { dataOffset, tensors } = readHeader(b);
       const last = tensors[tensors.length - 1];
-      return b.subarray(0, dataOffset + last.offset + 4 * last.shape[0] - 1); // the last tensor is a norm, F32
+      return b.subarray(0, dataOffset + last.offset + 4 * last.shape[0] - 1); // The last tensor is an F32 norm.
     },
   },
   'wrong magic': { codes: ['bad-magic'], patch: (b) => (b.write('GGML', 0), b) },
@@ -643,7 +646,7 @@ export const BAD_MODELS = {
   'type without a kernel': {
     codes: ['unsupported-type'],
     patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 39 }),
-  }, // MXFP4, also in blocks of 32
+  }, // type 39 is MXFP4, also in blocks of 32
   'missing tensor': {
     codes: ['missing-tensor'],
     edit: (file) => {

@@ -1,5 +1,5 @@
 /* Tests gemma-wasm/openai as a function from requests to responses: routes, bodies, aborts, and models that are loaded
- * on demand. openai.test.js tests what the client sees. */
+ * on demand. openai.test.js tests it through OpenAI's client. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';
@@ -180,7 +180,7 @@ function odd([text, number, list, object, word]) {
   const parameters = { type: 'object', properties, required, additionalProperties: false };
   return { type: 'function', function: { name: 'odd', parameters } };
 }
-/** Names of the parameters. Objects move names that are integers to the front. */
+/** Names of the five parameters. JavaScript objects move names that are integers to the front. */
 const NAMES = [
   ['text', 'n', 'list', 'o', 'a "b"'],
   ['text', '20', 'list', '3', 'a "b"'],
@@ -206,7 +206,7 @@ for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-too
       assert.deepEqual(value, JSON.parse(whole.message.tool_calls[0].function.arguments));
       assert.deepEqual(Object.keys(value).sort(), [...names].sort());
     }
-    // Pieces that arrive together are joined, so their number depends on timing.
+    // Pieces that arrive together are joined, so the number of streamed pieces depends on timing.
     assert.ok(most > 1, `${most} pieces`);
   });
 }

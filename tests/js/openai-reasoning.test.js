@@ -1,4 +1,4 @@
-/* Tests thoughts of models that think, in chat completions of gemma-wasm/openai. */
+/* Tests the thoughts of thinking models in chat completions of gemma-wasm/openai. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';

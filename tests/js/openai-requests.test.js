@@ -14,7 +14,8 @@ function eventsIn(text) {
   return data.map((json) => JSON.parse(json));
 }
 
-/** Asserts that a response has a form that programs read. @type {Record<string, (text: string, body: any) => void>} */
+/** Asserts that a response has the form that the program expects.
+ * @type {Record<string, (text: string, body: any) => void>} */
 const ANSWERS = {
   chat(text) {
     const { choices, usage } = JSON.parse(text);

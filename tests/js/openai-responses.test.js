@@ -42,7 +42,7 @@ test('parse() returns the parsed values of formats and of tool calls', async (t)
   assert.deepEqual(Point.parse(call.parsed_arguments), JSON.parse(call.arguments));
 });
 
-/** Returns a model that thinks `hm ha` and answers `Yes.`, and a list of the requests to it.
+/** Returns a model that thinks `hm ha` and answers `Yes.`, and a list of the requests that it receives.
  * @param {import('../../js/index.node.js').Model} model */
 async function thinker(model) {
   const marks = await Promise.all(['<think>', '</think>'].map((mark) => model.tokenize(mark, { special: true })));
@@ -152,12 +152,12 @@ test('aborting a request and leaving its stream end the answer within 100 ms', a
     const left = performance.now();
     if (leave === 'abort') control.abort();
     else await reader.cancel();
-    // This call is evaluated only after the one before it has ended.
+    // This call starts only after the previous one has ended.
     await model.generate('x', { maxTokens: 1 }).result();
     return performance.now() - left;
   };
   for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
-    // The machine may be busy for a moment, so the best of three times counts.
+    // The machine may be busy for a moment, so the best of three times must be within the limit.
     const times = [await timeOf(leave), await timeOf(leave), await timeOf(leave)];
     assert.ok(Math.min(...times) < 100, `${leave}: ${times} ms`);
   }
@@ -174,7 +174,7 @@ test('stored responses are bounded in number and bytes; the least recently used 
     ['a', 'b', 'c', 'd'].map((id) => Boolean(store.get(id))),
     [true, false, true, true],
   );
-  // The ids of input are the caller's, so they identify nothing.
+  // The client chooses the ids of input items, so an item cannot be found by them.
   assert.deepEqual([store.item('a-out'), store.item('a-in')], [{ id: 'a-out' }, undefined]);
   put('large', 780);
   assert.deepEqual(

@@ -1,4 +1,4 @@
-/* Tests options: the range of each, unknown names, and that the engine accepts every value that JavaScript accepts. */
+/* Tests options: their ranges and unknown names. The engine accepts every value that JavaScript accepts. */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
@@ -13,11 +13,12 @@ import { open, refuses, wrong } from './helpers.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { MODELS, testModel } from './models.js';
 
-/** Values for each sampling option. @param {(range: { min: number, max: number, whole: boolean }) => any[]} values */
+/** Returns values for each sampling option.
+ * @param {(range: { min: number, max: number, whole: boolean }) => any[]} values */
 const sampling = (values) =>
   Object.fromEntries(Object.entries(SAMPLING).map(([name, option]) => [name, values(option)]));
 
-/** Returns a regular expression with flags that the type check's target does not know. @param {string} flags */
+/** Returns a regular expression with flags that tsc's target does not know. @param {string} flags */
 const flagged = (flags) => new RegExp('a', flags);
 
 /** @type {Record<string, unknown[]>} */
@@ -247,7 +248,7 @@ test('an object without a prototype is rejected like any other', async (t) => {
   const none = Object.create(null);
   const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
-    if (name === 'logitBias' || name === 'headers') continue; // valid: an object without entries
+    if (name === 'logitBias' || name === 'headers') continue; // An object without entries is a valid value here.
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
     assert.ok(!/convert/.test(error.message), error.message);
     await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');
@@ -275,7 +276,7 @@ function revoked() {
   return proxy;
 }
 
-/** A Standard Schema without a library, in the form of Valibot 1. */
+/** A Standard Schema without a library behind it, in the form of Valibot 1. */
 const bare = {
   '~standard': { version: 1, vendor: 'valibot', validate: (/** @type {unknown} */ value) => ({ value }) },
 };

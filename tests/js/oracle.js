@@ -12,7 +12,7 @@ import { gemma3TokenizerPath } from '../../tools/models/vocab.js';
 
 const FOLDER = fileURLToPath(new URL('../../build/oracle/', import.meta.url));
 const VOCABULARY = gemma3TokenizerPath();
-/** Texts that are compared at once. */
+/** Number of texts that are compared concurrently. */
 const BATCH = 500;
 const PARTS = [VOCABULARY, VOCABULARY.replace('tokenizer.json', 'tokenizer_config.json')];
 
@@ -30,7 +30,7 @@ function keyOf(source) {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** The source of an oracle: a name, and its vocabulary's two files as objects.
+/** A reference tokenizer: its name, and tokenizer.json and tokenizer_config.json as objects.
  * @typedef {{ name: string, parts: () => [object, object] }} Source */
 const GEMMA3 = /** @type {Source} */ ({
   name: 'gemma3',
@@ -47,7 +47,7 @@ export class Oracle {
   #source;
   #file;
   /** @type {Record<string, number[]>} */ #known;
-  /** The texts of this run; all others are dropped from the file. @type {Record<string, number[]>} */ #asked = {};
+  /** Ids of the texts of this run; save() drops other texts. @type {Record<string, number[]>} */ #asked = {};
   /** @type {Promise<import('@huggingface/tokenizers').Tokenizer> | undefined} */ #tokenizer;
   computed = 0;
 
@@ -71,7 +71,7 @@ export class Oracle {
     return tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
-  /** Compares the ids of each text with the oracle's, and decodes them. Returns a summary.
+  /** Compares the ids of each text with the reference, and decodes them. Returns a summary.
    * @param {import('../../js/index.node.js').Model} model @param {string[]} texts
    * @param {(text: string) => string} [read]     returns the expected result of decoding */
   async compare(model, texts, read = (text) => text) {
@@ -90,7 +90,7 @@ export class Oracle {
     return `${texts.length} texts, ${bytes} bytes, ${ids} ids; the oracle computed ${this.computed} now`;
   }
 
-  /** Compares the ids of a long text, and decodes them. Returns the speed as text.
+  /** Compares the ids of a long text with the reference, and decodes them. Returns the speed as text.
    * @param {import('../../js/index.node.js').Model} model @param {string} text
    * @param {(text: string) => string} [read] */
   async compareLong(model, text, read = (text) => text) {
@@ -102,11 +102,11 @@ export class Oracle {
     return `${(Buffer.byteLength(text) / 1e6 / seconds).toFixed(1)} MB/s, worker and copies included`;
   }
 
-  /** Saves the results and replaces the earlier file. */
+  /** Saves the results, and removes files of results for other inputs. */
   save() {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
-    // Files with another ending are still being written, perhaps by another process.
+    // Other names than *.json are files that are still being written, perhaps by another process.
     const old = readdirSync(FOLDER)
       .filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
       .map((name) => join(FOLDER, name))

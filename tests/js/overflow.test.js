@@ -6,7 +6,7 @@ import { open, refuses, sleep, wrong } from './helpers.js';
 
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
-/** Returns the kept and the dropped contents, and how often tokens were counted. Each character is a
+/** Returns the kept and the dropped messages as text, and how often tokens were counted. Each character counts as a
  * token. @param {ChatMessage[]} messages @param {any} [more] */
 async function fit(messages, { contextLength = 40, maxTokens = 5, ...more } = {}) {
   let counts = 0;
@@ -25,8 +25,8 @@ async function fit(messages, { contextLength = 40, maxTokens = 5, ...more } = {}
   return { kept: texts(said.messages), dropped: texts(said.dropped), counts };
 }
 
-/** Parses messages from a text such as 's:be u:hi a:yo'. Letters are roles; 'c' is an answer with a tool call, 't' a
- * result of it. @param {string} text @returns {ChatMessage[]} */
+/** Parses messages from a text such as 's:be u:hi a:yo'. Letters are roles: 'c' is an answer with a tool call, 't' the
+ * tool's result. @param {string} text @returns {ChatMessage[]} */
 function messagesOf(text) {
   const roles = /** @type {const} */ ({ s: 'system', d: 'developer', u: 'user', a: 'assistant', t: 'tool' });
   return text.split(' ').map((one, i) => {

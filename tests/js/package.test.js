@@ -54,7 +54,7 @@ test('the package has its files, and no dependencies', () => {
   assert.match(readFileSync(join(installed, 'NOTICES.md'), 'utf8'), /Hugging Face[^]*Emscripten[^]*musl/);
   const read = (/** @type {string} */ name) => readFileSync(join(installed, 'dist', name), 'utf8');
   const index = read('index.js');
-  // The chunks that the index imports are in its folder, so the URLs there lead to the same files.
+  // index.js imports chunks from its own folder, so relative URLs in them lead to the same files.
   const scripts = [index, ...[...index.matchAll(/from"\.\/(common-\w+\.js)"/g)].map(([, name]) => read(name))];
   for (const name of PAGE_SCRIPTS.slice(1)) {
     assert.ok(
@@ -162,7 +162,7 @@ test('`npx gemma-wasm` runs the command line', async () => {
   assert.match(npx('tokenize', copy, 'Hello'), /^\d+(,\d+)*\n$/);
 });
 
-/** Types of other specifications, and conditional types, which declare no members to describe. */
+/** Types without members to describe: those of other specifications, and conditional types. */
 const UNDESCRIBED = /^(StandardSchema|Validated|FromSchema|TypedJson|ValueOf|CODES|\w+V4)$/;
 
 /** Returns the names of exports and members without a description, at any depth. @param {string} name of a file in

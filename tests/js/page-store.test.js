@@ -1,5 +1,5 @@
-/* Tests the page's store without a page: the order of phases, change notifications, and that only the latest of several
- * calls counts. */
+/* Tests the page's state store without a page: the order of phases, change notifications, and that only the latest of
+ * several calls counts. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { enter, latest, state, update, watch } from '../../web/shell/store.js';

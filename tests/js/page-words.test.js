@@ -1,4 +1,5 @@
-/* The page's texts: every language has the same keys with the same placeholders, and no text is written elsewhere. */
+/* The page's texts: every language has the same keys with the same placeholders, and the code has no other visible
+ * text. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
@@ -58,7 +59,7 @@ test('every text is used', () => {
   const used =
     sources.map(read).join('\n') + ['index.html', '404.html'].map((name) => read(`static/${name}`)).join('\n');
   const computed = /^(notice|end|cost|versions|theme)\./;
-  /** Errors that have no code, or share one. */
+  /** Names of errors on the page without a code, or with a shared one. */
   const others = [
     'unknown',
     'offline',
@@ -73,7 +74,7 @@ test('every text is used', () => {
   const errors = new Set([...Object.keys(CODES), ...others].map((name) => `error.${name}`));
   const unused = Object.keys(all).filter((key) => {
     const name = key.replace(/^page\./, '');
-    const failure = key.replace(/\.do$/, ''); // PageError adds the advice
+    const failure = key.replace(/\.do$/, ''); // PageError adds `.do`, the advice
     return (
       !computed.test(key) && ![`'${failure}'`, `="${name}"`].some((one) => used.includes(one)) && !errors.has(failure)
     );
@@ -94,7 +95,7 @@ test('no text is written in the HTML files', () => {
       name,
     );
     const said = [...html.matchAll(/\b(?:aria-label|title|alt|placeholder)="([^"]*)"/g)].map(([, text]) => text);
-    // Examples of input, the same in every language.
+    // Leaves out examples of input, which are the same in every language.
     assert.deepEqual(
       said.filter((text) => !/^(hf_…|model\.gguf|main|https:\/\/…)$/.test(text)),
       [],
@@ -104,7 +105,7 @@ test('no text is written in the HTML files', () => {
   }
 });
 
-/** Functions that show their arguments, with the index of the first one shown. @type {Record<string, number>} */
+/** Functions that show arguments on the page, with the index of the first one shown. @type {Record<string, number>} */
 const SHOWN_BY = { action: 0, announce: 0, hint: 0, paragraph: 0, el: 1, fail: 1, append: 0, replaceChildren: 0 };
 const SHOWN_AS = /^(textContent|title|ariaLabel|placeholder|innerText)$/;
 
@@ -125,10 +126,10 @@ function isShown(node) {
 }
 
 test('no text is written in the code', () => {
-  /** Names that are the same in every language, classes of buttons, and texts that only developers see. */
+  /** Allowed texts: names that are the same in every language, classes of buttons, and texts for developers. */
   const fine =
     /^(Gemma [34] |EmbeddingGemma$|Alt$|Shift$|\s?(quiet|small|primary|link|danger)\b|page: |English$|Deutsch$|Español$)/;
-  /** Names of keys and of the platform. */
+  /** Allowed names of keys and of the platform. */
   const names = /^(Escape|Enter|Arrow\w*|Home|End|Files|GGUF|Key|Tab)$/;
   const found = sources.flatMap((name) => {
     const source = ts.createSourceFile(name, read(name), ts.ScriptTarget.Latest, true);
@@ -139,7 +140,7 @@ test('no text is written in the code', () => {
       if (ts.isStringLiteral(node) || ts.isTemplateLiteralToken(node)) {
         const { text } = node;
         const thrown = ts.isNewExpression(node.parent) && /^(Model)?Error$/.test(node.parent.expression.getText());
-        const begins = /^\P{L}*\p{Lu}\p{Ll}/u.test(text) && !names.test(text) && !thrown; // begins like a sentence
+        const begins = /^\P{L}*\p{Lu}\p{Ll}/u.test(text) && !names.test(text) && !thrown; // Begins like a sentence.
         if (!fine.test(text) && (begins || (/\p{L}{2}/u.test(text) && isShown(node)))) texts.push(`${name}: ${text}`);
       }
       ts.forEachChild(node, visit);
@@ -147,7 +148,7 @@ test('no text is written in the code', () => {
     visit(source);
     return texts;
   });
-  // The service worker's errors are for the console.
+  // The service worker's errors only appear in the console.
   assert.deepEqual(
     found.filter((text) => !text.startsWith('offline/sw.js')),
     [],

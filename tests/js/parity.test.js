@@ -1,6 +1,6 @@
 /**
  * Compares logits with independent implementations (tests/vectors/parity.md): float weights with transformers in
- * float32, quantised ones with float64 arithmetic. The error of quantised ones must not exceed llama.cpp's.
+ *  float32, quantised weights with float64 arithmetic. The error of quantised weights must not exceed llama.cpp's.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -9,10 +9,10 @@ import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES } from '../../tools/models/gguf-write.js';
 import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
-/** Largest allowed NMSE of float weights at any position. */
+/** Largest allowed normalised error (NMSE) of float weights at any position. */
 const LARGEST = 1e-6;
-/** A greedy choice is clear if the runner-up is at least this many standard deviations of the logits behind. That is
- * several times the change of a logit by quantised activations. */
+/** A greedy choice counts as clear if the runner-up's logit is this many standard deviations of the logits lower:
+ * several times the change that quantised activations cause. */
 const CLEAR = 0.35;
 
 const vectors = new URL('../vectors/', import.meta.url);
@@ -22,7 +22,7 @@ const MODELS = json('parity.json').models;
 /** @type {Record<string, { default: number[], f32CacheNoFlashAttention: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
 const LLAMA = json('parity-llama.json').models;
 
-/** Returns sum (a - b)^2 / sum b^2, in double precision. */
+/** Returns the NMSE, sum (a - b)^2 / sum b^2, in double precision. */
 function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   assert.equal(a.length, b.length);
   let error = 0;
@@ -59,7 +59,7 @@ async function prefillErrors(model, name) {
   return errors;
 }
 
-/** Returns the errors of evaluation token by token: each call finds all but its last id in the cache.
+/** Returns the NMSE of evaluation token by token: each call finds all but its last id in the KV cache.
  * @param {Model} model @param {string} name */
 async function stepErrors(model, name) {
   const truth = truthOf(name, model.info.vocabSize);
@@ -76,8 +76,8 @@ const worst = (/** @type {number[]} */ list) => {
   return `largest NMSE ${list[at].toExponential(2)} at row ${at}, mean ${mean(list).toExponential(2)}`;
 };
 
-/** Returns CLEAR, or five times llama.cpp's error at its worst position if that is smaller. For models with outliers,
- * llama.cpp's choices were made with an f32 cache. @param {string} name */
+/** Returns CLEAR, or five times llama.cpp's largest error if that is smaller. For models with outliers, llama.cpp ran
+ * with an f32 KV cache. @param {string} name */
 function clearOf(name) {
   const { default: usual, f32CacheNoFlashAttention } = LLAMA[name];
   const error = Math.sqrt(Math.max(...(name.endsWith('outliers') ? f32CacheNoFlashAttention : usual)));
@@ -117,7 +117,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     }
   });
 
-  // llama.cpp ignores the windows of Phi models.
+  // llama.cpp ignores the attention windows of Phi models.
   if (name === 'phi3-window-f32') continue;
   test(`${name}: greedy choices equal llama.cpp's where those are clear`, async (t) => {
     const model = await open(name);

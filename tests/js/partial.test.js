@@ -1,5 +1,4 @@
-/* Partial values of incomplete JSON texts: each prefix of a text has a value, which never contradicts the complete
- * one. */
+/* Partial values of incomplete JSON: each prefix of a text has a value, which never contradicts the complete value. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { partialJson } from '../../js/tool-calling/partial.js';
@@ -19,7 +18,7 @@ const WHOLE = [
   { '\\': '\\\\"' },
 ];
 
-/** Returns whether a partial value may precede the whole one.
+/** Returns whether a partial value agrees with the complete one.
  * @param {any} part @param {any} whole @returns {boolean} */
 function within(part, whole) {
   if (typeof part === 'string') return typeof whole === 'string' && whole.startsWith(part);

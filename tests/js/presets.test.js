@@ -1,5 +1,4 @@
-/* Compares the page's figures of memory, for models with rows on disk, with the engine's memory plan for headers of the
- * same shapes. */
+/* Compares the memory that the page names for its preset models with the engine's memory plan for the same shapes. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +8,8 @@ import { inspectModel } from '../../js/index.node.js';
 import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
 import { PRESETS } from '../../web/models/presets.js';
 
-/** Presets without an entry have all their weights in memory. @type {Record<string, string>} */
+/** Shapes of the models with rows on disk. The other presets have all weights in memory.
+ * @type {Record<string, string>} */
 const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-it.gguf': 'gemma4-e4b' };
 
 for (const preset of PRESETS.filter(({ memory }) => memory)) {

@@ -17,7 +17,7 @@ import { testModel } from './models.js';
 
 const JS = new URL('../../js/', import.meta.url);
 
-/** Yields copies of the module with one instruction replaced, or all of one kind.
+/** Yields copies of a module with one instruction replaced, or with all of one kind if `step` is 0.
  * @param {Uint8Array} module @param {number} step @param {number} first */
 function* faulty(module, step, first) {
   const sites = sitesOf(module);

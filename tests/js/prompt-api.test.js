@@ -45,7 +45,7 @@ const assistant = (content, prefix = false) => ({ role: /** @type {const} */ ('a
 /** @param {string} content */
 const system = (content) => ({ role: /** @type {const} */ ('system'), content });
 
-/** tsc compares the type with Chrome's API, except for members that only extensions have.
+/** Makes tsc compare Session with Chrome's type, except for members that only extensions have.
  * @satisfies {(session: Session) => Omit<LanguageModel, 'topK' | 'temperature' | 'clone'>} */
 const asNative = (session) => session;
 /** @satisfies {(made: typeof Local) => Omit<typeof LanguageModel, 'params' | 'prototype' | 'create'>} */
@@ -155,7 +155,7 @@ test('answers: most-predictable is greedy, and most-creative varies', async () =
   for (let i = 0; i < 4; i++) wild.add(await (await Local.create({ samplingMode: 'most-creative' })).prompt(ASKED));
   assert.ok(wild.size > 1);
   assert.equal((await Local.create()).samplingMode, 'balanced');
-  // Pages have no raw sampling parameters, so these members do not exist for them.
+  // Pages cannot use `topK` and `temperature`, so these members do not exist for them.
   for (const samplingMode of ['slightly-predictable', 'slightly-creative']) {
     const options = /** @type {any} */ ({ samplingMode, topK: 3, temperature: 1 });
     assert.notEqual(await Local.availability(options), 'unavailable');
@@ -236,7 +236,7 @@ test('constraints: answers follow a schema or an expression, also after a prefix
   assert.ok(RATING.properties.rating.maximum >= JSON.parse(begun + rest).rating);
   const word = await session.prompt([user('Go.'), assistant('Greet', true)], { responseConstraint: /^Greetings!$/ });
   assert.equal(word, 'ings!');
-  // The answer to an expression with an open end may be cut off.
+  // An answer to an open-ended regular expression may be cut off.
   assert.match(await session.prompt('Go.', { responseConstraint: /^a.*/ }), /^a/);
 });
 

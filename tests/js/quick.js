@@ -1,9 +1,8 @@
 /**
- * quick: `npm test` imports it before each test file in Node, since nearly every test starts workers. A worker becomes
- * one bundled file, as in the package, and V8 compiles the wasm modules once for the process, because this file holds
- * references to them. That halves the time to load a small model. Files that are run by hand, and programs that tests
- * start, start their workers from js/.
- *
+ * quick: makes workers start faster. `npm test` imports it before each test file in Node. A worker becomes one bundled
+ *  file, as in the package, and V8 compiles the wasm modules once for the process, because this file keeps references
+ *  to them. That halves the time to load a small model. Test files run by hand, and programs that tests start, use the
+ *  workers in js/.
  *   node tests/js/quick.js                          makes the files, in build/quick/
  *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there
  */
@@ -34,7 +33,7 @@ async function make() {
   for (const name of named('.wasm')) copyFileSync(source(name), join(FOLDER, name));
 }
 
-/** The modules that this Node supports. @type {Promise<WebAssembly.Module | null>[]} */
+/** The wasm modules that this Node supports. @type {Promise<WebAssembly.Module | null>[]} */
 let held = [];
 const hold = () => named('.wasm').map((name) => WebAssembly.compile(readFileSync(source(name))).catch(() => null));
 

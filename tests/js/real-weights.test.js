@@ -12,7 +12,7 @@ const EXACT_TYPES = ['F32', 'F16', 'BF16'];
 /* Largest allowed difference from a published logit, which was computed in float32 from the BF16 weights. BF16 converts
  * to F32 exactly; as F16, weights below 6e-5 lose bits, whose effect has not been measured. */
 const LOGIT_BOUNDS = { F32: 0.02, BF16: 0.02, F16: 0.5 };
-/* Number of first characters of a greedy text that a quantised model must share with the published one. */
+/* Number of first characters that a quantised model's greedy text must share with the published one. */
 const SHARED_CHARACTERS = 8;
 
 /** @param {string | { repeat: string, times: number, then: string }} prompt */
@@ -27,7 +27,7 @@ describe('real weights', () => {
   after(() => model?.dispose());
 
   for (const { id, prompt, promptTokens, maxTokens, accept } of PUBLISHED.texts) {
-    if (id === 'hf-1b-qat-gguf') continue; // the text of another file
+    if (id === 'hf-1b-qat-gguf') continue; // That text comes from another file.
     test(`the greedy text of ${id} is the published one`, { skip }, async () => {
       const out = await model.generate(textOf(prompt), { temperature: 0, maxTokens }).result();
       assert.equal(out.usage.promptTokens, promptTokens);

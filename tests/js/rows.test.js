@@ -1,5 +1,5 @@
-/* Tests weights that stay on disk (`rowsOnDisk`) or arrive later (`rowsLater`): the same answers from every source,
- * rows that are checked and repaired, and failed reads that leave the model usable. */
+/* Tests weights that stay on disk (`rowsOnDisk`) or arrive later (`rowsLater`): every source gives the same answers,
+ * corrupt rows are detected and repaired, and a failed read leaves the model usable. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -61,7 +61,7 @@ async function folder(t) {
   return at;
 }
 
-/** Returns the path of the only copy in a folder. @param {string} at */
+/** Returns the path of the only cached file in a folder. @param {string} at */
 async function copyIn(at) {
   const [name] = (await readdir(at)).filter((one) => one.endsWith('.gguf'));
   return join(at, name);
@@ -186,7 +186,7 @@ test('a corrupt row fails only the answer that needs it, beside others and after
   await server.close();
   const memory = await load(path, { rowsOnDisk: false });
   t.after(() => memory.dispose());
-  // Rows next to the corrupt one are in the same piece of the copy, so their tokens are banned.
+  // Rows next to the corrupt one are in the same piece of the cached file, so a bias rules out their tokens.
   const logitBias = Object.fromEntries(Array.from({ length: 170 }, (_, i) => [150 + i, -Infinity]));
   const answer = async (/** @type {import('../../js/index.js').Model} */ from, /** @type {number[]} */ prompt) => {
     return (await from.generate(prompt, { maxTokens: 12, seed: 3, logitBias }).result()).tokens;
@@ -283,7 +283,8 @@ test('if storage fills up in the middle of the table, rows come from the server;
   assert.match(error.message, /does not support range requests/);
 });
 
-/** Serves the model; with `hold`, ranges within the table wait until `release()`, except for the ranges of single rows.
+/** Serves the model. With `hold`, requests for ranges of the table wait until `release()`, except those for single
+ * rows.
  * @param {import('node:test').TestContext} t */
 async function heldServer(t) {
   const path = await testModel('gemma4-table');
@@ -332,7 +333,7 @@ test('a model is ready before its table has arrived, answers the same, and its c
   assert.equal((await cache.list())[0].complete, false);
   release();
   await until(async () => (await cache.list())[0].complete);
-  // The copy is complete before the last event arrives from the worker.
+  // The cached file is complete before the worker's last event arrives.
   await until(() => phases.at(-1).loaded === phases.at(-1).total);
   const ready = phases.findIndex(({ phase }) => phase === 'ready');
   assert.ok(phases.slice(ready + 1).every(({ phase }) => phase === 'rest'));
@@ -373,7 +374,7 @@ test('if the server does not support ranges, tables are not postponed', async (t
   assert.deepEqual(await answers(model), expected);
 });
 
-/** Returns a store in memory that fails, as browsers do, when a file is closed while it is read or written. */
+/** Returns a store in memory whose calls fail if a file is closed during them, as in browsers. */
 function storeOfHandles(store = memoryStore()) {
   /** @type {Map<string, { closed: boolean }>} */
   const open = new Map();
@@ -402,7 +403,8 @@ function storeOfHandles(store = memoryStore()) {
   };
 }
 
-/** Saves journals rarely, because a write to a custom store is a message. @param {import('node:test').TestContext} t */
+/** Saves journals rarely, because each write to a custom store is a message.
+ * @param {import('node:test').TestContext} t */
 function rarelySaved(t) {
   environment.tuning = { ...TUNING, journal: 1 << 20 };
   t.after(() => (environment.tuning = TUNING));
@@ -417,7 +419,7 @@ test('repairs while the table is downloaded do not end the download', { timeout:
   t.after(() => model.dispose());
   const cache = openCache(files);
   const row = table.bytes / table.shape[1];
-  // Damages rows that the engine has not read, in pieces that are stored.
+  // Damages rows that the engine has not read, in stored pieces.
   const stored = Array.from({ length: 12 }, (_, i) => 1000 + 570 * i);
   await model.debug.logits(stored);
   const [copy] = files.files.values();
@@ -465,7 +467,7 @@ test('a copy that is deleted and downloaded again is not completed by the models
   const cache = openCache(at);
   state.hold = false;
   const models = [await load(url, { cache }), await load(url, { cache })];
-  // One of the models repairs a row, and would record that in the journal.
+  // One of the models repairs a row, and would write that into the journal.
   const { tensors } = await models[0].inspect();
   const { offset } = /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
   await flip(await copyIn(at), offset + 5);
@@ -519,7 +521,7 @@ test('if storage fills up after the model is ready, a notice says so, and the an
   const model = await load(url, { cache: openCache({ ...store, write }), rowsLater: true, onProgress });
   t.after(() => model.dispose());
   full = true;
-  const rows = await model.debug.logits(IDS, { all: true }); // the store fails while it writes a row
+  const rows = await model.debug.logits(IDS, { all: true }); // The store fails while it writes a row.
   assert.deepEqual(rows, expected.logits);
   await until(() => told.includes('not-cached'));
   release();

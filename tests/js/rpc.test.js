@@ -20,7 +20,7 @@ const never = () => new Promise(() => {});
 /** The message that sends CALL. */
 const MESSAGE = /** @type {any} */ ({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
 
-/** Returns an Rpc whose messages and beats are recorded. */
+/** Returns an Rpc that records its messages and heartbeats. */
 function fakeRpc() {
   const sent = /** @type {any[]} */ ([]);
   const beats = /** @type {number[]} */ ([]);
@@ -176,7 +176,7 @@ test('a thread that was busy itself does not count its worker as lost, because t
   assert.equal(busy(), true);
 });
 
-/** Returns a fake worker's port. @param {any} [value] that calls are answered with */
+/** Returns a fake worker's port. @param {any} [value] result of all calls */
 function fakePort(value) {
   const port = {
     sent: /** @type {any[]} */ ([]),
@@ -354,7 +354,7 @@ test('an abort ends the wait for a new worker', async () => {
   const model = new ReconnectingConnection(connection, /** @type {any} */ (never), true);
   const control = new AbortController();
   const asked = model.call(...CALL, { signal: control.signal }).answer;
-  control.abort(); // a frozen worker does not receive the abort
+  control.abort(); // A frozen worker does not receive the abort.
   connection.broken = true;
   fail(new ModelError('worker-failed', 'frozen'));
   await assert.rejects(asked, { code: 'aborted' });
@@ -387,7 +387,7 @@ test('steps that the caller has received are not delivered again by the next wor
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
     let lose = (/** @type {Error} */ _) => {};
     const answer = async (/** @type {any} */ onEvent) => {
-      // A step without text is a part of a character.
+      // A step without text has a part of a character.
       for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [{ text: '', ids: [id], forced: false }] });
       await new Promise(setImmediate);
       if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };

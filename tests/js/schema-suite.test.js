@@ -1,5 +1,5 @@
-/* schema-suite: every instance of the JSON-Schema-Test-Suite is judged correctly, as compact and as indented text, or
- * its schema is rejected with the keyword and its path (tests/vectors/schema-suite.md). */
+/* schema-suite: validates every instance of the JSON-Schema-Test-Suite correctly, as compact and as indented text, or
+ * rejects the schema, naming the keyword and its path (tests/vectors/schema-suite.md). */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -12,11 +12,11 @@ const packed = readFileSync(new URL('../vectors/schema-suite.json.gz', import.me
 /** @type {{ suite: Part[] }} */
 const { suite } = JSON.parse(gunzipSync(packed).toString());
 
-/** Keywords that no acceptor can check while it reads forward: comparisons between items, other documents, and dynamic
- * references whose target depends on the path. */
+/** Messages about keywords that no automaton can check while it reads forward: comparisons between items, references to
+ * other documents, and dynamic references whose target depends on the path. */
 const BEYOND =
   /uniqueItems|points outside the schema|resolves to different schemas|dialect .* is not supported|can match, because/;
-/** Verdicts that need the tables of internationalised domain names, or leap seconds in other time zones. */
+/** Tests to skip: they need tables of internationalised domain names, or leap seconds in other time zones. */
 const KNOWN_WRONG = /A-label|leap second/;
 
 /** @param {Part} part */

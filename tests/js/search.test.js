@@ -1,4 +1,4 @@
-/** Tests gemma-wasm/search: results equal to an exhaustive comparison; files; rejected arguments. */
+/** Tests gemma-wasm/search: results equal to an exhaustive search, files, rejected arguments. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ function vectorsOf(n, dimensions, seed = 1) {
 /** @param {Float32Array} a @param {Float32Array} b */
 const product = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
-/** Returns the ids of the nearest vectors by comparing all. @param {Map<string, Float32Array>} all
+/** Returns the ids of the nearest vectors by an exhaustive search. @param {Map<string, Float32Array>} all
  * @param {Float32Array} query */
 function nearest(all, query, count = 10) {
   return [...all]
@@ -169,7 +169,7 @@ async function idsIn(folder) {
     .sort();
 }
 
-/** Adds and deletes until files are merged. @param {import('../../js/search/index.js').SearchIndex} index */
+/** Adds and deletes items until files are merged. @param {import('../../js/search/index.js').SearchIndex} index */
 async function busy(index, turns = 20) {
   for (let i = 0; i < turns; i++) {
     await index.add({ id: 'busy', vector: [0, i] });
@@ -250,7 +250,7 @@ test('a deletion removes the item that its index knew; a newer item with this id
 /** @type {Promise<WebAssembly.Module>} */ let engine;
 const compile = () =>
   (engine ??= WebAssembly.compile(readFileSync(new URL('../../js/gemma-simd128.wasm', import.meta.url))));
-/** Opens an index on files that a test has made. @param {import('../../js/search/segments.js').Folder} files */
+/** Opens an index on a test's fake folder. @param {import('../../js/search/segments.js').Folder} files */
 const openOn = (files) =>
   openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
@@ -259,7 +259,7 @@ test('several indexes on one folder, with random changes, hold all that was adde
   const pick = (/** @type {number} */ n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
   const files = new Map();
-  /** The expected items by id, each with the last number that was added. @type {Map<string, number>} */
+  /** The expected items: the last number that was added for each id. @type {Map<string, number>} */
   const there = new Map();
   const open = () =>
     openOn({
@@ -324,7 +324,7 @@ test('an index that is opened while another one merges files has all items', asy
   ]);
   const files = await openFolder(folder);
   let lists = 0;
-  /** For a few calls, the files change as soon as they are listed. */
+  /** Lists the files, and changes them directly afterwards in the first calls. */
   const list = async () => {
     const names = await files.list();
     if (lists++ === 0) await other.delete('gone');

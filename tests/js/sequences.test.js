@@ -1,5 +1,5 @@
 /* Sequences: answers that are generated together equal those of the same calls one after another, however the calls are
- * interleaved, and whatever fails or is aborted beside them. GW_ROUNDS: number of random interleavings. */
+ * interleaved, and whatever fails or is aborted meanwhile. GW_ROUNDS is the number of random interleavings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -26,7 +26,7 @@ async function open(t, name, options) {
   return model;
 }
 
-/** Returns a generator of numbers in [0, n). @param {number} seed */
+/** Returns a function of n that draws an integer in [0, n). @param {number} seed */
 function randomOf(seed) {
   let state = BigInt(seed + 1);
   return (/** @type {number} */ n) => {
@@ -35,7 +35,8 @@ function randomOf(seed) {
   };
 }
 
-/** Returns calls of every kind: prompts that share prefixes and that do not, shorter and longer than the windows.
+/** Returns calls of every kind: prompts with and without shared prefixes, shorter and longer than the attention
+ * windows.
  * @param {Model} model */
 function callsFor({ info: { vocabSize, contextLength } }) {
   const common = someIds(150, vocabSize);
@@ -62,11 +63,11 @@ function callsFor({ info: { vocabSize, contextLength } }) {
     { prompt: 'A little girl', options: { ...sampled, seed: 7, maxTokens: 60, stop: ['.', 'e'] } },
     { prompt: 'A little dog', options: { temperature: 0, maxTokens: 0 } },
     { prompt: [2], options: { ...sampled, seed: 8, maxTokens: 45, jumpForward: false, format: 'json', draft: true } },
-    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } }, // fills the context
+    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } }, // Fills the context.
   ]);
 }
 
-/** Returns the fields that are equal when a call is repeated. @param {any} result */
+/** Returns the fields of a result that a repeated call reproduces. @param {any} result */
 const essence = ({ text, tokens, finishReason, logprobs, value, seed }) => {
   return { text, tokens, finishReason, logprobs, value, seed };
 };

@@ -1,4 +1,4 @@
-/* Tests the server with a client of other authors: every call that OpenAI documents for its client, over HTTP. */
+/* Tests the server with OpenAI's client over HTTP: every call that its documentation shows. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';

@@ -49,7 +49,7 @@ function follows(name, value, missing = '') {
   assert.deepEqual(lacks, [], JSON.stringify(value));
 }
 
-/** @param {string} path @param {object} [body] without one: GET */
+/** @param {string} path @param {object} [body] sent with POST; without it, GET */
 async function call(path, body) {
   const init = body && { method: 'POST', body: JSON.stringify(body) };
   const response = await handler(new Request(`http://localhost/api/${path}`, init));
@@ -69,7 +69,7 @@ async function only(path, body) {
   return lines[0];
 }
 
-/** Returns the body of a chat. @param {any} [more] */
+/** Returns the body of a chat request. @param {any} [more] */
 const asked = ({ options, ...more } = {}) => ({
   model: 'story',
   messages: MESSAGES,
@@ -131,7 +131,7 @@ test('tools are called, and their results are accepted', async () => {
     assert.ok(ajv.validate(parameters, found.message.tool_calls[0].function.arguments));
     const messages = [...MESSAGES, found.message, { role: 'tool', tool_name: 'weather', content: '18 degrees' }];
     await only('chat', asked({ stream: false, tools: TOOLS, messages }));
-    // Old clients send results without a name.
+    // Old clients send tool results without the tool's name.
     messages[messages.length - 1] = { role: 'tool', content: '18 degrees' };
     await only('chat', asked({ stream: false, tools: TOOLS, messages }));
     break;

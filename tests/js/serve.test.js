@@ -1,5 +1,5 @@
-/* Tests the server: the requests that it refuses, its queue, aborts, metrics, log and shutdown. Long runs are the case
- * `serve` of tests/lab. */
+/* Tests the server: the requests that it refuses, its queue, aborts, metrics, log and shutdown. For long runs: `node
+ * tests/lab/run.js serve`. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -52,7 +52,7 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     [200, '/v1/models', `Origin: http://localhost:${port}`],
     [200, '/v1/models', 'Origin: https://app.example'],
     [200, `http://localhost:${port}/health`],
-    // DNS rebinding
+    // DNS rebinding sends the name of another host.
     [403, '/v1/models', 'Host: attacker.example'],
     [403, '/v1/models', `Host: attacker.example:${port}`],
     [403, '/health', 'Host: localhost.attacker.example'],
@@ -61,7 +61,7 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     [403, 'http://attacker.example/health'],
     [403, 'http://localhost@attacker.example/health'],
     [400, '/health', 'Host: localhost', 'Host: attacker.example'],
-    // foreign pages
+    // Pages of other origins.
     [403, '/v1/models', 'Origin: https://attacker.example'],
     [403, '/v1/models', 'Origin: null'],
     [403, '/v1/models', 'Origin: http://localhost:1'],
@@ -230,7 +230,7 @@ test('a disconnect ends the answer within 100 ms, in the queue and at the engine
     const controls = Array.from({ length: 4 }, () => new AbortController());
     const calls = controls.map(({ signal }) => post(address, body, { signal }));
     const ended = Promise.allSettled(calls.map(async (call) => (await call).text()));
-    // The response of a stream begins with the first token.
+    // A stream's response begins with the first token.
     await (body === LONG ? sleep(60) : calls[0]);
     for (const control of controls) control.abort();
     const ms = await until(() => running() === 0);
@@ -238,7 +238,7 @@ test('a disconnect ends the answer within 100 ms, in the queue and at the engine
     return ms;
   };
   for (const [address, body] of bodies) {
-    // Other programs on the machine may delay it.
+    // Other programs can delay the server, so only the best of eight tries must be fast.
     let ms = Infinity;
     for (let tries = 0; tries < 8 && ms > 100; tries++) ms = await disconnected(address, body);
     assert.ok(ms <= 100, `${ms} ms`);

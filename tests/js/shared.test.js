@@ -120,7 +120,7 @@ async function until(f) {
 
 const left = new ModelError('disposed', 'left');
 let keys = 0;
-/** Opens tabs, of which the first is the owner; returns them and the engines that they start. @param {any} t
+/** Opens fake tabs, the first of which is the owner; returns them and the engines that they start. @param {any} t
  * @param {number} count */
 async function opened(t, count) {
   const key = `test ${++keys}`;
@@ -144,7 +144,7 @@ async function opened(t, count) {
   });
   for (const peer of peers) await peer.enter();
   const next = async () => {
-    // the engine that a call waits for
+    // The engine that received the call.
     await until(() => Boolean(engines.at(-1)?.asked.length));
     return /** @type {ReturnType<typeof playedEngine>} */ (engines.at(-1));
   };

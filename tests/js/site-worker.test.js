@@ -55,7 +55,7 @@ class World {
   /** @type {Lie} */
   lie = () => undefined;
   online = true;
-  /** The network redirects the document to a page of another origin. */
+  /** Whether the network redirects the document to a page of another origin, like a captive portal. */
   portal = false;
   room = Infinity;
   /** @type {{ name: string, cache: string }[]} */
@@ -75,7 +75,7 @@ class World {
   async fetch(what, { cache = 'default' } = {}) {
     const url = typeof what === 'string' ? what : what.url;
     if (this.portal && url === HOME) {
-      // only a navigation may be redirected to another origin
+      // Only a navigation may be redirected to another origin.
       if (typeof what === 'string' || what.mode !== 'navigate') throw new TypeError('Failed to fetch');
       return Object.defineProperty(new Response(null), 'status', { value: 0 });
     }
@@ -92,7 +92,7 @@ class World {
       status,
       headers: { 'Content-Type': type },
     });
-    if (name) this.http.set(name, answer.clone()); // assets are cached as immutable, whatever the response was
+    if (name) this.http.set(name, answer.clone()); // Assets are cached as immutable, whatever the response was.
     return answer;
   }
 
@@ -224,7 +224,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
       world.lie = lie;
       await assert.rejects(world.worker('first').install(), /Cannot store .*Upload the whole site again/, file);
       world.assertClean();
-      world.lie = () => undefined; // the HTTP cache still has the wrong answer
+      world.lie = () => undefined; // The HTTP cache still has the wrong response.
       await world.worker('first').install();
       world.assertClean();
 
@@ -257,7 +257,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
     world.lie = (name, honest) => (name.startsWith('assets/') ? answer(honest) : undefined);
     const wrong = await worker.get(script);
     assert.deepEqual([wrong.response.status, wrong.body], [502, '']);
-    await worker.get(model); // passed on unchecked, because the page checks its digest
+    await worker.get(model); // The worker does not check models, because the page checks their digest.
     await worker.open().catch(() => {});
     world.assertClean();
     world.lie = () => undefined;
@@ -283,7 +283,7 @@ test('if a host still sends an old file under a new name, the new version is not
 
 test('wrong responses that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
   for (const body of [HTML, null]) {
-    // null: flips one bit
+    // With `null`, one bit is flipped.
     const world = new World();
     const worker = world.worker('first');
     await worker.install();
@@ -349,16 +349,16 @@ test('if storage is full, an update is not activated and the old version works; 
   const needed = Object.keys(
     JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
   );
-  world.stored.delete([...world.stored.keys()][1]); // the old version's worker deletes it, too
+  world.stored.delete([...world.stored.keys()][1]); // The old version's worker deletes it too.
   const next = world.worker('second');
   world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
     (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),
     560,
-  ); // room for the needed files and one engine
+  ); // Leaves room for the needed files and one engine.
   await next.install();
   world.assertClean();
   world.room = Infinity;
-  await next.open(); // removes the old files and fetches the rest
+  await next.open(); // Removes the old files and fetches the others.
   world.assertClean();
   world.online = false;
   assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);

@@ -1,5 +1,5 @@
-/* Tables of sources that cannot be read again stay on disk, in a temporary file: the same answers, the same memory plan,
- * nothing left behind, and errors with a code. */
+/* Tables of per-layer embeddings from sources that cannot be read again stay on disk, in a temporary file: the same
+ * answers and memory plan, no files left behind, and errors with a code. */
 import assert from 'node:assert/strict';
 import { mkdtemp, open as openFile, readFile, readdir, readlink, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ import { splitModel } from './split.js';
 /** @type {Float32Array} */ let expected;
 /** @type {string} */ let text;
 /** The table of per-layer embeddings. @type {import('../../js/protocol.js').TensorInfo} */ let table;
-/** Number of tensors up to the table. */
+/** Number of tensors up to and including the table. */
 let upTo = 0;
 let count = 0;
 
@@ -64,7 +64,7 @@ async function nothingLeft(at) {
   assert.deepEqual([await readdir(at), await openIn(at)], [[], []]);
 }
 
-/** Returns a stream of chunks of an odd size. `stop`: offset where it stalls or, with `ends`, ends.
+/** Returns a stream of chunks of an odd size. `stop` is the offset where it stalls or, with `ends`, ends.
  * @param {Uint8Array} [from] @param {{ stop?: number, ends?: boolean }} [faults] */
 function streamOf(from = bytes, { stop = from.length, ends = true } = {}) {
   let at = 0;
@@ -213,7 +213,7 @@ test('a temporary file that cannot be written or read completely fails with cach
     },
     close: () => closed++,
   };
-  /** Reads the source up to the end of its tables. */
+  /** Spills a source into the file, up to the end of its tables. */
   const filled = async () => {
     let at = 5;
     const read = async (/** @type {Uint8Array} */ into) => {

@@ -1,4 +1,4 @@
-/* Tests split models: from arrays, with Files in any order; from the name of the first file, as a path or URL; from a
+/* Tests split models: as arrays, with Files in any order; by the name of the first file, as a path or URL; from a
  * server that fails. Incomplete models are rejected. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

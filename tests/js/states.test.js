@@ -1,5 +1,5 @@
-/* chatCache: a stored chat continues in another model instance without re-evaluation; entries that are foreign,
- * damaged, torn or over the limit do no harm; model files are left alone. */
+/* chatCache: a stored chat continues in another model instance without re-evaluation; entries of other models, and
+ * damaged, incomplete or oversized ones do no harm; model files stay. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

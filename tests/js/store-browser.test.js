@@ -1,5 +1,5 @@
-/* Tests the browser's store on a fake file system, which allows either one writing handle of a file or several reading
- * ones. tests/e2e/download.test.js tests the real rule in browsers. */
+/* Tests the browser's store on a fake file system, which allows one writing handle or several reading handles per file.
+ * tests/e2e/download.test.js tests the real rule in browsers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openStore } from '../../js/download/store-browser.js';
@@ -82,12 +82,12 @@ function blobOf(file, seen) {
   return blob;
 }
 
-/** Returns a store on a fake private file system, whose handles take a while to open. @param {TestContext} t */
+/** Returns a store on a fake private file system that opens handles with a delay. @param {TestContext} t */
 function origin(t) {
   /** @type {Files} */
   const files = new Files();
   const seen = { opened: 0, most: 0, folders: 0, handles: 0, changed: 0 };
-  /** Changes when the site's data is deleted, with all files in it. */
+  /** Number of the current folder. Deleting the site's data starts a new one. */
   let life = 0;
   const folderOf = (/** @type {number} */ born) => ({
     async getFileHandle(/** @type {string} */ name, /** @type {{ create?: boolean }} */ { create }) {

@@ -1,5 +1,5 @@
-/* Tests checksums of stored copies (js/download/checks.js): any bit that is flipped at rest is detected when it is
- * read, and only its piece is fetched again; offline, the load fails with an error that names the piece. `node
+/* Tests checksums of cached files (js/download/checks.js): any bit that is flipped at rest is detected when it is read,
+ * and only its piece is fetched again; offline, the load fails with an error that names the piece. `node
  * tests/lab/run.js bits` flips 10,000 bits. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
@@ -135,7 +135,7 @@ test('a damaged copy is rejected and kept if the server has another file, no ver
     );
     assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), broken.subarray(0, bytes.length)), 0);
   }
-  // The server's version headers do not matter if the checksums prove the bytes equal.
+  // The server's version headers do not matter if checksums prove that the bytes are equal.
   for (const answer of [{ headers: { ETag: '', 'Last-Modified': '' } }, { etag: 'W/"one"' }, {}]) {
     await writeFile(path, broken);
     server.state.faults = () => answer;

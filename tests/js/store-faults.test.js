@@ -1,6 +1,6 @@
 /* Causes failures of the model cache (js/download/cached-file.js) on purpose: a server that sends something else, a
- * store that fails, a full disk, damaged bytes, a read-only folder. No complete copy is lost, and no wrong model is
- * loaded. */
+ * store that fails, a full disk, damaged bytes, a read-only folder. No complete cached file is lost, and no wrong model
+ * is loaded. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -24,7 +24,7 @@ const TUNING = { ...USUAL, longestMs: 2000 };
 const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const PAGE = { bytes: PORTAL, etag: '"portal"', noRanges: true };
 const NO_VERSION = { headers: { ETag: '', 'Last-Modified': '' } };
-/** Codes of a load whose connection the server breaks. */
+/** Error codes of a load whose connection the server cuts. */
 const BROKEN_OFF = ['truncated', 'network-error'];
 
 /** @type {Buffer} */ let bytes;
@@ -33,7 +33,7 @@ const BROKEN_OFF = ['truncated', 'network-error'];
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Loads a model. Returns its logits, and what loading reported. @param {ModelSource} source
+/** Loads a model. Returns its logits, the state of the cache and the codes of the notices. @param {ModelSource} source
  * @param {LoadOptions} [options] */
 async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
@@ -72,10 +72,11 @@ function tuned(t, changes) {
   });
 }
 
-/** Returns for each copy whether it is complete. @param {ModelCache} cache */
+/** Returns whether each cached file is complete. @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
 
-/** Returns a folder, its cache, and its store as a custom store, which runs on this thread. @param {TestContext} t */
+/** Returns a folder, its cache, and a custom store of the same folder, which runs on this thread.
+ * @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
@@ -91,7 +92,7 @@ async function stored(t, options = {}) {
   return { ...place, server, name };
 }
 
-/** Asserts that the complete copy is unchanged. @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
+/** Asserts that the complete cached file is unchanged. @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
 async function holds({ folder, cache, name }) {
   const entry = (await cache.list()).find(({ key }) => key === name);
   assert.ok(entry?.complete, JSON.stringify(entry));
@@ -108,7 +109,7 @@ before(async () => {
   expectedOther = (await load(new Uint8Array(other))).logits;
 });
 
-/** Responses that a server may send instead. same: the stored copy is known to be current. */
+/** Faulty responses. `same`: they show that the cached file is current. */
 /** @type {Record<string, Fault & { same?: boolean }>} */
 const ANSWERS = {
   'the page of a portal': { ...PAGE, headers: { 'Last-Modified': '' } },
@@ -149,7 +150,7 @@ test('when the model on the server changes, the old copy is removed only once th
   server.forget();
   await fails(place, BROKEN_OFF);
   await holds(place);
-  // The download breaks off: the portal answers again, then the new model's download resumes.
+  // The download broke off. Now the portal answers again, then the new model's download resumes.
   server.state.faults = () => PAGE;
   await loads(place);
   const { stored: kept = 0 } = (await cache.list()).find(({ complete }) => !complete) ?? {};
@@ -250,7 +251,7 @@ test('inspectModel() never writes or removes a complete or partial copy, whichev
   const [name] = await store.list();
   const part = await readJournal(store, name);
   assert.ok(part?.have.length && part.have[0][1] < bytes.length);
-  // Another tab has just begun: the header is still to come.
+  // Another tab has just begun, and has not stored the file's header yet.
   const begun = { ...part, have: [], turn: part.turn + 1 };
   await writeJournal(store, name, begun);
   const changes = /** @type {string[]} */ ([]);
@@ -313,7 +314,7 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
       turn: 1,
       ...odd,
     };
-    const name = `${stem}-${i}a.gguf`; // a name that a load finds
+    const name = `${stem}-${i}a.gguf`; // A name that a load looks for.
     await store.write(name, 0, new Uint8Array(100 + 16384).fill(32));
     await writeJournal(store, name, /** @type {any} */ (journal));
   }
@@ -483,14 +484,14 @@ test('list() leaves no file open', { skip: process.platform !== 'linux' }, async
   assert.deepEqual(await held(), []);
 });
 
-/** Flips one bit of a stored copy, after the header. @param {string} folder @param {string} name */
+/** Flips one bit of a cached file, after the header. @param {string} folder @param {string} name */
 async function flip(folder, name) {
   const copy = await readFile(join(folder, name));
   copy[Math.round(bytes.length * 0.7)] ^= 4;
   await writeFile(join(folder, name), copy);
 }
 
-/** Rewrites a copy as earlier versions did: without checksums, and with a journal of equal halves.
+/** Rewrites a cached file in the format of earlier versions: without checksums, and with another journal.
  * @param {Place} place */
 async function asBefore({ folder, name, store }) {
   const { piece: _, ...journal } = /** @type {any} */ (await readJournal(store, name));
@@ -522,7 +523,7 @@ for (const known of [true, false]) {
     assert.equal(error.expected, digest);
     assert.match(error.got, /^[0-9a-f]{64}$/);
     assert.deepEqual([await complete(cache), (await cache.list())[0].key], [[false], next]);
-    // The same bit flipped back makes the file intact again, which only the digest can show.
+    // Flipping the same bit again repairs the file, which only the digest can show.
     await flip(folder, next);
     await loads(place, { sha256: digest });
     await holds({ folder, cache, name: next });
@@ -534,7 +535,7 @@ test('a digest that names another model leaves the stored copy complete', async 
   const { server } = place;
   await fails(place, 'sha256-mismatch', { sha256: '0'.repeat(64) });
   await holds(place);
-  // The load gives the right model, although the server has another file by now.
+  // The load gives the cached model, although the server has another file by now.
   Object.assign(server.state, { bytes: other, etag: '"two"' });
   await loads(place, { sha256: digest });
   await holds(place);
@@ -611,7 +612,7 @@ test('if a custom store rejects with nothing, or never answers, the load continu
       const began = performance.now();
       const [, said] = await loads({ server, cache: faulty(one, { [method]: way }) });
       assert.ok(performance.now() - began < 5000, method);
-      // On a busy machine a connection may stall for as long.
+      // On a busy machine a connection may stall too, which gives `retry`.
       const codes = said.filter((code) => code !== 'retry');
       if (['list', 'read', 'size'].includes(method)) assert.deepEqual(codes, ['not-cached'], method);
       await holds(place);

@@ -1,4 +1,4 @@
-/* Two loads of one file are one download: in one process, in two, and when the load that downloads is aborted or
+/* Concurrent loads of a file share one download: in one process, in two, and if the downloading one is aborted or
  * killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -66,7 +66,7 @@ async function until(f) {
 }
 
 test('two concurrent loads of one file are one download, and both report its progress', async (t) => {
-  // long enough for the second load to check several times
+  // Slow enough for the second load to check several times.
   const { folder, cache, server } = await place(t, { slow: 40 });
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
   assert.deepEqual(both.map(({ kept }) => kept).sort(), ['cached', 'stored']);
@@ -74,7 +74,7 @@ test('two concurrent loads of one file are one download, and both report its pro
   assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
   const waiting = both.find(({ kept }) => kept === 'cached')?.events.filter(({ phase }) => phase === 'fetch') ?? [];
   assert.ok(new Set(waiting.map(({ loaded }) => loaded)).size >= 3, `saw ${waiting.map(({ loaded }) => loaded)}`);
-  // A waiting load reports every second, even before the first byte of the other one is stored.
+  // A waiting load reports every second, even before the downloading one has stored any byte.
   const told = waiting.filter(({ loaded, total }) => loaded || total !== undefined);
   assert.ok(
     told.every(({ loaded, total }) => total && loaded <= total && total === bytes.length),
@@ -191,7 +191,7 @@ test('a lock has one owner, and is free after free(), after the end of its proce
     await utimes(path, 1, 1);
     const lock = lockFile(path, () => {});
     assert.ok(lock, host);
-    // Another load takes the lock; the owner detects that.
+    // Another load takes the lock file over, and the owner notices.
     await writeFile(path, 'another');
     await until(() => lock.lost);
     lock?.free();
@@ -209,7 +209,7 @@ test('a lock that cannot be read for a moment does not count as lost', async (t)
   const lock = lockFile(path, () => {});
   const owner = await readFile(path, 'utf8');
   await rename(path, aside);
-  await mkdir(path); // EISDIR, in place of EMFILE or EBUSY
+  await mkdir(path); // Makes reading fail with EISDIR, in place of EMFILE or EBUSY.
   t.mock.timers.tick(1000);
   freeLock({ path, owner });
   await rm(path, { recursive: true });

@@ -1,7 +1,7 @@
 /**
  * The shipped storyteller (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files (layers
- * Q4_0, embedding F16), and with outliers, which affect only rounding. The other files are made in build/models/ under
- * names that change with the shipped file and the tools, so that they need not be committed.
+ *  Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. The other files are made in
+ *  build/models/ under names that change with the shipped file and the tools, so that they need not be committed.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -14,7 +14,7 @@ import { readHeader } from './models.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
-/** `head`: the output has a separate matrix with the embedding's weights and type; needed by outliers of its norm.
+/** `head`: the output matrix is separate, with the embedding's weights and type, as outliers of its norm require.
  * @typedef {'F32' | 'Q8_0' | 'Q4_0' | 'QAT'} FileType
  * @typedef {'norms' | 'heads' | 'hidden' | 'output'} Outliers
  * @typedef {{ outliers?: readonly Outliers[], head?: boolean, rounded?: FileType }} Options
@@ -81,8 +81,9 @@ function scaleRow({ shape: [width], values }, index, factor) {
   for (let at = index * width; at < (index + 1) * width; at++) values[at] *= factor;
 }
 
-/** How each kind changes a layer (`output`: the head): multiplies one channel by 100, and by 1/100 where it is read.
- * The channel differs between layers. In heads, both channels of a RoPE pair are scaled.
+/** Functions that add outliers of each kind to a layer (`output`: to the head): they multiply one channel by 100, and
+ * divide it by 100 where it is read. The channel differs between layers. In `heads`, both channels of a RoPE pair are
+ * scaled.
  * @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
 const PUT = {
   norms(of, layer) {
@@ -130,7 +131,7 @@ function putOutliers(weights, kind) {
   }
 }
 
-/** Returns a matrix's type in the file; as in public files, the embedding is not Q4_0.
+/** Returns a matrix's type in a file of this type. As in public files, the embedding is not Q4_0.
  * @param {string} name @param {FileType} type */
 function typeOf(name, type) {
   const outer = name === EMBEDDING || name === OUTPUT;
@@ -149,8 +150,8 @@ function description(name, shape, type, offset) {
   return out;
 }
 
-/** Returns the file with its matrices in another type. @param {Buffer} file @param {FileType} type @param {Options}
- * [options] */
+/** Returns a model file with its matrices in another type. @param {Buffer} file @param {FileType} type
+ * @param {Options} [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
   const weights = weightsOf(file);
   const first = readHeader(file).tensors[0];

@@ -1,7 +1,7 @@
 /**
- * Tests the shipped storyteller, a small trained model, so that quality can be measured. Compares it with transformers
- * and llama.cpp on the same weights (tests/vectors/storyteller.md), and tests what needs meaningful weights: the cost
- * of quantisation, sampling, the format of chats, long conversations.
+ * Tests the shipped storyteller, a small trained model, on which quality can be measured: compares it with transformers
+ *  and llama.cpp on the same weights (tests/vectors/storyteller.md), and tests features that need trained weights: the
+ *  cost of quantisation, sampling, the format of chats, long conversations.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -32,7 +32,7 @@ async function open(t, type = 'Q8_0', options = {}) {
   return model;
 }
 
-/** Returns the perplexity of all texts, from the mean -ln p per token of each. @param {number[]} nlls */
+/** Returns the perplexity over all texts, from each text's mean -ln p per token. @param {number[]} nlls */
 function perplexity(nlls) {
   const counts = REFERENCE.texts.map(({ ids }) => ids.length - 1);
   const sum = nlls.reduce((total, nll, i) => total + nll * counts[i], 0);
@@ -51,7 +51,7 @@ async function ours(t, type) {
   return perplexity(results.map((r) => r.nll));
 }
 
-/** |a / b - 1| in per cent */
+/** Returns |a / b - 1| in per cent. */
 const apart = (/** @type {number} */ a, /** @type {number} */ b) => 100 * Math.abs(a / b - 1);
 
 test('the reference vectors are of the shipped file, which has at most 16 MB', () => {
@@ -138,7 +138,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   const IDS = REFERENCE.texts[0].ids.slice(0, 200);
   const KINDS = /** @type {const} */ (['norms', 'heads', 'hidden']);
 
-  /** Returns the mean -ln p per token of the text, from the logits.
+  /** Returns the mean -ln p per token of a text, computed from the logits.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function nllOf(type, options, load = {}) {
     const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
@@ -153,8 +153,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     return losses.reduce((a, b) => a + b) / losses.length;
   }
 
-  /** Returns the engine's error beyond that of rounding the weights: the reference is F32 arithmetic on the same
-   * rounded weights.
+  /** Returns the increase of the mean -ln p over F32 arithmetic on the same rounded weights.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function added(type, options, load) {
     return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
@@ -227,7 +226,8 @@ describe('sampling', () => {
       const ids = await model.tokenize(PROMPT, { bos: true });
       const expected = distribution(await model.debug.logits(ids), temperature);
       const counts = await draw(model, ids, { ...OPEN, temperature });
-      // chi-square over the likely ids and the rest: its mean is the degrees of freedom, its deviation sqrt(2 df)
+      // Chi-square over the likely ids, with all others as one: its mean is the degrees of freedom df, its deviation
+      // sqrt(2 df).
       const likely = expected.filter(({ p }) => p * DRAWS >= 5);
       const rest = { p: 1 - likely.reduce((sum, { p }) => sum + p, 0), n: DRAWS };
       let chi = 0;

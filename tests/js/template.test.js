@@ -205,7 +205,7 @@ function family(source, names, { bos, eos }) {
   return (/** @type {Message[]} */ messages) => shown(template.apply(messages).ids);
 }
 
-/** Returns an expected text with every control token in braces. @param {string} text */
+/** Returns a text with every control token in braces. @param {string} text */
 const marked = (text) => text.replace(/<\|\w+\|>|<(start|end)_of_turn>|<bos>/g, '{$&}');
 
 const LLAMA3_NAMES = [
@@ -217,7 +217,7 @@ const LLAMA3_NAMES = [
   '<|eom_id|>',
   ...Array.from({ length: 240 }, (_, i) => `<|reserved_special_token_${i}|>`),
 ];
-/** A template like Llama 3.2's: with the date if it is available, and tools if there are any. */
+/** A template like Llama 3.2's: it writes the date if it is available, and tools if there are any. */
 const LLAMA3 = `{{- bos_token }}
 {%- if not date_string is defined %}
     {%- if strftime_now is defined %}{%- set date_string = strftime_now("%d %b %Y") %}

@@ -1,5 +1,5 @@
-/* text-formats: random texts of each JSON Schema format, as answers may write them. ajv-formats accepts all of them,
- * and so does the check of complete values. */
+/* text-formats: random texts of each JSON Schema format, as constrained answers may have them. ajv-formats accepts all
+ * of them, and so does the package's check of complete values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import ajvFormats from 'ajv-formats/dist/formats.js';
@@ -18,7 +18,7 @@ function isValid(format, text) {
   return judge instanceof RegExp ? judge.test(text) : judge(text);
 }
 
-/** Returns a random text of an automaton; null if it has become too long.
+/** Returns a random text that an automaton accepts, null if it gets too long.
  * @param {import('../../js/grammar/regular.js').Dfa} dfa @param {(n: number) => number} random */
 function walk({ start, edges, accept }, random) {
   let state = start;

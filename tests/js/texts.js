@@ -115,7 +115,7 @@ const TAGS = [
   '> </',
 ];
 const REPEATED = [...'aAeZ0. -=_*#~/\\!?哈あーㅋน한é😀…—\u0301\u0000\u00a0\u3000\ufeff'];
-/** First and last code point of blocks that random text is drawn from, common ones more than once. */
+/** First and last code point of Unicode blocks for random text. Common blocks occur more than once. */
 const BLOCKS = [
   [0x20, 0x7e],
   [0x20, 0x7e],

@@ -10,7 +10,8 @@ import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
 import { vocabularyOf } from './vocabularies.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
-/** Models with the marks of their thoughts, and the prompt of a first question with thinking off, on and by default. */
+/** Models with the tokens around their thoughts, and the prompt of a first question with thinking off, on and by
+ * default. */
 const MODELS = {
   'gemma4-tools': {
     marks: ['<|channel>', '<channel|>'],
@@ -32,7 +33,7 @@ const MODELS = {
   },
 };
 
-/** Returns a grammar whose only answer is these parts: texts, or ids of tokens. @param {(string | number)[]} parts */
+/** Returns a grammar that allows one answer, made of texts and token ids. @param {(string | number)[]} parts */
 const only = (...parts) => ({
   grammar: `root ::= ${parts.map((part) => (typeof part === 'number' ? `<[${part}]>` : JSON.stringify(part))).join(' ')}`,
 });
@@ -155,7 +156,7 @@ for (const [name, its] of Object.entries(MODELS)) {
       assert.equal(typeof value.ok, 'boolean');
       assert.equal(tokens.includes(begin), thinks);
     }
-    // Without the option, the constraint holds from the first token, as before.
+    // Without the option `thinking`, the constraint applies from the first token.
     const plain = model.generate([{ role: 'user', content: 'Hi' }], { format: { schema }, logitBias: { [begin]: 50 } });
     assert.ok(!(await plain.result()).tokens.includes(begin));
   });

@@ -5,7 +5,7 @@
  * ipython) and Qwen3's (JSON between tags, like NousResearch's Hermes). Those of Gemma 4 and Qwen3 let the model think.
  */
 
-/** Arguments, responses and lists of choices. A result follows its call in the model's own turn, which continues. */
+/** FunctionGemma's template. A tool's result follows its call in the model's own turn, which continues. */
 export const FUNCTION_GEMMA = `{%- macro bare(value) -%}
 {%- if value is string -%}{{ '<escape>' + value + '<escape>' }}
 {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
@@ -58,7 +58,7 @@ parameters:{{ shape(tool.function.parameters) }}{{ '}<end_function_declaration>'
 {%- if add_generation_prompt and not ns.open -%}{{ '<start_of_turn>model\n' }}{%- endif -%}
 `;
 
-/** Tools are listed in the first question, as JSON. */
+/** Llama 3's template: tools are listed in the first question, as JSON. */
 export const LLAMA3 = `{{- bos_token }}
 {%- set ns = namespace(told=false) %}
 {%- for turn in messages %}
@@ -83,7 +83,7 @@ export const LLAMA3 = `{{- bos_token }}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}
 `;
 
-/** Tools are listed in the system message. The results of one turn form one user message. */
+/** Qwen3's template: tools are listed in the system message. The results of a turn form one user message. */
 export const QWEN3 = `{%- set rest = messages %}
 {%- if tools %}
   {{- '<|im_start|>system\n' }}
@@ -196,13 +196,13 @@ export const GEMMA4_LARGE = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}",
 );
 
-/** With thinking on, the prompt begins the thought, because random weights would not begin one. */
+/** Like GEMMA4, but with thinking on, the prompt begins the thought, because random weights would not begin one. */
 export const GEMMA4_OPEN = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}",
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}",
 );
 
-/** Tools as in QWEN3, and thoughts: those after the last question are written, and thinking can be turned off. */
+/** Tools as in QWEN3, and thinking, which can be turned off. Thoughts after the last question stay in the prompt. */
 export const QWEN3_THINKING = QWEN3.replace(
   '{%- for turn in rest %}',
   `{%- set ns = namespace(asked=-1) %}

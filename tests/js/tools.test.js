@@ -18,7 +18,7 @@ const WEATHER = {
     required: ['location'],
   },
 };
-/** llama.cpp's ids of FunctionGemma's prompt. */
+/** llama.cpp's token ids of a FunctionGemma prompt. */
 const FUNCTION_GEMMA_IDS = [
   2, 105, 55060, 107, 3048, 659, 496, 2028, 600, 740, 776, 1292, 11687, 607, 506, 2269, 5151, 46, 163688, 236787, 828,
   236779, 19323, 236782, 7777, 236787, 52, 3407, 1873, 7606, 573, 496, 4563, 52, 236764, 19031, 29616, 15921, 29616,
@@ -126,7 +126,7 @@ function randomly(seed) {
   return { next, text, some, number };
 }
 
-/** Returns arguments of take-note; each seed always gives the same ones. @param {number} seed */
+/** Returns random arguments of the tool take-note. @param {number} seed */
 function argumentsOf(seed) {
   const { next, text, some, number } = randomly(seed);
   const all = {
@@ -153,7 +153,7 @@ const spaced = (value) =>
     .replace(/\n */g, '\u0000')
     .replace(/,\u0000/g, ', ')
     .replaceAll('\u0000', '');
-/** Returns a value in the syntax of FunctionGemma and Gemma 4: strings between quote tokens, other values bare.
+/** Returns a value in the syntax of FunctionGemma and Gemma 4: strings between quote tokens, other values as JSON.
  * @param {any} value @param {string} quote @returns {Item[]} */
 function bare(value, quote) {
   if (typeof value === 'string') return [mark(quote), said(value), mark(quote)];
@@ -176,7 +176,7 @@ const key = (name, quote) => (name === 'odd key' ? bare(name, quote) : [said(nam
 const unquoted = (start, end, quote) => (/** @type {{ name: string, arguments: object }[]} */ calls) =>
   calls.flatMap(({ name, arguments: args }) => [mark(start), said(`call:${name}`), ...bare(args, quote), mark(end)]);
 
-/** Calls as each dialect's model writes them: items of text and of tokens.
+/** Functions that write calls as each family's model does, as items of text and of tokens.
  * @type {Record<string, (calls: { name: string, arguments: object }[]) => Item[]>} */
 const WRITERS = {
   functiongemma: unquoted('<start_function_call>', '<end_function_call>', '<escape>'),
@@ -253,8 +253,7 @@ for (const [name, write] of Object.entries(WRITERS)) {
       .map((item) => item.mark ?? item.text)
       .join('');
     const answer = name === 'tiny' ? JSON.stringify({ response: like }) : `So: ${like}`;
-    // Tokenizes single characters, because the tokenizer could read the name of a control token as this token: here the
-    // model spells it.
+    // Tokenizes single characters, so that the model spells the name of a control token instead of using that token.
     const ids = [...answer].flatMap((c) => vocabulary.encode(c));
     const { text, calls } = read(vocabulary, dialect, ids);
     assert.deepEqual(calls, []);
@@ -263,7 +262,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
 }
 
 const SIGN = 0x100000;
-/** Replaces tokens by characters that no text contains, for an acceptor of texts. @param {any} node @returns {any} */
+/** Replaces tokens in a grammar by characters that no text contains, so that an acceptor of texts can check it.
+ * @param {any} node @returns {any} */
 function asText(node) {
   if ('chars' in node)
     return { chars: node.chars.map((/** @type {number[]} */ [lo, hi]) => [lo, Math.min(hi, SIGN - 1)]) };
@@ -309,7 +309,7 @@ for (const [name, write] of Object.entries(WRITERS)) {
       const reader = readerOf();
       const pieces = vocabulary.encode(text).map((id) => reader.add(id, vocabulary.bytes(id, id)));
       assert.deepEqual([pieces.join('') + reader.end(), reader.parsed.calls], [text, []]);
-      // Text is held back only as long as it could be a call.
+      // The reader holds text back only as long as it could begin a call.
       if (text === other || text.startsWith('x')) assert.equal(pieces.join(''), text);
     }
   });
