@@ -1,4 +1,4 @@
-/* Makes the calls of tests/support/ai-sdk-calls.js in Chromium, with gemma-wasm/ai-sdk of the published package. */
+/* Makes the calls of tests/support/ai-sdk-calls.js in Chromium, with the published package. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,8 @@ test('the calls of the AI SDK work with local models in Chromium', async (t) => 
   const mounts = { '/calls/': folder, '/models/': path.dirname(models[0]) };
   const server = await serve({ root, mounts });
   t.after(() => server.close());
-  // One call loads a missing file, and zod tries to compile its checks, which the content security policy forbids.
+  // Expected: one call loads a missing file, and zod tries to compile its checks, which the content security policy
+  // forbids.
   const expected = /favicon|404|policy: script-src eval/;
   const tab = await openTab(await sharedBrowser('chromium'), `${server.url}calls/index.html`, { expected });
   const [source, embedder] = models.map((file) => `${server.url}models/${path.basename(file)}`);

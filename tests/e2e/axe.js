@@ -1,8 +1,8 @@
 /**
  * axe: checks the page in each of its states with axe (Deque's accessibility rules), in light and dark, from 320 to
- * 2560 pixels wide. A width of 320 equals a 1280-pixel window at 400 % zoom, 640 the same window at 200 %. Nothing may
- * overflow sideways either. page-axe.test.js checks each state once; this program checks all combinations, and writes
- * the table of docs/reports/page.md:
+ * 2560 pixels wide. A width of 320 equals a 1280-pixel window at 400 % zoom. Nothing may overflow sideways.
+ * page-axe.test.js checks each state once; this program checks all combinations, and writes the table of
+ * docs/reports/page.md:
  *
  *   node tests/e2e/axe.js [--browser chromium,firefox] [--write]
  */
@@ -32,11 +32,11 @@ import { keep } from '../lab/tables.js';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WIDTHS = [320, 640, 1100, 2560];
 const THEMES = ['light', 'dark'];
-/** Every element that an answer can contain. */
+/** An answer with every kind of Markdown element. */
 const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://example.org/) and\n\n> a quotation\n\n1. one\n2. two\n
 \`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}\n\n$x^2 + y^2$`;
 
-/** Returns an export file with some conversations; each conversation numbers its messages from 0. */
+/** Returns an export file with conversations. Message ids start at 0 in each of them. */
 function conversations() {
   const talk = (/** @type {string} */ title, /** @type {string[]} */ ...texts) => ({
     title,
@@ -92,8 +92,10 @@ const unfold = (page, id, on) =>
     on,
   );
 
-/** The states, each reached from the previous one. hold(true): the server delays the model until hold(false).
- * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }} State */
+/** A state of the page. `go` reaches it from the previous state; after hold(true) the server delays models until
+ * hold(false).
+ * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }}
+ * State */
 /** @type {State[]} */
 export const STATES = [
   { name: 'the list of models', go: (page) => until(page, PICKING) },
@@ -156,7 +158,7 @@ export const STATES = [
   {
     name: 'stopped',
     async go(page) {
-      // The checks took long: the answer may have ended.
+      // The axe checks took so long that the answer may have ended.
       await page.$eval('#stop', (one) => {
         if (!(/** @type {HTMLElement} */ (one).hidden)) /** @type {HTMLElement} */ (one).click();
       });
@@ -400,7 +402,7 @@ export const STATES = [
 export async function findings(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {
-    // Animations must end before the check.
+    // Waits for the end of animations.
     await Promise.all(
       document
         .getAnimations()
@@ -419,8 +421,9 @@ export async function findings(page) {
   });
 }
 
-/** Walks through the states and calls `look` at each, with its number.
- * @param {import('puppeteer-core').Browser} browser @param {(page: Page, name: string, n: number) => Promise<unknown>} look */
+/** Walks through the states and calls `look` in each, with the state's number.
+ * @param {import('puppeteer-core').Browser} browser
+ * @param {(page: Page, name: string, n: number) => Promise<unknown>} look */
 export async function walk(browser, look) {
   let held = false;
   /** @type {(() => void)[]} */

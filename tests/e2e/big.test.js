@@ -1,10 +1,10 @@
 /**
- * Loads a file of Gemma 3 1B's size and shape (720 MB, random weights) and generates: fetched and from the cached file
- * with a context of 4096 tokens, and as a chosen file with 32768 tokens, each time in a newly started browser. Prints
- * the peak memory of the process that runs the engine and compares it with the memory plan. The peak is the kernel's
- * proportional set size (PSS), which divides the pages of the browser's program file among the processes that map them.
- * The window is not private: in Chromium's private windows the cached file would take memory, and loading twice the
- * time. Puppeteer's network events are off, because the browser would keep up to 200 MB of responses for them.
+ * Loads a file of Gemma 3 1B's size and shape (720 MB, random weights) and generates, each time in a new browser:
+ * fetched and from the cached file with a context of 4096 tokens, and as a chosen file with 32768 tokens. Compares the
+ * peak memory of the engine's process with the memory plan. The peak is the proportional set size (PSS), which divides
+ * the pages of the browser's program file among the processes that map them. The window is not private: in Chromium's
+ * private windows the cached file would take memory, and loading twice the time. Puppeteer's network events are off,
+ * because they would keep up to 200 MB of responses in the browser.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -40,7 +40,7 @@ async function loadAndAnswer(name, profile, url, context, start) {
   assert.ok(kv < 200e6, `KV cache of ${context} tokens: ${MB(kv)}`);
   const browser = await launch(name, { userDataDir: profile, networkEnabled: false });
   try {
-    // ?pick: otherwise the last model would open automatically and count towards the peak.
+    // Without ?pick, the last model would open automatically and count towards the peak.
     const tab = await openTab(browser, `${url}?pick&context=${context}`, { usual: true });
     await start(tab.page);
     await assertReady(tab.page);
@@ -66,7 +66,7 @@ for (const name of onlyIn('chromium')) {
   describe(`1B in ${name}`, { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
     const profile = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-profile-'));
     /** @type {import('../../tools/serve.js').Running} */ let server;
-    /** Ranges of the model that were requested. @type {(string | undefined)[]} */ let asked = [];
+    /** Requested ranges of the model. @type {(string | undefined)[]} */ let asked = [];
     before(async () => {
       server = await servePage({
         intercept: async ({ url, headers }) => {

@@ -17,10 +17,10 @@ export const TUNING = {
   stallMs: 20_000,
 };
 
-/** Builds one module with its workers, and a page whose window has the module as `gemma`; `before` is prepended to the
+/** Builds one module with its workers, and a page whose window has the module as `gemma`; `before` precedes the
  * workers' code.
- * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }} [options]
- *   script: further code of the page; more: further code of the module */
+ * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }}
+ * [options] `script` adds code to the page, `more` to the module */
 export async function buildPackage({ tuning = TUNING, script = '', before = '', more = '', plugins = [] } = {}) {
   const esbuild = await import('esbuild');
   const out = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));

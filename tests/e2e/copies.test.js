@@ -1,4 +1,4 @@
-/* Makes some runs of the fault-injection case `copies` (tests/lab): tabs, or Node processes, use one file at the same
+/* Runs a part of the fault-injection case `copies` (tests/lab): tabs, or Node processes, use one file at the same
  * time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

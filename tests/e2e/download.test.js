@@ -1,7 +1,6 @@
 /**
  * Tests downloads in browsers, through the public API: files stay in the origin private file system, closing a tab
- * during a download loses hardly any bytes, two tabs do not disturb each other, and a load succeeds although storage is
- * full.
+ * during a download loses hardly any bytes, two tabs do not disturb each other, and full storage does not fail a load.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -94,7 +93,7 @@ async function foreign(handler) {
 /** @param {import('puppeteer-core').Page} page @returns {Promise<any[]>} */
 const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
 
-/** Answers requests for a model slowly, or not at all.
+/** Answers requests for a model with a delay, or, if `gone`, not at all.
  * @param {Buffer} bytes @param {{ gone: boolean, delay: number, sent: number, ranges: string[] }} state
  * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
 const modelFrom =
@@ -198,9 +197,9 @@ test('after a tab is closed during a download, the next load resumes and fetches
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
   while (state.sent < bytes.length / 2) await sleep(20);
-  assert.equal((await list(page)).length, 1); // the copy can be listed during the download
+  assert.equal((await list(page)).length, 1); // The partial file is listed during the download.
   await doomed.close();
-  await sleep(300); // until the server has noticed that the tab is closed
+  await sleep(300); // The server now knows that the tab is closed.
   const before = state.sent;
   const [{ stored, complete }] = await list(page);
   assert.ok(!complete && stored > bytes.length / 4, `${stored} bytes stored`);
@@ -221,7 +220,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   forget,
 }, t) => {
   forget();
-  // So slow that all ranges have the minimum length: a range covers the bytes that arrive during one response time.
+  // So slow that all ranges have the minimum length, because a range covers the bytes of one response time.
   state.delay = 4;
   const least = 1 << 20;
   const tab = await openPage();
@@ -239,7 +238,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   }
   const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
   t.diagnostic(`${ahead} bytes were sent and not stored`);
-  // The server may send at most the rest of the current range, and the next range if it was requested early.
+  // At most the rest of the current range and the next range, if it was requested early.
   assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
   await tab.evaluate(() => /** @type {any} */ (window).release());
   const { cache, logits } = await loading;
@@ -296,7 +295,7 @@ test('two tabs that load one model share one download and its progress', async (
   const waited = both.find(({ cache }) => cache === 'cached')?.seen;
   assert.ok(waited && waited.length >= 3, `saw ${waited}`);
   forget();
-  // Both tabs can read a complete copy.
+  // Both tabs can read a complete cached file.
   const again = await Promise.all([load(page, url), load(other, url)]);
   assert.deepEqual(
     again.map(({ cache }) => cache),
@@ -434,7 +433,7 @@ test('redirects to another host, as on Hugging Face: ranges and cache work, and 
       hubSaw.push(headers);
       response.writeHead(302, { Location: `${files.url}blob?signature=1` }).end();
     });
-    // Firefox sends the third host a preflight if the request to the second one needed it.
+    // If the request to the second host needed a preflight, Firefox sends one to the third host too.
     const token = name === 'chromium' ? 'hf_SECRET' : undefined;
     const got = await page.evaluate(
       async (url, ids, token) => {

@@ -1,5 +1,5 @@
-/* Tests the package outside this project's server: from another origin such as a CDN, in the README's one-file page; on
- * hosts that set no headers, isolated by gemma-wasm/isolate; under content security policies, in frames and in
+/* Tests the package outside this project's server: from another origin such as a CDN, in the README's one-file page;
+ * isolated by gemma-wasm/isolate, on hosts without headers; under content security policies, in frames and in
  * workers. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -178,7 +178,7 @@ for (const name of BROWSERS) {
   }
 }
 
-/** Functions that run in the page: each starts a worker, asks it to load a model, and returns its answer. */
+/** Functions that run in the page: each starts a worker, which loads a model, and returns its answer. */
 const WORKERS = {
   'service worker': async () => {
     const { active, installing } = await navigator.serviceWorker.register('/told.js', { type: 'module' });

@@ -1,11 +1,11 @@
 /**
- * first: measures how long a visitor waits, from navigation until the first paint, until the storyteller is ready, and
- * until its first word if a suggestion is pressed as soon as it appears; on the first visit and on the next one. The
- * page is site/ as `npm run build` makes it, served from this machine.
+ * first: measures how long a visitor waits from navigation until the first paint, until the storyteller is ready, and
+ * until its first word if a suggestion is pressed at once; on the first visit and on the next one. The page is site/ as
+ * `npm run build` makes it, served from this machine.
  *
- * Then measures whether the inspection panel slows answers after it was closed. Speeds of two tabs differ by more than
- * that, so each tab is compared with itself: the best speed of some stories, then all views of the panel are opened and
- * closed, then the best speed of the same stories. A control tab, alternately, does the same without the panel.
+ * Then measures whether the inspection panel slows answers after it was closed. Speeds of tabs differ by more than
+ * that, so each tab is compared with itself: the best speed of some stories before and after all views of the panel are
+ * opened and closed. Control tabs, alternately, do the same without the panel.
  *
  *   node tests/e2e/first.js [--browser chromium,firefox] [--visits 7] [--pairs 8] [--stories 5] [--write]
  *
@@ -41,7 +41,8 @@ function quantile(all, share = 0.5) {
   return sorted[low] + (at - low) * (sorted[Math.ceil(at)] - sorted[low]);
 }
 
-/** Runs in the page before its scripts: presses the first suggestion, and records when it and the first word appear. */
+/** Runs in the page before its scripts: presses the first suggestion, and records when this suggestion and the first
+ * word appear. */
 function watch() {
   const seen = Object.assign(window, { seen: { ready: 0, word: 0 } }).seen;
   new MutationObserver(() => {
@@ -94,7 +95,7 @@ async function speed(page, seed) {
   return Number(/([\d.,]+)\stokens\/s/.exec(said)?.[1].replaceAll(',', ''));
 }
 
-/** Opens every view once, then closes the panel. @param {Page} page */
+/** Opens every view of the inspection panel once, then closes it. @param {Page} page */
 async function look(page) {
   await page.click('#look-toggle');
   await page.waitForSelector('#inside-words');
@@ -105,8 +106,8 @@ async function look(page) {
   await page.click('#look-toggle');
 }
 
-/** Measures stories in a new tab, before and after an action. Returns the speed before, and the ratio of the speed
- * after. @param {import('puppeteer-core').Browser} browser @param {string} url
+/** Measures the speed of stories in a new tab, before and after `between`. Returns the speed before, and the ratio
+ * after / before. @param {import('puppeteer-core').Browser} browser @param {string} url
  * @param {(page: Page) => Promise<unknown>} between */
 async function halves(browser, url, between) {
   const { page, close } = await openTab(browser, url);
@@ -114,9 +115,9 @@ async function halves(browser, url, between) {
   const stories = async () => {
     const all = [];
     for (let seed = 1; seed <= Number(values.stories); seed++) all.push(await speed(page, seed));
-    return Math.max(...all); // other load on the machine only lowers the speed
+    return Math.max(...all); // Other load on the machine only lowers the speed.
   };
-  for (const seed of [101, 102]) await speed(page, seed); // browsers optimise the engine's code while it runs
+  for (const seed of [101, 102]) await speed(page, seed); // Browsers optimise the engine's code while it runs.
   const before = await stories();
   await between(page);
   const after = await stories();

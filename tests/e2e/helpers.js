@@ -20,7 +20,7 @@ const pageRoot = path.join(root, 'build', 'page');
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
-/** The page's own code is the same in every browser, so its tests run in one of them, and in all with `npm test --
+/** Returns the browsers for tests of the page's own code, which is the same in each: one, or all with `npm test --
  * --everywhere`. @param {BrowserName} one */
 export const onlyIn = (one) => (process.env.GW_EVERYWHERE ? BROWSERS : [one]);
 
@@ -47,11 +47,11 @@ const running = new Map();
 /** Returns the browser that all test files of this process share (together.js), because starting one takes longer
  * than many tests. Each tab has its own private context, so tests do not share data. @param {BrowserName} name */
 export function sharedBrowser(name) {
-  // Starts both at once: the second one gets ready while the first is in use.
+  // Starts both browsers at once, because the second is soon needed.
   if (!running.size) for (const one of BROWSERS) running.set(one, launch(one));
   return /** @type {Promise<import('puppeteer-core').Browser>} */ (running.get(name));
 }
-/** Called before the browsers are closed. @type {(() => unknown)[]} */
+/** Functions to call before the browsers close. @type {(() => unknown)[]} */
 const closing = [];
 after(async () => {
   for (const close of closing) await close();
@@ -59,8 +59,8 @@ after(async () => {
 });
 
 /**
- * Returns a function that defines a test for each of the browsers. The tests of a browser share the result of `open`,
- * which is called before the first one. Its `close`, if it has one, is called after all tests of the process.
+ * Returns a function that defines a test for each browser. Before a browser's first test, `open` is called, and all its
+ * tests share the result. The result's `close` is called after all tests of the process.
  * @template T @param {string} title @param {(name: BrowserName) => Promise<T>} open @param {BrowserName[]} [browsers]
  */
 export function suite(title, open, browsers = BROWSERS) {
@@ -73,7 +73,7 @@ export function suite(title, open, browsers = BROWSERS) {
     return site;
   };
   /** @param {string} name @param {(site: T, t: import('node:test').TestContext) => unknown} run
-   * @param {BrowserName[]} [own] in these browsers only */
+   * @param {BrowserName[]} [own] only these browsers */
   return (name, run, own = browsers) => {
     for (const browser of own)
       test(`${browser}, ${title}: ${name}`, async (t) => {
@@ -103,7 +103,7 @@ export function launch(name, options) {
 
 /**
  * Serves the built page on a free port, with test models under /models/. `storyteller` is the address of the page's
- * storyteller; '' serves the page without one.
+ * storyteller, '' for none.
  * @param {Partial<import('../../tools/serve.js').Options> & { storyteller?: string }} [options]
  */
 export async function servePage({ storyteller = '', intercept, ...options } = {}) {
@@ -127,7 +127,7 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   return server;
 }
 
-/** Returns what most suites of the page share: the browser and the served page. @param {BrowserName} name
+/** Returns the shared browser and the served page, for suite(). @param {BrowserName} name
  * @param {Parameters<typeof servePage>[0]} [options] */
 export async function pageIn(name, options) {
   return { browser: await sharedBrowser(name), server: await servePage(options) };
@@ -146,8 +146,8 @@ export async function modelAddress(name) {
  * @property {() => Promise<void>} close   fails if there were unexpected errors
  */
 
-/** Makes the page check a test's condition every 30 ms. The default, every frame, would also redraw the page, which
- * takes processor time from the engine. @param {import('puppeteer-core').Page} page */
+/** Makes the page check a test's condition every 30 ms. Every frame, the default, would also redraw the page and slow
+ * the engine. @param {import('puppeteer-core').Page} page */
 function waitCalmly(page) {
   const wait = page.waitForFunction.bind(page);
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
@@ -157,8 +157,8 @@ function waitCalmly(page) {
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} url
  * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} [options]
- *   expected: errors that belong to the test; before: runs in the page before its own scripts; usual: uses the
- * profile's default context instead of a new private one
+ * `expected`: errors to ignore; `before` runs in the page before its scripts; `usual`: opens the tab in the profile's
+ * default context instead of a new private one
  * @returns {Promise<Tab>}
  */
 export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
@@ -182,7 +182,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   });
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
-  await page.waitForFunction(() => document.body?.dataset.state !== 'opening'); // the page has decided what to show
+  await page.waitForFunction(() => document.body?.dataset.state !== 'opening'); // The page has decided what to show.
   const close = async () => {
     await (usual ? page : context).close();
     assert.deepEqual(
@@ -193,7 +193,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   return { page, troubles, close };
 }
 
-/** Waits until an element matches; on a timeout, reports what the page showed.
+/** Waits until an element matches; a timeout reports the page's text.
  * @param {import('puppeteer-core').Page} page @param {string} selector @param {number} [timeout] */
 export async function until(page, selector, timeout = 30000) {
   try {
@@ -211,7 +211,7 @@ export async function until(page, selector, timeout = 30000) {
 }
 
 export const READY = 'body[data-state="ready"]';
-/** The model chooser is open, alone or over a conversation. */
+/** Matches while the model chooser is open, alone or over a conversation. */
 export const PICKING = 'body[data-state="picking"], #chooser[open]';
 export const ANSWERED = '.from-model:last-child .retry';
 export const FAILED = '.error';
@@ -279,7 +279,7 @@ export async function ask(page, text) {
   await until(page, ANSWERED);
 }
 
-/** Returns the conversation as shown: questions and answers. @param {import('puppeteer-core').Page} page */
+/** Returns the questions and answers as shown. @param {import('puppeteer-core').Page} page */
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
@@ -294,7 +294,7 @@ export async function press(page, selector, text) {
   throw new Error(`no ${selector} “${text}”`);
 }
 
-/** Returns the model's answers to the questions in Node. @param {string} name @param {string[]} questions
+/** Returns a model's answers in Node. @param {string} name @param {string[]} questions
  * @param {object} options @param {object} [chatOptions] */
 export async function inNode(name, questions, options, chatOptions = {}) {
   const model = await loadModel(await testModel(name), { threads: 1 });
@@ -377,7 +377,7 @@ export const slowly =
     return false;
   };
 
-/** Returns f(), which reads /proc, or [] if the process or thread has just ended.
+/** Returns f(), which reads /proc, or [] if the process or thread has ended.
  * @template T @param {() => T[]} f */
 function ofLiving(f) {
   try {
@@ -435,7 +435,7 @@ export async function chooseFiles(page, selector, ...files) {
     ),
   );
   await input.uploadFile(...files);
-  // For files that a program chose, Firefox 140 may fire no event, or a late one. Two events would add the files twice.
+  // For files chosen by a program, Firefox 140 may fire no event, or a late one. Two events would add the files twice.
   await page.waitForFunction((one) => one.dataset.told || one.files?.length, {}, input);
   await input.evaluate((one) => {
     if (!one.dataset.told) one.dispatchEvent(new Event('change'));

@@ -1,5 +1,5 @@
-/* Makes some runs of the fault-injection case `kills` (tests/lab): tabs, and Node processes, are killed while they
- * download a model or save conversations. */
+/* Runs a part of the fault-injection case `kills` (tests/lab): tabs, and Node processes, are killed while they download
+ * a model or save conversations. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Profile, openKills } from '../lab/kills.js';
@@ -7,7 +7,7 @@ import { openPlace } from '../lab/place.js';
 import { randoms } from '../support/random.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
-/** Bytes that three connections can hold in the buffers of the system and the browser. */
+/** Maximum bytes of three connections in the buffers of the system and the browser. */
 const ON_ITS_WAY = 1 << 20;
 
 /** @type {Awaited<ReturnType<typeof openKills>>} */ let known;

@@ -1,5 +1,4 @@
-/* Makes a few runs of the fault-injection case `faults` (tests/lab) in browsers, and checks that the faults take
- * effect. */
+/* Runs a part of the fault-injection case `faults` (tests/lab) in browsers, and checks that faults take effect. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -26,7 +25,7 @@ for (const side of BROWSERS) {
       await faults.open();
       for (const [what, from] of Object.entries(RUNS)) {
         const kind = /** @type {typeof KINDS[number]} */ (KINDS.find(({ name }) => name === what));
-        // Faults of the server happen once, so the repeated request succeeds.
+        // A server's fault happens once, so the repeated request succeeds.
         const plan = { ...planOf(0, 7), kind, from, moment: 2, lasting: !kind.server, digest: false };
         assert.equal(await faults.run(plan), 'right', what);
       }

@@ -1,13 +1,13 @@
-/* Makes some runs of the fault-injection case `deaths` (tests/lab): workers and threads die, and tabs are suspended. */
+/* Runs a part of the fault-injection case `deaths` (tests/lab): workers and threads die, and tabs are suspended. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { moment, openDoomed, openModel } from '../lab/deaths.js';
 import { openPlace } from '../lab/place.js';
 import { sharedBrowser, suite } from './helpers.js';
 
-/** On a machine that is not busy with other tests, five seconds are enough (tests/lab/deaths.js). */
+/** Limit on a busy machine; five seconds are enough on others (tests/lab/deaths.js). */
 const WITHIN_MS = 20_000;
-/** Longer than a worker may be silent. */
+/** Longer than the tolerated silence of a worker. */
 const SLEEP_MS = 4600;
 
 /** @type {Awaited<ReturnType<typeof openDoomed>>} */ let doomed;
@@ -28,7 +28,6 @@ const test = suite('lost workers', async (name) => {
   return { page, close: () => place.close() };
 });
 
-// Concurrently, since most of the time is spent waiting.
 test('the loss of a worker is reported, during calls and while idle, and the next answer is right', async ({
   page,
 }) => {
@@ -41,7 +40,7 @@ test('the loss of a worker is reported, during calls and while idle, and the nex
       await dies(await page(), String(how), Boolean(idle));
     }),
   );
-  // Calls that gave no output yet are repeated, so the number of failed calls varies. For `trap` the model is idle, and
+  // Calls without output yet are repeated, so the number of failed calls varies. With `trap` the model is idle, and
   // reports the loss by itself.
   const run = await page();
   for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');

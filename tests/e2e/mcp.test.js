@@ -36,7 +36,7 @@ test('in a page, a model calls tools of an MCP server, and WebMCP registers the 
   t.after(() => server.close());
   const browser = await launch('chromium', { args: ['--enable-features=WebMCP'] });
   t.after(() => browser.close());
-  // zod tries to compile its checks, which the content security policy forbids.
+  // Expected: zod tries to compile its checks, which the content security policy forbids.
   const tab = await openTab(browser, `${server.url}sdk/index.html`, {
     expected: /favicon|404|policy: script-src eval/,
   });

@@ -1,4 +1,4 @@
-/* gemma-wasm/openai in a page: OpenAI's client library makes the same calls there as in Node. */
+/* gemma-wasm/openai in a page: OpenAI's client makes the same calls as in Node. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import { onlyIn, openTab, root, sharedBrowser } from './helpers.js';
 
-/** Returns a folder with an empty page, its models, and the client with its calls as one script.
+/** Returns a folder with an empty page, models, and OpenAI's client and calls as one script.
  * @param {import('node:test').TestContext} t */
 async function pageOf(t) {
   const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-openai-'));
@@ -30,7 +30,7 @@ for (const name of onlyIn('chromium')) {
   test(`${name}: the calls of OpenAI's client library work in a page`, async (t) => {
     const server = await serve({ root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
     t.after(() => server.close());
-    // zod tries to compile its checks, which the content security policy forbids.
+    // Expected: zod tries to compile its checks, which the content security policy forbids.
     const tab = await openTab(await sharedBrowser(name), server.url, { expected: /script-src eval/ });
     const found = await tab.page.evaluate(async (base) => {
       const [{ loadModel }, { createHandler }, { CALLS, OpenAI, failedCalls, runCalls }] = await Promise.all(

@@ -1,4 +1,4 @@
-/* Tests a third-party page: the package installed from the archive that `npm pack` makes, bundled with esbuild as
+/* Tests a third-party page with the package installed from `npm pack`'s archive, bundled with esbuild as
  * docs/hosting.md says, served with and without isolation, in both browsers. */
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -50,7 +50,7 @@ before(async () => {
     copyFileSync(join(dist, name), join(site, name));
   }
   copyFileSync(await testModel('tiny'), join(site, 'model.gguf'));
-  writeFileSync(join(site, 'favicon.ico'), ''); // browsers ask for it
+  writeFileSync(join(site, 'favicon.ico'), ''); // Browsers request this file.
   writeFileSync(join(site, 'index.html'), '<!doctype html><title></title><script type="module" src="app.js"></script>');
   const model = await loadModel(join(site, 'model.gguf'), { threads: 1 });
   expected = (await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result()).text;

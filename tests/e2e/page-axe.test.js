@@ -1,5 +1,5 @@
-/* Checks the page in each of its states once with axe, alternating between light and dark, wide and narrow.
- * `node tests/e2e/axe.js` checks all combinations. */
+/* Checks each state of the page once with axe, alternating between light and dark, wide and narrow. `node
+ * tests/e2e/axe.js` checks all combinations. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dress, findings, walk } from './axe.js';

@@ -1,7 +1,7 @@
 /**
- * Tests cached models in the page: stored by a load, listed with their sizes, opened without the network, resumed after
- * an interruption, deleted. Also the messages before a download: memory needed, smaller alternatives, a required access
- * token, too little storage space.
+ * Tests cached models in the page: stored, listed with their sizes, opened without the network, resumed after an
+ * interruption, deleted. Also messages before a download: memory needed, smaller alternatives, a required access token,
+ * too little storage.
  */
 import assert from 'node:assert/strict';
 import { beforeEach } from 'node:test';
@@ -73,7 +73,7 @@ async function unload(page) {
   await until(page, PICKING);
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} text   of a button in the list */
+/** @param {import('puppeteer-core').Page} page @param {string} text of a button in the list */
 async function press(page, text) {
   const names = await page.$$eval('#stored button', (all) => all.map((one) => one.textContent));
   const at = names.indexOf(text);
@@ -177,7 +177,7 @@ test('a cancelled download resumes', async ({ browser, server, medium }) => {
   await until(tab.page, `${READY}, ${FAILED}`, 60000);
   await assertReady(tab.page);
   const again = bytesAsked() / 1e6;
-  // Reading the header requests a whole segment, and cancels the request when it has enough.
+  // Reading the header requests a whole segment, but cancels the request early.
   assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
   await unload(tab.page);
   await press(tab.page, 'Delete all');
@@ -208,7 +208,7 @@ test('without storage space the model runs, and a notice says that it is not sto
   });
   await until(tab.page, PICKING);
   if (name === 'chromium') {
-    // the engine's worker reads the browser's own estimate, which a test can override only in Chromium
+    // The engine's worker uses the browser's own estimate, which a test can override only in Chromium.
     const devtools = await tab.page.createCDPSession();
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
   }
@@ -231,7 +231,7 @@ testInOne(
   async ({ browser, server, medium }) => {
     const tab = await openTab(browser, `${server.url}?pick`, {
       before: () => {
-        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // of which the page may use 70 MB
+        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // In GB; the page may use 70 MB of it.
       },
     });
     await until(tab.page, PICKING);
@@ -256,7 +256,7 @@ testInOne(
 testInOne(
   'if Hugging Face requires a token, the page asks for it, uses it once and does not store it',
   async ({ browser, server }) => {
-    // A fake Worker.postMessage() answers with the statuses 401 and then 403.
+    // A fake Worker.postMessage() responds with status 401, then 403.
     const tab = await openTab(browser, `${server.url}?pick`, {
       before: () => {
         const sent = /** @type {string[]} */ ([]);

@@ -64,7 +64,7 @@ test('a button, Escape, Back and a click outside close the dialog and return the
   const said = await shown(page);
   /** @type {(() => Promise<unknown>)[]} */
   const ways = [
-    () => page.keyboard.press('Enter'), // the focus is on “Close”
+    () => page.keyboard.press('Enter'), // The focus is on “Close”.
     () => page.keyboard.press('Escape'),
     () => page.evaluate(() => history.back()),
     () => page.mouse.click(5, 400),
@@ -160,7 +160,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   await closed(page);
   await page.waitForSelector('#chat > #loading');
   assert.equal(await textOf(page, '#loading-title'), 'Paused');
-  await until(page, ANSWERED); // complete, or up to the end of the context
+  await until(page, ANSWERED); // Complete, or up to the end of the context.
   assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
   await page.click('#change-model');
   await page.waitForSelector(OPEN);

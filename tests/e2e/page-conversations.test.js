@@ -1,5 +1,5 @@
 /**
- * Tests saved conversations: saved continuously, restored with their drafts after a reload and after the tab was killed
+ * Tests saved conversations: saved continuously, restored with their drafts after a reload or after the tab was killed
  * during an answer; found, renamed, pinned, deleted and undeleted; versions of messages and answers; Back and Forward;
  * a failing model loses nothing.
  */
@@ -33,10 +33,10 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns the titles in the list. @param {Page} page */
+/** Returns the titles in the list of conversations. @param {Page} page */
 const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
 
-/** Returns the texts of the messages in the database, for each conversation. @param {Page} page */
+/** Returns the messages' texts in the database, by conversation. @param {Page} page */
 const kept = (page) =>
   page.evaluate(async () => {
     const database = await new Promise((resolve) => {
@@ -89,7 +89,7 @@ const test = suite('conversations', async (name) => {
   const server = await servePage({ storyteller: tiny });
   const browser = await sharedBrowser(name);
 
-  /** Opens the page with a tiny model as its storyteller. @param {Parameters<typeof openTab>[2]} [options] */
+  /** Opens the page, with a tiny model as the storyteller. @param {Parameters<typeof openTab>[2]} [options] */
   async function opened(options) {
     const tab = await openTab(browser, server.url, options);
     await until(tab.page, `${READY}, ${FAILED}`);
@@ -112,7 +112,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   const before = await shown(page);
   await ask(page, 'Go on');
   const third = await answerText(page);
-  await page.click('.question-foot:nth-last-child(2) button'); // the button Edit of the last message
+  await page.click('.question-foot:nth-last-child(2) button'); // The last message's button “Edit”.
   await page.click('#editing-cancel');
   await page.type('#input', 'half a sentence');
   await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
@@ -140,7 +140,7 @@ test('a draft saved when the page was hidden does not come back after it was sen
   const { page } = tab;
   await ask(page, 'One');
   await page.type('#input', 'Two');
-  await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // as in a tab that is suspended
+  await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // As if the tab is suspended.
   await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
   await page.keyboard.press('Enter');
   await until(page, '.from-user:nth-last-child(3)');
@@ -202,9 +202,9 @@ test("two tabs continue one conversation: each shows the other's messages, and a
   await ask(page, 'One');
   const other = await page.browserContext().newPage();
   await other.goto(page.url());
-  await until(other, READY); // its model has loaded with the settings of the conversation
+  await until(other, READY); // The model has loaded with the conversation's settings.
   await ask(other, 'Two');
-  await page.bringToFront(); // tabs in the background are not drawn
+  await page.bringToFront(); // Browsers do not draw background tabs.
   await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
   assert.deepEqual(await shown(page), await shown(other));
   // A message that another tab adds at the same time becomes another version.
@@ -244,7 +244,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   await ask(page, 'Two');
   const said = await shown(page);
   const address = page.url();
-  await page.goto(address.replace('#', '?context=32#')); // a context too short for the conversation
+  await page.goto(address.replace('#', '?context=32#')); // A context too short for the conversation.
   await until(page, READY);
   await page.click('.from-model:last-child .retry');
   await until(page, '.from-model .error');
@@ -254,7 +254,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   assert.deepEqual(await shown(page), said);
   await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
   await say(page, 'Three');
-  // Leaving before the first token would leave a question without an answer.
+  // Closed before the first token, the question would stay without an answer.
   await page.waitForFunction(
     () =>
       document.querySelectorAll('.from-user').length === 3 &&
@@ -289,7 +289,7 @@ testInOne('a conversation deleted during its answer stays deleted', async ({ ope
       /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
     const log = /** @type {Element} */ (document.querySelector('#log'));
     new MutationObserver((_, observer) => {
-      // Presses the buttons as soon as the first words appear, while more follow.
+      // Presses the buttons as soon as the first words appear, during the answer.
       if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
         return;
       observer.disconnect();
@@ -424,7 +424,7 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
   assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
 
-  // A draft stays where it was written, however soon another conversation is opened.
+  // A draft stays in its conversation, however soon another one is opened.
   const draft = (/** @type {string} */ text) =>
     page.waitForFunction(
       (value) => {
@@ -605,7 +605,7 @@ testInOne(
     await setOptions(page, { maxTokens: 4 });
     await ask(page, 'Remember me');
     await page.evaluate(async () => {
-      // deletes the cached file, as if the browser had evicted it
+      // Deletes the cached file, as if the browser had evicted it.
       const root = await navigator.storage.getDirectory?.();
       for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
     });

@@ -1,9 +1,9 @@
 /**
- * The inspection panel shows the engine's own numbers, equal to those of the package in Node for the same token ids.
- * Both run the simd128 build, since relaxed SIMD differs between processors. Attention weights are equal bit for bit;
- * probabilities may differ in the last digits, because each JavaScript engine has its own exp().
- * Also: its code is fetched when it is opened, a closed panel leaves nothing behind, choosing another word creates a
- * branch, the keyboard reaches every view, and a running answer has priority.
+ * The inspection panel shows the engine's numbers: they equal the package's in Node for the same token ids. Both run
+ * the simd128 build, because relaxed SIMD differs between processors. Attention weights are equal bit for bit;
+ * probabilities may differ in the last digits, because each JavaScript engine has its own exp(). Also: the panel's code
+ * is fetched when it is opened, a closed panel leaves nothing behind, choosing another word creates a branch, the
+ * keyboard reaches every view, and a running answer has priority.
  */
 import assert from 'node:assert/strict';
 import { loadModel } from '../../js/index.node.js';
@@ -41,7 +41,7 @@ async function inNode(name, use) {
   }
 }
 
-/** Waits until the view is shown completely. @param {Page} page @param {string} selector */
+/** Waits until a view of the panel is complete. @param {Page} page @param {string} selector */
 async function seen(page, selector) {
   await until(page, `#inside-panel:not([aria-busy]) ${selector}`);
 }
@@ -68,7 +68,7 @@ function near(found, wanted, what, share = 1e-12) {
   assert.ok(Math.abs(found - wanted) <= share * Math.abs(wanted), `${what}: ${found}, not ${wanted}`);
 }
 
-/** Runs in the page before its scripts: records calls to the engine, listeners and observers. */
+/** Runs in the page before its scripts: records calls to the engine, event listeners and observers. */
 function counting() {
   /** @type {{ asked: any[], listening: [WeakRef<any>, string][], watching: number, changes: number }} */
   const seen = Object.assign(window, { seen: { asked: [], listening: [], watching: 0, changes: 0 } }).seen;
@@ -100,8 +100,8 @@ function counting() {
   }
 }
 
-/** Returns the listeners, and the numbers of observers, style sheets and elements, all of which cost time during an
- * answer. @param {Page} page */
+/** Returns event listeners, and the numbers of observers, style sheets and elements: all cost time during an answer.
+ * @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {
     /** @type {{ listening: [WeakRef<any>, string][], watching: unknown }} */
@@ -205,9 +205,9 @@ async function sameWalk(page, ids, model) {
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
 
-/** Replaces the fourth token of an answer by another candidate: the page creates a branch, and the view follows to the
- * branch and back. @param {Page} page @param {Model} model @param {number} from     position of the first token
- * @param {number[]} tokens     of the answer @param {{ id: number }[]} top     candidates for the fourth token */
+/** Replaces an answer's fourth token by another candidate, which creates a branch; the view follows to the branch and
+ * back. @param {Page} page @param {Model} model @param {number} from position of the first token
+ * @param {number[]} tokens of the answer @param {{ id: number }[]} top candidates for the fourth token */
 async function branches(page, model, from, tokens, top) {
   await turnTo(page, 'words', '.bars li');
   await page.click(`${OPTION}[data-at="${from + 3}"]`);
@@ -283,7 +283,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; choosing anot
       words.map(({ id }) => id),
       made.tokens,
     );
-    // The sampler computes with less precision.
+    // The sampler computes with lower precision than the panel.
     words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
     await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
     const bars = await numbers(page, BAR);

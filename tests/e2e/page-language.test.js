@@ -1,5 +1,5 @@
 /**
- * Tests the page in other languages: chosen from the browser's languages, switched in the settings and remembered;
+ * Tests the page in other languages: chosen by the browser's languages, switched in the settings and remembered;
  * right-to-left in Arabic, without sideways overflow.
  */
 import assert from 'node:assert/strict';

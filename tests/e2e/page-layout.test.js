@@ -1,6 +1,6 @@
 /**
- * Tests the layout of the page: what moves while it loads and answers, the list of conversations at each width, and the
- * looks of controls.
+ * Tests the page's layout: shifts while it loads and answers, the list of conversations at each width, and the looks of
+ * controls.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -21,7 +21,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Maximum sum of the layout shifts of a visit. web.dev rates 0.1 within the worst five seconds as good. */
+/** Maximum sum of a visit's layout shifts. web.dev rates 0.1 within the worst five seconds as good. */
 const MOST_SHIFT = 0.02;
 
 /** Milliseconds after an input during which shifts do not count. */
@@ -45,7 +45,7 @@ test('chromium: nothing moves while the page loads a model, answers and shows no
   const server = await servePage({
     storyteller: await modelAddress('tiny'),
     intercept: async (request, response) => {
-      // Shifts shortly after a click do not count, so the response has to come later.
+      // Shifts shortly after a click do not count, so the response must come later.
       if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
       return slows(request, response);
     },

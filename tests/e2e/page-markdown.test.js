@@ -1,6 +1,6 @@
 /**
- * Tests answers as Markdown: rendering piece by piece gives the same elements as rendering the whole, and no model
- * output becomes a script, a style or a request.
+ * Tests Markdown in answers: rendering piece by piece gives the same elements as rendering at once, and no model output
+ * becomes a script, a style or a request.
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';
@@ -120,7 +120,7 @@ plain
 |---|---|
 | א | ב |`;
 
-/** @returns {Promise<Uint8Array>} web/rendering/markdown.js with its libraries */
+/** @returns {Promise<Uint8Array>} web/rendering/markdown.js and its libraries as one script */
 async function bundle() {
   const result = await build({
     entryPoints: [`${root}web/rendering/markdown.js`],
@@ -133,7 +133,7 @@ async function bundle() {
   return result.outputFiles[0].contents;
 }
 
-/** Runs in the page: returns the elements after adding the pieces, with one rendering per piece.
+/** Runs in the page: adds and renders one piece after another, and returns the elements.
  * @param {string[]} pieces */
 async function render(pieces) {
   const address = '/markdown-under-test.js';
@@ -180,7 +180,7 @@ test('Markdown rendered piece by piece equals Markdown rendered at once', async 
 
 test('each part of a streamed answer looks the same as if it were rendered at once', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
-  const { references, ...texts } = TEXTS; // links whose addresses follow later are resolved at the end
+  const { references, ...texts } = TEXTS; // link targets that follow later are resolved at the end
   const wrong = await tab.page.evaluate(
     async (all) => {
       const address = '/markdown-under-test.js';
@@ -239,7 +239,7 @@ test('extremely nested Markdown is shown as text without delay', async ({ browse
     });
   }, WILD);
   for (const [i, { begins, ms, first, last, letters }] of took.entries()) {
-    assert.ok(ms < 5000, `${begins}: ${ms} ms`); // without a limit these took minutes, or overflowed the stack
+    assert.ok(ms < 5000, `${begins}: ${ms} ms`); // Unlimited, these took minutes or overflowed the stack.
     assert.equal(first, 'Before.', begins);
     assert.equal(last, 'After.', begins);
     assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
@@ -402,7 +402,7 @@ test('a selection survives while its paragraph grows, when the next one starts, 
 });
 
 test('a long conversation renders its end first; a change of model is shown', async ({ browser, server }) => {
-  // Holds back later renderings until the test runs them.
+  // Delays renderings until the test runs them.
   const tab = await openTab(browser, server.url, {
     before: () => {
       const waiting = /** @type {(() => void)[]} */ ([]);

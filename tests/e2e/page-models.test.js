@@ -1,7 +1,7 @@
 /**
- * Tests getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, and chats
- * with the storyteller meanwhile. Also regressions: storage of private windows, partial downloads, a model that another
- * tab is loading, stale errors, invisible errors of settings.
+ * Tests getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, chats with
+ * the storyteller meanwhile. Also regressions: storage of private windows, partial downloads, a model that another tab
+ * loads, stale errors, invisible errors of settings.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -50,7 +50,7 @@ const start = (page, address) =>
     /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
   }, address);
 
-/** Waits until this share of the file has arrived. @param {Page} page @param {number} share */
+/** Waits until a share (0 to 1) of the file has arrived. @param {Page} page @param {number} share */
 const come = (page, share) =>
   page.waitForFunction(
     (least) => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least,
@@ -200,7 +200,7 @@ test('after storage was full earlier than the browser said, its estimate is no l
   tiny,
   medium,
 }) => {
-  if (name !== 'chromium') return; // only in Chromium can a test give a worker less storage than the page sees
+  if (name !== 'chromium') return; // Only in Chromium, a test can give workers less storage.
   const tab = await openTab(browser, `${server.url}?pick`, {
     before: () => {
       if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });

@@ -1,7 +1,7 @@
 /**
  * The page as hosts serve it (site/): after one visit it opens offline, and the storyteller and cached models answer; a
- * new version arrives during a running answer; threads work even on a host that sends no headers; the storyteller is
- * fetched once; wrong responses of the host and damaged storage do not last (site-worker.test.js has more such cases).
+ * new version arrives during an answer; threads work on hosts that send no headers; the storyteller is fetched once;
+ * wrong responses and damaged storage do not last (site-worker.test.js has more such cases).
  */
 import assert from 'node:assert/strict';
 import {
@@ -38,7 +38,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Omits the headers that tools/serve.js sends: only files and their types remain. */
+/** Removes the headers that tools/serve.js sends by default. */
 const NO_HEADERS = {
   isolation: false,
   headers: {
@@ -82,7 +82,8 @@ before(async () => {
 });
 after(() => rmSync(folder, { recursive: true }));
 
-/** Starts a server that serves the page under /demo/ and records the requests. take() replaces the version.
+/** Starts a server that serves the page under /demo/ and records the requests. take() switches to another version of
+ * the site.
  * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
 async function host(t, options) {
   const place = mkdtempSync(path.join(folder, 'host-'));
@@ -108,8 +109,8 @@ async function host(t, options) {
   return { ...server, url: `${server.url}demo/`, take, count };
 }
 
-/** Runs in the page before its scripts: holds back workers' messages, except heartbeats, while window.held is a
- * list. */
+/** Runs in the page before its scripts: while window.held is a list, it holds back workers' messages, except
+ * heartbeats. */
 function holdable() {
   const all = /** @type {any} */ (window);
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
@@ -140,7 +141,7 @@ async function talk(page, text) {
 /** Adds a text to the document search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
-  await page.waitForSelector('#search .link'); // appears once the panel has chosen the embedding model
+  await page.waitForSelector('#search .link'); // Appears once the panel has chosen the embedding model.
   await page.click('#search summary');
   await page.type('#search details textarea', text);
   await page.click('#search details button');
@@ -194,7 +195,7 @@ inEach(
     await loadAddress(page, await modelAddress('tiny'));
     await assertReady(page);
     await page.waitForFunction(async () => {
-      // files that the service worker stores after the page has opened
+      // Waits for files that the service worker stores after the page has opened.
       const [name] = await caches.keys();
       const kept = await (await caches.open(name)).keys();
       return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
@@ -206,7 +207,7 @@ inEach(
     await until(page, READY);
     assert.match(await textOf(page, '#model-name'), /^tiny$/);
     await talk(page, 'From the store');
-    await searchFor(page, 'Slugs eat lettuce.'); // the first search
+    await searchFor(page, 'Slugs eat lettuce.');
 
     await page.goto(`${site.url}?pick`);
     await until(page, PICKING);
@@ -253,7 +254,7 @@ inEach(
     const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
     const tab = await visit(site.url, {
       before: () => {
-        const { setTimeout: usual } = window; // shortens offline.js's timeout of four seconds
+        const { setTimeout: usual } = window; // Shortens offline.js's timeout of four seconds.
         Object.assign(window, {
           setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
         });
@@ -285,7 +286,7 @@ inEach(
     const other = await page.browserContext().newPage();
     await other.goto(site.url);
     await until(other, READY);
-    await page.bringToFront(); // Chromium does not draw hidden tabs
+    await page.bringToFront(); // Chromium does not draw hidden tabs.
     await talk(page, 'Before');
 
     await page.evaluate(() => {
@@ -448,7 +449,7 @@ inEach(
     await talk(page, 'The old version');
 
     await page.evaluate(async (text) => {
-      // as earlier versions of the page could store it
+      // Stores responses as earlier versions of the page could.
       for (const name of await caches.keys()) {
         const cache = await caches.open(name);
         for (const { url } of await cache.keys()) await cache.put(url, new Response(text));
@@ -495,7 +496,7 @@ test('site/: files except the entry points have a hash in their name, are immuta
   assert.equal(index.headers.get('cache-control'), 'no-cache');
   const document = await index.text();
   assert.match(document, /src="assets\/app-[0-9a-f]{10}\.js"/);
-  // The script only imports the chunk with its code, which the document preloads.
+  // The script only imports the chunk with its code. The document preloads this chunk.
   const chunks = [...document.matchAll(/rel="modulepreload" href="(assets\/[\w-]+-[0-9a-f]{10}\.js)"/g)].map(
     ([, name]) => name,
   );

@@ -1,7 +1,7 @@
 /**
- * The page's search: its results equal those of the package in Node with the same model (both run the simd128 build).
- * Its code is fetched only when it is opened. Documents are stored until they are deleted; an embedding model indexes
- * them again. A message shows the passages that it asks about. With “Don’t save conversations” nothing is stored.
+ * The page's search: results equal those of the package in Node with the same model (both run the simd128 build). Its
+ * code is fetched only when it is opened. Documents are stored until they are deleted, and indexed again for another
+ * embedding model. A message shows the passages that it asks about. With “Don’t save conversations” nothing is stored.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ function file(name, text) {
   return path.join(folder, name);
 }
 
-/** Returns the passages that Node finds, the nearest first. @param {string} name */
+/** Returns the passages that the package finds in Node, the nearest first. @param {string} name */
 async function inNode(name) {
   const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
   const by = vectorsBy(model);

@@ -1,6 +1,6 @@
 /**
- * Tests constrained answers on the page: it renders the value of the answer, names the keyword and path of an
- * unsupported schema, and fetches this feature's code only when it is opened.
+ * Tests constrained answers on the page: it shows the answer's value, names the keyword and path of an unsupported
+ * schema, and fetches the feature's code only when it is opened.
  */
 import assert from 'node:assert/strict';
 import { modelAddress, onlyIn, openWithModel, pageIn, setOptions, suite, textOf, until } from './helpers.js';
@@ -112,7 +112,7 @@ test('an answer is shown while it streams, and can be stopped', async ({ browser
     },
   });
   await page.waitForFunction(() => {
-    // Looks and clicks in one task: in between, the answer could end, and the page would scroll to it.
+    // Checks and clicks in one task, because the answer could end in between and make the page scroll.
     const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
     if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
     return drawn;

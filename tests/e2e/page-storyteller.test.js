@@ -1,6 +1,6 @@
 /**
- * Tests the model that comes with the page: it loads when the page opens, introduces itself, tells a story at a click,
- * and points to other models.
+ * Tests the page's own model: it loads when the page opens, introduces itself, tells a story at a click, and points to
+ * other models.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -105,11 +105,11 @@ test('one click opens the other models, another returns to the conversation, whi
   await until(tab.page, ANSWERED);
   await tab.page.click('#change-model');
   await until(tab.page, PICKING);
-  await tab.page.keyboard.press('Enter'); // the focus is on “Close”
+  await tab.page.keyboard.press('Enter'); // The focus is on “Close”.
   await until(tab.page, READY);
   assert.match(await textOf(tab.page, '.from-user'), /Once/);
   await tab.page.click('#change-model');
-  await loadAddress(tab.page, await modelAddress('medium')); // the storyteller can answer meanwhile
+  await loadAddress(tab.page, await modelAddress('medium')); // The storyteller can answer meanwhile.
   await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
   await assertReady(tab.page);
   assert.match(await textOf(tab.page, '.empty'), /Ask anything/);
@@ -150,7 +150,7 @@ test('a file with other bytes than the page was built with is refused, and loade
   const file = readFileSync(await testModel('tiny'));
   let lies = true;
   const spoilt = Buffer.from(file);
-  spoilt[spoilt.length - 1] ^= 1; // the byte belongs to a weight: only the digest detects this change
+  spoilt[spoilt.length - 1] ^= 1; // The byte belongs to a weight, so only the digest detects this change.
   const index = readFileSync(path.join(root, 'build', 'page', 'index.html'), 'utf8')
     .replace(/<meta name="storyteller".*>/, '')
     .replace(

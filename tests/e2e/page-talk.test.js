@@ -29,7 +29,7 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns two numbers of tokens of the last answer's prompt: all tokens, and the tokens that were not cached. @param {Page} page */
+/** Returns how many tokens the last answer's prompt has, and how many of them were not cached. @param {Page} page */
 async function prompted(page) {
   const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
   const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) not cached\)/.exec(title) ?? [];
@@ -115,7 +115,7 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
     Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
     dispatchEvent(new Event('visibilitychange'));
   });
-  await ask(page, 'Another one'); // by now, a state would have been saved
+  await ask(page, 'Another one'); // By now, the chat would have been saved.
   assert.deepEqual(await states(page), [], 'keep nothing');
   await tab.close();
 });
@@ -243,7 +243,7 @@ test('long pastes and dropped text files become attachments that open; the numbe
   await page.waitForFunction(
     async () =>
       new Promise((resolve) => {
-        // waits until the draft is stored with its attachments
+        // Waits until the draft is stored with its attachments.
         const request = indexedDB.open('gemma-wasm');
         request.onsuccess = () => {
           const all = request.result.transaction('drafts').objectStore('drafts').getAll();

@@ -1,6 +1,6 @@
 /**
- * Tests thinking on the page: the setting, and the collapsed thoughts during and after an answer, which can be opened
- * by keyboard and survive a reload.
+ * Tests thinking on the page: the setting, and the collapsed thoughts of answers, which open by keyboard and survive a
+ * reload.
  */
 import assert from 'node:assert/strict';
 import {
@@ -32,7 +32,7 @@ test('thoughts are collapsed above the answer, apart from its text, and survive 
   assert.equal(await page.$eval('#thinking', (one) => /** @type {HTMLElement} */ (one).hidden), false);
   await page.click('#opt-thinking');
   await page.click('#settings-toggle');
-  // Records what the summary says from the beginning.
+  // Records each text of the thoughts' summary.
   await page.evaluate(() => {
     const heads = /** @type {any} */ (window);
     heads.heads = [];

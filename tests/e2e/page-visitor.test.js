@@ -1,6 +1,6 @@
-/* A scripted visitor goes through the page in 45 steps, with reloads and kills of the tab at random moments; nothing is
- * lost. `node tests/lab/run.js visitor` has more of them, in Firefox too. In WebKit, if it is installed, the steps that
- * need stored models are left out. */
+/* A scripted visitor (tests/lab/visitor.js) goes through the page, with reloads and kills of the tab at random moments;
+ * nothing is lost. `node tests/lab/run.js visitor` does more of that, also in Firefox. WebKit, if installed, omits
+ * steps that need stored models. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';
 import { inWindow, visit, visitInWebKit } from '../lab/visitor.js';
@@ -9,7 +9,7 @@ import { noWebKit } from './webkit.js';
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
   const went = [];
-  const browser = await launch('chromium'); // not shared: all its pages are killed
+  const browser = await launch('chromium'); // Not the shared browser, because all its pages are killed.
   t.after(() => browser.close());
   try {
     await visit(inWindow(browser), { reloads: 10, kills: 2, said: (text) => went.push(text) });

@@ -1,6 +1,6 @@
 /**
- * Tests the page in Chromium and Firefox as it is served: from a GGUF file to text, with everything that a user can do
- * on the way. A test fails if its tab had console errors, exceptions or violations of the content security policy.
+ * Tests the served page in Chromium and Firefox: from a GGUF file to text, with everything that a user can do. A test
+ * fails if its tab had console errors, exceptions or violations of the content security policy.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -260,7 +260,7 @@ testInOne(
   async ({ browser, server, address }) => {
     const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
     assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
-    // Does not wait for the end of the load, because this server is slow on purpose.
+    // Does not wait for the end of the load: this server is slow on purpose.
     await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
     await tab.page.waitForFunction(
       () => {

@@ -1,5 +1,5 @@
-/* Tests gemma-wasm/prompt-api in pages, with the published package: install() keeps or replaces the browser's
- * LanguageModel, the first create() downloads, and answers are those of Node. */
+/* Tests gemma-wasm/prompt-api of the published package in pages: install() keeps or replaces the browser's
+ * LanguageModel, the first create() downloads, and answers equal Node's. */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -25,7 +25,8 @@ before(async () => {
   await model.dispose();
 });
 
-/** Runs in the page. @param {string} module @param {string} url @param {object} options @param {string} asked */
+/** Runs in the page: installs the API and prompts a session. @param {string} module @param {string} url
+ * @param {object} options @param {string} asked */
 async function ask(module, url, options, asked) {
   const scope = /** @type {any} */ (window);
   const { install } = await import(module);

@@ -1,6 +1,6 @@
 /**
- * Tests weights that stay on disk (`rowsOnDisk`), in browsers: rows of the cached file in the origin private file
- * system and of a Blob, in two tabs at once, and after a bit of the cached file was flipped.
+ * Tests weights that stay on disk (`rowsOnDisk`) in browsers: rows of a cached file and of a Blob, in two tabs at once,
+ * and after a bit of the cached file was flipped.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';
@@ -159,7 +159,7 @@ test('a flipped bit of a row is repaired, or fails with cache-corrupt if the ser
   await page.close();
 });
 
-/** Returns the number of temporary files, after waiting until there are `count`. @param {import('puppeteer-core').Page} page
+/** Waits for `count` temporary files; returns their number. @param {import('puppeteer-core').Page} page
  * @param {number} count */
 const temporary = (page, count) =>
   page.evaluate(async (count) => {
@@ -184,14 +184,14 @@ test('a URL that is not cached: the table is in a temporary file, which is remov
   assert.deepEqual(await load(page, options), { cache: 'none', onDisk: table.bytes });
   assert.equal(await temporary(page, 1), 1);
   assert.deepEqual(await logits(page), expected);
-  // Another model does not remove the file.
+  // Loading another model keeps the first one's file.
   const other = await openPage();
   await load(other, options);
   assert.equal(await temporary(page, 2), 2);
   assert.deepEqual(await logits(page, IDS.slice().reverse()), await logits(other, IDS.slice().reverse()));
   await dispose(page);
   assert.equal(await temporary(page, 1), 1);
-  // The file of a closed tab is removed with the next model.
+  // A closed tab's file is removed when the next model is loaded.
   await other.close();
   await load(page, options);
   assert.equal(await temporary(page, 1), 1);

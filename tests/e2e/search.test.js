@@ -1,6 +1,5 @@
-/* Tests the example of gemma-wasm/search in examples/, with the published package: it indexes files, finds the same
- * nearest passages as Node, and its index in the origin private file system survives a reload. Also two objects that
- * change the same index at once. */
+/* Tests examples/search with the published package: it indexes files, finds the same nearest passages as Node, and its
+ * index in the origin private file system survives a reload. Also two objects that change one index at once. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
  * Tests tabs that share a model (js/shared/): one download, one engine, right answers, and no lost calls when the owner
- * leaves. Runs some steps of the fault-injection case `tabs` (tests/lab).
+ * leaves. Runs a part of the fault-injection case `tabs` (tests/lab).
  */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';

@@ -1,5 +1,5 @@
-/* Tests `npm start` as a newcomer sees it, with its time to the first word. It rebuilds dist/ and the page, so no test
- * that reads them may run at the same time. */
+/* Tests `npm start`, and measures the time to the first word. It rebuilds dist/ and the page, so no test that reads
+ * them may run at the same time. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -26,7 +26,7 @@ function start() {
 
 for (const name of BROWSERS) {
   test(`${name}, npm start serves a page whose storyteller answers`, async (t) => {
-    (await start()).stop(); // this start may have to build
+    (await start()).stop(); // The first start may build.
     const { url, stop, begun } = await start();
     try {
       const address = performance.now() - begun;

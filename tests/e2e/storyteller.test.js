@@ -1,6 +1,6 @@
 /**
- * Tests the shipped storyteller in the page, in Chromium and in Firefox: with greedy decoding, it tells the same story
- * as llama.cpp (tests/vectors/storyteller.md).
+ * Tests the shipped storyteller in the page: with greedy decoding, it tells the same story as llama.cpp
+ * (tests/vectors/storyteller.md).
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

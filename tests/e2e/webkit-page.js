@@ -8,7 +8,7 @@ import { WebKit } from './webkit.js';
 const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013', Alt: '\uE00A', Shift: '\uE008' };
 const LONGEST = 30_000;
 
-/** An element, looked up by selector and index at each use. */
+/** An element, found by selector and index at each use. */
 class Handle {
   #page;
   #where;
@@ -57,7 +57,8 @@ export class WebKitPage {
     return this.#browser.run(f, ...args);
   }
 
-  /** Evaluates f with all elements of a selector. @param {string} selector @param {any} f @param {any[]} args */
+  /** Evaluates f with all elements that match a selector. @param {string} selector @param {any} f
+   * @param {any[]} args */
   each(selector, f, ...args) {
     return this.evaluate(
       `(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`,

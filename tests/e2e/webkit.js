@@ -54,7 +54,7 @@ export class WebKit {
     this.#children = [driver, ...others];
   }
 
-  /** @param {{ shared?: boolean }} [options] shared: with SharedArrayBuffer */
+  /** @param {{ shared?: boolean }} [options] `shared`: with SharedArrayBuffer */
   static async open({ shared = true } = {}) {
     const { screen, display } = await openScreen();
     const port = 20000 + Math.floor(Math.random() * 20000);
@@ -138,7 +138,7 @@ export class WebKit {
     return (await this.#ask('POST', '/element', { using: 'css selector', value: selector }))[ELEMENT];
   }
 
-  /** @param {string} selector @param {string} text Enter is U+E007 */
+  /** @param {string} selector @param {string} text in which U+E007 is Enter */
   async type(selector, text) {
     await this.#ask('POST', `/element/${await this.#element(selector)}/value`, { text });
   }

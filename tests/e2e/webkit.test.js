@@ -1,5 +1,5 @@
-/* Tests WebKit: the package in a page, with threads and without, and the page of this project. Not tested, because
- * WebKitGTK lacks them: the origin private file system, hence the cache, and relaxed SIMD. */
+/* Tests WebKit: the package in a page, with threads and without, and the page of this project. WebKitGTK lacks the
+ * origin private file system, hence the cache, and relaxed SIMD, so these are not tested. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -48,7 +48,8 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-/** Runs in the page. @param {string} url @param {any} options @param {string} prompt */
+/** Runs in the page: loads a model and completes the prompt. @param {string} url @param {any} options
+ * @param {string} prompt */
 async function tell(url, options, prompt) {
   const model = await /** @type {any} */ (window).gemma.loadModel(url, { cache: false, ...options });
   const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 }).result();

@@ -2,6 +2,7 @@
  * answers: checks answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5.
  * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js runs a part
  * of them, this command all:
+ *
  *   node tests/lab/run.js schemas answers
  */
 import assert from 'node:assert/strict';

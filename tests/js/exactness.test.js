@@ -1,7 +1,7 @@
 /**
  * The same ids give the same logits bit for bit: with any number of threads, in one batch or token by token, with a
- *  reused or a fresh KV cache, alone or beside another model, after an abort. The two wasm variants are compared only
- *  by their greedy tokens.
+ * reused or a fresh KV cache, alone or beside another model, after an abort. The two wasm variants are compared only
+ * by their greedy tokens.
  */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
  * model.debug.inside(): compares attention weights, logit lens and norms with transformers' (tests/vectors/inside.md)
- *  and with the engine's logits; tests pooled vectors of models without pooling, and rejected inputs.
+ * and with the engine's logits; tests pooled vectors of models without pooling, and rejected inputs.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';

@@ -1,6 +1,6 @@
 /**
  * Tests the computations of the inspection panel, without a page: the probabilities of tokens, which must equal the
- *  engine's; the formatting of numbers and tokens.
+ * engine's; the formatting of numbers and tokens.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
  * Compares logits with independent implementations (tests/vectors/parity.md): float weights with transformers in
- *  float32, quantised weights with float64 arithmetic. The error of quantised weights must not exceed llama.cpp's.
+ * float32, quantised weights with float64 arithmetic. The error of quantised weights must not exceed llama.cpp's.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';

@@ -1,6 +1,6 @@
 /**
  * Weaker processors, imitated by flags of V8, and faulty ones, imitated by replacing an instruction: results are the
- *  same bits as simd128's, or an error. Each processor runs in a separate process (processor-child.js).
+ * same bits as simd128's, or an error. Each processor runs in a separate process (processor-child.js).
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

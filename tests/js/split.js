@@ -1,6 +1,6 @@
 /**
  * split: splits a GGUF file into several, as llama.cpp's gguf-split does: the first file has all metadata; each one has
- *  `split.no`, `split.count`, `split.tensors.count` and a part of the tensors.
+ * `split.no`, `split.count`, `split.tensors.count` and a part of the tensors.
  */
 import { readHeader } from './models.js';
 

@@ -1,7 +1,7 @@
 /**
  * The shipped storyteller (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files (layers
- *  Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. The other files are made in
- *  build/models/ under names that change with the shipped file and the tools, so that they need not be committed.
+ * Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. The other files are made in
+ * build/models/ under names that change with the shipped file and the tools, so that they need not be committed.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
