@@ -1,5 +1,5 @@
-/* consumers: apps (apps.js) that check the package with TypeScript and package linters. Each row is a command that must
- * exit with status 0. */
+/* consumers: checks the package with TypeScript and package linters. Each row is a command that must exit with status
+ * 0. */
 /** @import { App } from './examples.js' */
 import { readFileSync } from 'node:fs';
 import { at } from '../../tools/support/proc.js';

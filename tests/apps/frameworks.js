@@ -88,7 +88,7 @@ export default { plugins: [sveltekit({ adapter: adapter() })], server: { headers
   });
 </script>
 `,
-    // adapter-node sets no headers, and scripts need them too.
+    // adapter-node sets no isolation headers, and scripts need them too.
     'server.js': `import { createServer } from 'node:http';
 import { handler } from './build/handler.js';
 createServer((request, response) => {

@@ -1,12 +1,12 @@
 /**
  * run: tests the packed package in other tools (apps.js): installs it, builds with each tool, opens the page in
- * Chromium, and compares the answer with Node's. The apps' folders are in the system's temporary folder, because in
- * this checkout some tools would find its modules and lock file. Installed tools stay there for later runs.
+ * Chromium, and compares the answer with Node's. The apps are in the system's temporary folder, because in this
+ * checkout some tools would find its modules and lock file. Installed tools stay there for later runs.
  *
  *   node tests/apps/run.js [--table] [--rest] [NAME …]
  *
- * Without names it runs all. --table writes each result into docs/reports/ecosystem.json, from which
- * `node tools/release/readme.js` makes the table; --rest skips apps that passed in that file with the same package.
+ * Without names it runs all. --table writes the results into docs/reports/ecosystem.json, from which `node
+ * tools/release/readme.js` makes the table; --rest skips apps that passed there with the same package.
  */
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';

@@ -1,8 +1,7 @@
 /**
- * axe: checks the page in each of its states with axe (Deque's accessibility rules), in light and dark, from 320 to
- * 2560 pixels wide. A width of 320 equals a 1280-pixel window at 400 % zoom. Nothing may overflow sideways.
- * page-axe.test.js checks each state once; this program checks all combinations, and writes the table of
- * docs/reports/page.md:
+ * axe: checks each state of the page with axe (Deque's accessibility rules), in light and dark, from 320 to 2560 pixels
+ * wide. A width of 320 equals a 1280-pixel window at 400 % zoom. Nothing may overflow sideways. page-axe.test.js checks
+ * each state once; this program checks all combinations and writes the table of docs/reports/page.md:
  *
  *   node tests/e2e/axe.js [--browser chromium,firefox] [--write]
  */

@@ -14,7 +14,7 @@ import { sharedBrowser, suite } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
 
-/** Loads a model in a page and returns the result. @param {import('puppeteer-core').Page} page @param {string} url
+/** @param {import('puppeteer-core').Page} page @param {string} url
  * @param {string} [cache] */
 const load = (page, url, cache = 'usual') =>
   page.evaluate(

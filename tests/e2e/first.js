@@ -1,11 +1,11 @@
 /**
- * first: measures how long a visitor waits from navigation until the first paint, until the storyteller is ready, and
- * until its first word if a suggestion is pressed at once; on the first visit and on the next one. The page is site/ as
- * `npm run build` makes it, served from this machine.
+ * first: measures the time from navigation until the first paint, until the storyteller is ready, and until its first
+ * word if a suggestion is pressed at once, on the first visit and on the next one. The page is site/ as `npm run build`
+ * makes it.
  *
- * Then measures whether the inspection panel slows answers after it was closed. Speeds of tabs differ by more than
- * that, so each tab is compared with itself: the best speed of some stories before and after all views of the panel are
- * opened and closed. Control tabs, alternately, do the same without the panel.
+ * Then measures whether the inspection panel slows answers after it was closed. Tabs differ in speed, so each one is
+ * compared with itself: the best speed of some stories before and after all views of the panel are opened. Control tabs
+ * do the same without the panel.
  *
  *   node tests/e2e/first.js [--browser chromium,firefox] [--visits 7] [--pairs 8] [--stories 5] [--write]
  *

@@ -154,7 +154,7 @@ function waitCalmly(page) {
 }
 
 /**
- * @param {import('puppeteer-core').Browser} browser
+ * Opens a page in a new tab. @param {import('puppeteer-core').Browser} browser
  * @param {string} url
  * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} [options]
  * `expected`: errors to ignore; `before` runs in the page before its scripts; `usual`: opens the tab in the profile's

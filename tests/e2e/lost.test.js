@@ -5,7 +5,7 @@ import { moment, openDoomed, openModel } from '../lab/deaths.js';
 import { openPlace } from '../lab/place.js';
 import { sharedBrowser, suite } from './helpers.js';
 
-/** Limit on a busy machine; five seconds are enough on others (tests/lab/deaths.js). */
+/** Limit on a busy machine. An idle one needs five seconds (tests/lab/deaths.js). */
 const WITHIN_MS = 20_000;
 /** Longer than the tolerated silence of a worker. */
 const SLEEP_MS = 4600;

@@ -231,7 +231,7 @@ testInOne(
   async ({ browser, server, medium }) => {
     const tab = await openTab(browser, `${server.url}?pick`, {
       before: () => {
-        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // In GB; the page may use 70 MB of it.
+        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // In GB. The page may use 70 MB of it.
       },
     });
     await until(tab.page, PICKING);

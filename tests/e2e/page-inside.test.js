@@ -1,9 +1,9 @@
 /**
- * The inspection panel shows the engine's numbers: they equal the package's in Node for the same token ids. Both run
- * the simd128 build, because relaxed SIMD differs between processors. Attention weights are equal bit for bit;
- * probabilities may differ in the last digits, because each JavaScript engine has its own exp(). Also: the panel's code
- * is fetched when it is opened, a closed panel leaves nothing behind, choosing another word creates a branch, the
- * keyboard reaches every view, and a running answer has priority.
+ * The inspection panel shows the same numbers as the package in Node for the same token ids. Both run the simd128
+ * build, because relaxed SIMD differs between processors. Attention weights are equal bit for bit; probabilities may
+ * differ in the last digits, because each JavaScript engine has its own exp(). Also: the panel's code is fetched when
+ * it is opened, a closed panel leaves nothing behind, choosing another word creates a branch, the keyboard reaches
+ * every view, and a running answer has priority.
  */
 import assert from 'node:assert/strict';
 import { loadModel } from '../../js/index.node.js';

@@ -141,7 +141,7 @@ async function talk(page, text) {
 /** Adds a text to the document search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
-  await page.waitForSelector('#search .link'); // Appears once the panel has chosen the embedding model.
+  await page.waitForSelector('#search .link'); // The link appears once the panel has chosen the embedding model.
   await page.click('#search summary');
   await page.type('#search details textarea', text);
   await page.click('#search details button');

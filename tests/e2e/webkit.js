@@ -20,7 +20,6 @@ export function noWebKit() {
     : 'no WebKitWebDriver and Xvfb here (webkit2gtk-driver, xvfb)';
 }
 
-/** Starts a virtual screen. */
 async function openScreen() {
   const screen = spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1200x900x24', '-nolisten', 'tcp'], {
     stdio: ['ignore', 'ignore', 'ignore', 'pipe'],

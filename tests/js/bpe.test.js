@@ -1,7 +1,7 @@
 /**
  * Compares token ids of byte-level BPE with @huggingface/tokenizers: at least 20,000 texts for each pre-tokenizer, each
- * decoded again. The vocabularies are trained here on the TypeScript compiler's messages, which npm installs in
- * thirteen languages. Also tests Llama 2's tokenizer, which adds a space before a text.
+ * decoded again. The vocabularies are trained here on the TypeScript compiler's messages in thirteen languages. Also
+ * tests Llama 2's tokenizer, which adds a space before a text.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

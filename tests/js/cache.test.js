@@ -60,7 +60,7 @@ async function load(source, options = {}) {
   }
 }
 
-/** Returns a cache in an empty folder. @param {TestContext} t */
+/** @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-cache-'));
   t.after(() => rm(folder, { recursive: true, force: true }));

@@ -86,7 +86,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
   });
 }
 
-/** Phi-3.5-mini's template. */
+/** Chat template of Phi-3.5-mini. */
 const PHI3 = `{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`;
 

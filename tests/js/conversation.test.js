@@ -207,7 +207,7 @@ test('several answers to one prompt need one prefill, and each uses its own seed
 });
 
 const CALL = [{ id: 'call_0', name: 'get', arguments: { what: 'time' } }];
-// Only FunctionGemma's template knows the role `developer`, and the last two models' templates ignore tools.
+// Only FunctionGemma's template knows the role `developer`, and the last two ignore tools.
 for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-tools', 'tiny']) {
   test(`${name}: every role works, and tool results reach the prompt with and without tools`, async (t) => {
     const model = await open(t, name);

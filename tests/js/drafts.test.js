@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 
-/** Returns token ids with repetitions, which drafts can predict. @param {number} vocab @param {number} seed */
+/** Returns token ids with repetitions. @param {number} vocab @param {number} seed */
 function repeated(vocab, seed) {
   const base = Array.from({ length: 12 + (seed % 9) }, (_, i) => 5 + ((i * 7919 + seed * 104729) % (vocab - 10)));
   return [...base, ...base, ...base.slice(0, 4 + (seed % 5))];

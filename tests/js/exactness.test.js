@@ -25,7 +25,6 @@ const OWN = {
   relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed],
 };
 
-/** Returns n ids of the model's vocabulary. */
 function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
   const draw = randoms(seed);
   return Array.from({ length: n }, () => Math.floor(draw() * model.info.vocabSize));

@@ -1,7 +1,7 @@
 /**
  * Every architecture, from a file's bytes to an answer: inspection predicts the memory of loading, a split model equals
  * the whole file, attention windows have the model's size, unknown keys and keys of a wrong type are rejected.
- * parity.test.js compares logits with other implementations, exactness.test.js compares threads and builds.
+ * parity.test.js and exactness.test.js compare logits.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * quantizeFloats: tests the types in which F32, F16 and BF16 matrices are stored. `mqa-q4_0` is made like Google's QAT
- * files (layers Q4_0, embedding F16, 160 wide), `parity-f16` has only floats. tests/c/test_floats.c compares bits.
+ * quantizeFloats: tests how F32, F16 and BF16 matrices are stored. `mqa-q4_0` is made like Google's QAT files (layers
+ * Q4_0, embedding F16, 160 wide), `parity-f16` has only floats. tests/c/test_floats.c compares bits.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

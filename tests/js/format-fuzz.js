@@ -1,9 +1,9 @@
 /**
  * format-fuzz: builds formats from random parts (schemas, regular expressions, GBNF), most of them nearly valid. Each
- * one compiles to bytes that the engine accepts or rejects with `bad-format`, or is rejected by name. Masks allow only
- * tokens that the matcher accepts.
+ * one is rejected by name, or compiles to bytes that the engine accepts or rejects with `bad-format`. Masks allow only
+ * tokens that the matcher accepts. Runs until a failure; format-fuzz.test.js runs a part:
  *
- *   node tests/js/format-fuzz.js [MINUTES] [SEED]       until a failure; format-fuzz.test.js runs a part
+ *   node tests/js/format-fuzz.js [MINUTES] [SEED]
  */
 import assert from 'node:assert/strict';
 import { pathToFileURL } from 'node:url';
@@ -240,7 +240,7 @@ function tryOne(engine, seed) {
   return 'taken';
 }
 
-/** Tests one format after another while `more(n)`. Returns the numbers of accepted and rejected ones.
+/** Tests formats while `more(n)`; returns the numbers of accepted and rejected ones.
  * @param {number} first seed
  * @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {

@@ -242,7 +242,7 @@ test('prefill progress goes from 0 to the number of tokens', async (t) => {
 
 test('a generation begins and ends without a reader, is not a promise, and can be iterated once', async (t) => {
   const model = await open(t);
-  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // More tokens than back-pressure leaves unread.
+  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // Unread, this answer exceeds back-pressure.
   const next = await model.generate('x', { maxTokens: 1 }).result();
   assert.equal(next.finishReason, 'length');
   let text = '';

@@ -38,7 +38,7 @@ function tried(grammar) {
   }
 }
 
-/** Returns bytes as text; null if they are not UTF-8. @param {number[]} bytes */
+/** @param {number[]} bytes */
 function textOf(bytes) {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Uint8Array.from(bytes));

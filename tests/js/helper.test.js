@@ -8,7 +8,7 @@ import { receive } from '../../js/engine/helper.js';
 function trappingModule() {
   const name = (/** @type {string} */ text) => [text.length, ...Buffer.from(text)];
   const section = (/** @type {number} */ id, /** @type {number[]} */ body) => [id, body.length, ...body];
-  const store = (/** @type {number} */ at, argument = 0) => [0x41, at, 0x20, argument, 0x36, 2, 0]; // To memory[at].
+  const store = (/** @type {number} */ at, argument = 0) => [0x41, at, 0x20, argument, 0x36, 2, 0]; // memory[at] = …
   const code = (/** @type {number[]} */ body) => [body.length + 2, 0, ...body, 0x0b];
   return new WebAssembly.Module(
     Uint8Array.from([

@@ -27,8 +27,8 @@ const render = (/** @type {string} */ source, content = 'hi') =>
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
     .join('');
 
-/** Time limit of a test, far above the engine's two seconds, because the machine may be busy. Unlimited, these
- * templates would take minutes to years. */
+/** Time limit of a test, far above the engine's two seconds, because the machine may be busy. Unlimited, these took
+ * minutes to years. */
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
@@ -599,7 +599,7 @@ test('too many control tokens are rejected, and many are matched in time', () =>
   assert.ok(performance.now() - before < LONGEST_MS);
 });
 
-/** Returns a loaded model with this chat template. @param {TestContext} t @param {string} chatTemplate */
+/** @param {TestContext} t @param {string} chatTemplate */
 async function withTemplate(t, chatTemplate) {
   const folder = mkdtempSync(join(tmpdir(), 'hostile-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));

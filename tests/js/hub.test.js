@@ -49,7 +49,7 @@ async function hub(t) {
   return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
 }
 
-/** Returns a cache in an empty folder. @param {TestContext} t */
+/** @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-hub-'));
   t.after(() => rm(folder, { recursive: true, force: true }));

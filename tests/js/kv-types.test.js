@@ -11,8 +11,8 @@ import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-t
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Largest allowed normalised error (NMSE) with float weights. Types below f32 lose precision, which the sharp
- * attention of these models amplifies. */
+/** Largest allowed normalised error (NMSE) with float weights. Types below f32 are lossy, and the attention of these
+ * models is sharp. */
 const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 1e-6, q8_0: 2e-2 };
 /** Largest allowed change of a trained model's perplexity. */
 const APART = 2e-3;

@@ -1,5 +1,5 @@
-/* Tests the parts of a download, each alone: the file's identity, the cached file, whose methods never throw, and the
- * window over concurrent ranges. */
+/* Tests the parts of a download, each alone: the file's identity, the cached file, which never throws, the window over
+ * ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';

@@ -19,8 +19,7 @@ const PARTS = {
   template: () => import('../../js/template.js'),
 };
 
-/** Returns a platform that compiles each wasm module only once, so that the next model reuses optimised code. It has no
- * threads or store.
+/** Returns a platform that compiles each wasm module only once, so that the next model reuses optimised code.
  * @param {(name: string) => Promise<WebAssembly.Module>} compile @returns {Platform} */
 export function barePlatform(compile) {
   /** @type {Map<string, Promise<WebAssembly.Module>>} */

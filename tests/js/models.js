@@ -1,8 +1,7 @@
 /**
  * The test models: made by tools/models/make-model.js on first use and kept in build/models/ under a name that changes
  * with the spec and the tool, so that none is ever stale. Two processes may make the same model at once: each writes
- * its own file and renames it into place.
- * Also damaged files that must be rejected, each with the allowed error codes.
+ * its own file and renames it. Also damaged files, each with the error codes that it may cause.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -593,8 +592,8 @@ const cut = (/** @type {Buffer} */ b, /** @type {number} */ n) => b.subarray(0, 
 
 /** @typedef {{ codes: string[], edit?: ModelSpec['edit'], patch?: (bytes: Buffer) => Buffer }} BadModel */
 
-/** Damaged versions of the model `tiny`: the expected error codes, and the damage, to the contents before writing
- * (`edit`) or to the file's bytes (`patch`).
+/** Damaged versions of `tiny`: the expected error codes, and the damage to the contents before writing (`edit`) or to
+ * the file's bytes (`patch`).
  * @type {Record<string, BadModel>} */
 export const BAD_MODELS = {
   empty: { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },

@@ -157,7 +157,7 @@ test('aborting a request and leaving its stream end the answer within 100 ms', a
     return performance.now() - left;
   };
   for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
-    // The machine may be busy for a moment, so the best of three times must be within the limit.
+    // The machine may be busy for a moment, so the best of three times counts.
     const times = [await timeOf(leave), await timeOf(leave), await timeOf(leave)];
     assert.ok(Math.min(...times) < 100, `${leave}: ${times} ms`);
   }
@@ -186,7 +186,7 @@ test('stored responses are bounded in number and bytes; the least recently used 
   assert.deepEqual([store.delete('large'), store.delete('large'), store.item('large-out')], [true, false, undefined]);
 });
 
-/** Returns the paths of all members of a value. @param {any} value @returns {string[][]} */
+/** @param {any} value @returns {string[][]} */
 const pathsIn = (value) =>
   typeof value === 'object' && value
     ? Object.keys(value).flatMap((name) => [[name], ...pathsIn(value[name]).map((path) => [name, ...path])])

@@ -12,7 +12,7 @@ import { open } from './helpers.js';
 
 /** @typedef {OpenAI.ChatCompletionChunk.Choice} ChunkChoice */
 
-/** Functions that make objects of responses, with the client's types of them. */
+/** Functions that make objects of responses. */
 const MADE = /** @satisfies {{
   choice: (...args: Parameters<typeof choiceOf>) => OpenAI.ChatCompletion.Choice,
   delta: (...args: Parameters<typeof deltaOf>) => Pick<ChunkChoice, 'delta' | 'logprobs'>,
@@ -28,7 +28,7 @@ const MADE = /** @satisfies {{
   error: errorOf,
 });
 
-/** A value of a request's field, and what the handler does with the field.
+/** A value of a request's field, and what happens to it.
  * @typedef {[value: unknown, fate: 'used' | 'ignored' | 'refused']} Fate */
 const CHAT = /** @satisfies {Record<keyof OpenAI.ChatCompletionCreateParams, Fate>} */ ({
   messages: [[{ role: 'user', content: 'Hi' }], 'used'],

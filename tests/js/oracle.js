@@ -1,7 +1,7 @@
 /**
  * oracle: reference token ids by @huggingface/tokenizers, with Gemma 3's vocabulary or another. Results are kept in
- * build/oracle/ under a name that changes with their inputs (the package, the vocabulary, this file). Each text is
- * computed once per machine, and the tokenizer is not even built if all texts are known.
+ * build/oracle/ under a name that changes with their inputs (the package, the vocabulary, this file), so that each text
+ * is computed once per machine.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -58,7 +58,7 @@ export class Oracle {
     this.#known = existsSync(this.#file) ? JSON.parse(readFileSync(this.#file, 'utf8')) : {};
   }
 
-  /** Returns the ids of a text. @param {string} text @returns {Promise<number[]>} */
+  /** @param {string} text @returns {Promise<number[]>} */
   async ids(text) {
     const key = digest(text);
     return (this.#asked[key] ??= this.#known[key] ?? (await this.#compute(text)));

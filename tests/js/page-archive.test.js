@@ -126,7 +126,7 @@ test('if two tabs have different versions of a message, the changed one is kept'
   assert.equal(a.join(b.kept().said), false);
   assert.equal(b.join(a.kept().said), true);
   assert.deepEqual(texts(b), ['one', 'half of it']);
-  // Messages that another tab appends appear here.
+  // Messages that another tab appends appear in this tab.
   const c = new Tree(b.kept());
   turn(a, said.id, 'two', 'second');
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);

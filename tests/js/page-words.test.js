@@ -23,7 +23,7 @@ const sources = readdirSync(web, { recursive: true })
 /** @param {string} code @returns {Promise<Words>} */
 const wordsOf = async (code) => (code === 'en' ? all : (await import(`../../web/words/${code}.js`)).default);
 
-/** Returns the plural forms of a text. @param {Words[string]} text */
+/** @param {Words[string]} text */
 const forms = (text) => (typeof text === 'string' ? [text] : Object.values(text));
 /** @param {string} text */
 const placeholders = (text) => [...new Set(text.match(/\{\w+\}/g))].sort();

@@ -9,7 +9,7 @@ import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES } from '../../tools/models/gguf-write.js';
 import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
-/** Largest allowed normalised error (NMSE) of float weights at any position. */
+/** Largest allowed NMSE of float weights at any position. */
 const LARGEST = 1e-6;
 /** A greedy choice counts as clear if the runner-up's logit is this many standard deviations of the logits lower:
  * several times the change that quantised activations cause. */

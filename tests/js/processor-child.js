@@ -2,11 +2,11 @@
  * processor-child: the child process of processors.test.js, whose V8 imitates another processor. Prints a JSON object.
  *
  *   node [V8 FLAGS] processor-child.js bits VARIANT MODEL…
- *     prints digests of each model's logits after a prompt that is evaluated in one batch, and token by token; those of
- *     the first model are computed by a worker with two threads, too
+ *     prints digests of each model's logits after a prompt, evaluated in one batch and token by token, and those of the
+ *     first model from a worker with two threads
  *   node [V8 FLAGS] processor-child.js faults STEP FIRST MODEL…
- *     prints the outcomes of engines in which one instruction is replaced: every STEP-th, from FIRST on; if STEP is 0,
- *     an engine for each kind of instruction, in which all of that kind are replaced
+ *     prints the outcomes of engines in which one instruction is replaced, every STEP-th from FIRST on; if STEP is 0,
+ *     in which all instructions of one kind are replaced
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

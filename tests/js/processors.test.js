@@ -35,7 +35,7 @@ async function child(flags, args) {
 let expected;
 const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
 
-/** V8 flags that imitate processors. The empty list needs relaxed SIMD; simd128 would be compared with itself. */
+/** V8 flags that imitate processors. Without relaxed SIMD, an empty list would compare simd128 with itself. */
 const PROCESSORS = [
   ...(relaxed ? [[]] : []),
   ['--no-enable-avx'],
@@ -56,7 +56,7 @@ for (const flags of PROCESSORS) {
   });
 }
 
-/** AVX-VNNI changes which kernels are used, so this runs with and without it. */
+/** AVX-VNNI changes which kernels are used, so the tests run with and without it. */
 for (const flags of [[], ['--no-enable-avx-vnni']]) {
   const processor = flags.join() || 'no flags';
 

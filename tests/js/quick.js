@@ -1,8 +1,7 @@
 /**
  * quick: makes workers start faster. `npm test` imports it before each test file in Node. A worker becomes one bundled
- * file, as in the package, and V8 compiles the wasm modules once for the process, because this file keeps references
- * to them. That halves the time to load a small model. Test files run by hand, and programs that tests start, use the
- * workers in js/.
+ * file, as in the package, and V8 compiles the wasm modules once for the process, because this file keeps references to
+ * them. That halves the time to load a small model. Test files run by hand do not need it.
  *
  *   node tests/js/quick.js                          makes the files, in build/quick/
  *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there

@@ -54,7 +54,7 @@ async function answers(model) {
   return { text, tokens, logits, nll, norms: layers.map(({ norms }) => norms), vectors };
 }
 
-/** Returns a new folder. @param {import('node:test').TestContext} t */
+/** @param {import('node:test').TestContext} t */
 async function folder(t) {
   const at = await mkdtemp(join(tmpdir(), 'gemma-rows-'));
   t.after(() => rm(at, { recursive: true, force: true }));
@@ -313,7 +313,7 @@ async function heldServer(t) {
   return { url: `${url}/model.gguf`, server, state, release, bytes, table, expected };
 }
 
-/** Resolves when a condition holds. @param {() => unknown} condition */
+/** @param {() => unknown} condition */
 async function until(condition) {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
 }

@@ -176,7 +176,7 @@ test('a thread that was busy itself does not count its worker as lost, because t
   assert.equal(busy(), true);
 });
 
-/** Returns a fake worker's port. @param {any} [value] result of all calls */
+/** @param {any} [value] result of all calls */
 function fakePort(value) {
   const port = {
     sent: /** @type {any[]} */ ([]),
@@ -333,13 +333,13 @@ test('with automatic restarts `lost` reports each loss once', async () => {
   await model.close(DISPOSED);
 });
 
-/** Returns a fake connection. @param {object} [more] */
+/** @param {object} [more] */
 function fakeConnection(more) {
   const connection = { broken: false, lost: never(), kill() {}, close: async () => {}, ...more };
   return /** @type {any} */ (connection);
 }
 
-/** Starts a generation. @param {ReconnectingConnection} connection @param {AbortSignal} [signal] */
+/** @param {ReconnectingConnection} connection @param {AbortSignal} [signal] */
 function generate(connection, signal) {
   const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
   return new Generation({ connection, prepare, signal });

@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 const QUESTIONS = ['Hello', 'And now, a longer question about nothing at all?', 'Why?'];
 
-/** Runs a conversation of some turns. @param {Model} model */
+/** @param {Model} model */
 async function talk(model, options = SHORT) {
   const chat = model.chat({ system: 'Be brief.', ...options });
   for (const question of QUESTIONS) await chat.send(question).text();
@@ -305,7 +305,7 @@ test('`restored` says why only the messages were saved', async (t) => {
 test('a chat that ends inside a character completes it, also from a saved copy', async (t) => {
   const options = { temperature: 0, seed: 4 };
   const model = await open(t);
-  const bytes = (await model.tokenize('\u{10ffff}')).slice(-4); // No single token is that character.
+  const bytes = (await model.tokenize('\u{10ffff}')).slice(-4); // No single token is this character.
   for (const until of [1, 2, 3]) {
     let chat = model.chat(options);
     const more = (/** @type {number} */ i) => ({ maxTokens: 1, logitBias: { [bytes[i]]: 1000 } });

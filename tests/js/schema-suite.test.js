@@ -12,8 +12,8 @@ const packed = readFileSync(new URL('../vectors/schema-suite.json.gz', import.me
 /** @type {{ suite: Part[] }} */
 const { suite } = JSON.parse(gunzipSync(packed).toString());
 
-/** Messages about keywords that no automaton can check while it reads forward: comparisons between items, references to
- * other documents, and dynamic references whose target depends on the path. */
+/** Messages about keywords that no automaton can check while it reads forward: comparisons between items, other
+ * documents, and dynamic references whose target depends on the path. */
 const BEYOND =
   /uniqueItems|points outside the schema|resolves to different schemas|dialect .* is not supported|can match, because/;
 /** Tests to skip: they need tables of internationalised domain names, or leap seconds in other time zones. */

@@ -52,7 +52,7 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     [200, '/v1/models', `Origin: http://localhost:${port}`],
     [200, '/v1/models', 'Origin: https://app.example'],
     [200, `http://localhost:${port}/health`],
-    // DNS rebinding sends the name of another host.
+    // DNS rebinding sends another Host.
     [403, '/v1/models', 'Host: attacker.example'],
     [403, '/v1/models', `Host: attacker.example:${port}`],
     [403, '/health', 'Host: localhost.attacker.example'],
@@ -238,7 +238,7 @@ test('a disconnect ends the answer within 100 ms, in the queue and at the engine
     return ms;
   };
   for (const [address, body] of bodies) {
-    // Other programs can delay the server, so only the best of eight tries must be fast.
+    // Other programs can delay the server, so the best of eight tries counts.
     let ms = Infinity;
     for (let tries = 0; tries < 8 && ms > 100; tries++) ms = await disconnected(address, body);
     assert.ok(ms <= 100, `${ms} ms`);

@@ -108,7 +108,7 @@ function playedEngine() {
   return { connection, asked, answer, die };
 }
 
-/** Waits until a condition holds. @param {() => boolean} f */
+/** @param {() => boolean} f */
 async function until(f) {
   for (let i = 0; !f(); i++) {
     assert.ok(i < 10_000, `never: ${f}`);

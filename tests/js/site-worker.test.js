@@ -55,7 +55,7 @@ class World {
   /** @type {Lie} */
   lie = () => undefined;
   online = true;
-  /** Whether the network redirects the document to a page of another origin, like a captive portal. */
+  /** Whether the network redirects the document to another origin, as captive portals do. */
   portal = false;
   room = Infinity;
   /** @type {{ name: string, cache: string }[]} */
@@ -349,7 +349,7 @@ test('if storage is full, an update is not activated and the old version works; 
   const needed = Object.keys(
     JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
   );
-  world.stored.delete([...world.stored.keys()][1]); // The old version's worker deletes it too.
+  world.stored.delete([...world.stored.keys()][1]); // The old version's worker deletes this cache too.
   const next = world.worker('second');
   world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
     (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),

@@ -17,7 +17,7 @@ import { BAD_MODELS, badModel, testModel } from './models.js';
 /** @type {object} */ let expected;
 const OPTIONS = { maxTokens: 8, seed: 3 };
 
-/** Returns a model's answer. @param {ModelSource} source @param {LoadOptions} [options] */
+/** @param {ModelSource} source @param {LoadOptions} [options] */
 async function answer(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {

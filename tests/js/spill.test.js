@@ -40,7 +40,7 @@ before(async () => {
   await model.dispose();
 });
 
-/** Returns a new folder. @param {import('node:test').TestContext} t */
+/** @param {import('node:test').TestContext} t */
 async function folderOf(t) {
   const at = await mkdtemp(join(tmpdir(), 'gemma-spill-'));
   t.after(() => rm(at, { recursive: true, force: true }));

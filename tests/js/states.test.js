@@ -21,7 +21,7 @@ async function place(t) {
   return { folder, cache: openCache(folder) };
 }
 
-/** Runs a conversation of one or more turns. @param {Model} model */
+/** @param {Model} model */
 async function talk(model, questions = ['Hello']) {
   const chat = model.chat(OPTIONS);
   for (const question of questions) await chat.send(question).text();

@@ -10,7 +10,7 @@ const BIG = 1 << 17;
 
 /** @extends {Map<string, StoredFile>} */
 class Files extends Map {
-  /** Returns the existing file of this name. @param {string} name */
+  /** @param {string} name */
   at(name) {
     return /** @type {StoredFile} */ (this.get(name));
   }

@@ -33,7 +33,7 @@ const BROKEN_OFF = ['truncated', 'network-error'];
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Loads a model. Returns its logits, the state of the cache and the codes of the notices. @param {ModelSource} source
+/** Loads a model. Returns its logits, the cache's state and the notices' codes. @param {ModelSource} source
  * @param {LoadOptions} [options] */
 async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
@@ -314,7 +314,7 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
       turn: 1,
       ...odd,
     };
-    const name = `${stem}-${i}a.gguf`; // A name that a load looks for.
+    const name = `${stem}-${i}a.gguf`; // A file name that a load looks for.
     await store.write(name, 0, new Uint8Array(100 + 16384).fill(32));
     await writeJournal(store, name, /** @type {any} */ (journal));
   }

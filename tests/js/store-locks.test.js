@@ -60,7 +60,7 @@ function child(url, folder) {
   return { process: process_, ended };
 }
 
-/** Waits until a condition holds. @param {() => unknown} f */
+/** @param {() => unknown} f */
 async function until(f) {
   while (!(await f())) await sleep(20);
 }

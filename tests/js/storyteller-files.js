@@ -1,7 +1,7 @@
 /**
- * The shipped storyteller (Q8_0), and the same weights in other files: as F32, as Q4_0, like Google's QAT files (layers
- * Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. The other files are made in
- * build/models/ under names that change with the shipped file and the tools, so that they need not be committed.
+ * The shipped storyteller (Q8_0), and its weights in other files: as F32, as Q4_0, like Google's QAT files (layers
+ * Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. These files are made in
+ * build/models/ under names that change with the shipped file and the tools.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -81,9 +81,8 @@ function scaleRow({ shape: [width], values }, index, factor) {
   for (let at = index * width; at < (index + 1) * width; at++) values[at] *= factor;
 }
 
-/** Functions that add outliers of each kind to a layer (`output`: to the head): they multiply one channel by 100, and
- * divide it by 100 where it is read. The channel differs between layers. In `heads`, both channels of a RoPE pair are
- * scaled.
+/** Add outliers of each kind to a layer (`output`: to the head): multiply one channel by 100, and divide it by 100
+ * where it is read. The channel differs between layers. In `heads`, both channels of a RoPE pair are scaled.
  * @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
 const PUT = {
   norms(of, layer) {

@@ -1,5 +1,5 @@
-/* text-formats: random texts of each JSON Schema format, as constrained answers may have them. ajv-formats accepts all
- * of them, and so does the package's check of complete values. */
+/* text-formats: random texts of each JSON Schema format, as answers may write them. ajv-formats and the package's check
+ * of complete values accept all of them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import ajvFormats from 'ajv-formats/dist/formats.js';

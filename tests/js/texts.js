@@ -1,8 +1,7 @@
 /**
- * Texts to compare tokenizers on: random Unicode, languages, code, emoji with joiners, runs of
- * white space, HTML, repeated characters, slices of given books, strings of given pieces. The same
- * arguments give the same texts. None holds U+2581 (where tokenizers disagree by design) or the
- * name of a control token.
+ * Texts to compare tokenizers on: random Unicode, languages, code, emoji with joiners, white space, HTML, repeated
+ * characters, slices of given books, strings of given pieces. The same arguments give the same texts. None holds U+2581
+ * (where tokenizers disagree by design) or the name of a control token.
  */
 import { randoms } from '../support/random.js';
 

@@ -1,8 +1,8 @@
 /**
- * Chat templates that accept tools, written here in the forms of the families' own templates: FunctionGemma's (control
- * tokens around declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and
- * results inside the message that calls), Llama 3's (JSON in the first question, one call in a message, results of role
- * ipython) and Qwen3's (JSON between tags, like NousResearch's Hermes). Those of Gemma 4 and Qwen3 let the model think.
+ * Chat templates that accept tools, in the forms of the families' own: FunctionGemma's (control tokens around
+ * declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and results inside
+ * the message that calls), Llama 3's (JSON in the first question, one call per message, results with the role ipython)
+ * and Qwen3's (JSON between tags, like NousResearch's Hermes). Gemma 4's and Qwen3's allow thinking.
  */
 
 /** FunctionGemma's template. A tool's result follows its call in the model's own turn, which continues. */

@@ -3,8 +3,8 @@
  *   inject   where faults occur: server, store, client, data at rest (inject.js), process (place.js), input, nothing
  *   rules    names of the rules in rules.js that must hold
  *   count    number of runs, or of the things that `unit` names
- *   module   file whose run() is called, by default named like the case; `options` are passed to run()
- *   table    for --write: the document, the table, and the number of leading cells that identify a row */
+ *   module   file whose run() is called with `options`, by default named like the case
+ *   table    for --write: document, table, and number of leading cells that identify a row */
 
 /** Arguments of run(): `first` is the number of the first run, `kind` a pattern for the names of faults.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */

@@ -1,6 +1,6 @@
 /* copies: two or four tabs of a browser, or Node processes, inspect, load, abort, list and delete one file at the same
- * time. However they overlap, each load gives the right model, the file is downloaded once, only a deletion removes the
- * cached file, the list can always be read, and a call fails only with a code that is allowed for it. */
+ * time. Each load gives the right model, the file is downloaded once, only a deletion removes the cached file, the list
+ * can always be read, and a call fails only with codes that are allowed for it. */
 import { readFile } from 'node:fs/promises';
 import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';

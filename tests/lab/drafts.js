@@ -11,7 +11,7 @@ const MOST_THREADS = 4;
 const TOKENS = 24;
 const FIRST_ID = 5;
 
-/** Returns random token ids with repetitions, which drafts can predict. @param {number} vocab @param {number} seed */
+/** Returns random token ids with repetitions. @param {number} vocab @param {number} seed */
 function prompt(vocab, seed) {
   const draw = randoms(seed);
   const base = Array.from({ length: 4 + draw(16) }, () => FIRST_ID + draw(vocab - FIRST_ID));

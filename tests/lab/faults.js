@@ -74,7 +74,7 @@ export class Faults {
   /** @type {Member['call']} */
   // @ts-ignore open() sets it
   call;
-  /** Duration of the last load with a fault, and its longest time without a progress event, in ms. */
+  /** Duration of the last load with a fault, and its longest time without a progress event (ms). */
   waited = { all: 0, untold: 0 };
 
   /** With `usual`, loads use the package's default tuning. @param {Buffer} bytes of a model

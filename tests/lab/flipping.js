@@ -1,7 +1,7 @@
-/* flipping: flips bits of stored files, one at a time, at random positions. A flipped bit of a cached model is detected
- * when it is read: offline the load fails and names the piece, online only that piece is fetched again. A flipped bit
- * in a file of a search index causes an error that names the file. In a saved chat or a journal, it causes an error
- * with a code, or no difference in the chat's messages and next answer, or in the model's bytes. */
+/* flipping: flips single bits of stored files at random positions. In a cached model, the bit is detected when it is
+ * read: offline the load fails and names the piece, online only that piece is fetched again. In a file of a search
+ * index it causes an error that names the file. In a saved chat or a journal it causes an error with a code, or no
+ * difference in the chat's messages and next answer, or in the model's bytes. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** An engine reads every nth cached file with a flipped bit; the others are only read as bytes. */
+/** One in this many flipped bits of a cached model is tested with an engine, the others by reading bytes. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */

@@ -1,7 +1,6 @@
-/* hostile-formats: generates formats of all sizes from a seed: regular expressions, schemas, grammars and choices of
- * the kinds that make format compilers slow. Each one compiles or is refused with a code within the time limit, then
- * the engine still handles a simple format, and memory stays bounded. A watchdog outside the compiling thread reports a
- * hang with its seed. */
+/* hostile-formats: generates regular expressions, schemas, grammars and choices of all sizes, of kinds that make format
+ * compilers slow. Each one compiles or is refused with a code within the time limit, the engine still handles a simple
+ * format, and memory stays bounded. A watchdog outside the compiling thread reports a hang with its seed. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';

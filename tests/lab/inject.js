@@ -1,7 +1,7 @@
-/* inject: the faults of the fault-injection tests, as data and small functions, the same in Node and in pages. KINDS
- * has a row for each kind of fault:
+/* inject: the faults of the fault-injection tests, the same in Node and in pages. Kinds of fault in KINDS:
  *   server   a faulty response (tests/js/faulty-server.js); `garbage`: not a model; `other`: another model, which may
- *            be loaded
+ *   be
+ *            loaded
  *   store    a method of the store that fails in some way (WAYS)
  *   rest     a change of a cached file between two loads
  *   client   a call that is made while the load runs

@@ -1,8 +1,8 @@
 /* kills: at a random moment a tab is closed, its process is killed, or a Node process is killed, while it downloads,
  * loads or deletes a model, or saves conversations. Another tab or process then loads the right model. Complete cached
- * files are not fetched again, and the last saved conversation, or the one before, continues where it was. Bytes in
- * buffers of the system and the browser are lost and fetched twice: some 100 KB for any model. The large model (720 MB,
- * with the package's default tuning) shows whether that exceeds 1 %. */
+ * files are not fetched again, and the last saved conversation, or the one before, continues. Bytes in buffers of the
+ * system and the browser are fetched twice: some 100 KB for any model. The large model (720 MB, with default tuning)
+ * shows whether that exceeds 1 %. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { loadModel } from '../../js/index.node.js';

@@ -33,7 +33,6 @@ const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
   a.length === b.length && a.every((byte, i) => byte === b[i]);
 
 /**
- * Returns a member's methods.
  * @param {object} around
  * @param {any} around.api            the package
  * @param {any} around.environment

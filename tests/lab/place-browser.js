@@ -11,8 +11,8 @@ import { sleep } from './inject.js';
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** Where members run. `storing`: whether it can store files; `folder`: the store's in Node, a browser profile's if it
- * is on disk; `names`: returns the names of stored files in Node.
+/** Where members run. `storing`: whether it can store files; `folder`: the store's or, if it is on disk, a browser
+ * profile's; `names`: returns stored files (Node).
  * @typedef {{ name: string, storing: boolean, folder?: string, member: () => Promise<Member>, names: () => string[],
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
@@ -34,7 +34,7 @@ export const buildPages = (source, options) =>
 
 /** Kills the processes of all pages in the page's browser. @param {Page} page */
 export async function killPages(page) {
-  const other = await page.browserContext().newPage(); // keeps the profile open
+  const other = await page.browserContext().newPage(); // An open page keeps the profile open.
   page.on('error', () => {});
   for (const { pid, command } of peaksBelow(Number(page.browser().process()?.pid)))
     if (/--type=renderer|-contentproc.* tab$/.test(command.trim())) process.kill(pid, 'SIGKILL');

@@ -1,8 +1,8 @@
-/* rows-faults: faults while a model reads the rows of one matrix (the table) from disk. The model is ready, and the
- * table is still being downloaded (`later`) or cached completely (`whole`). The kinds of fault are those of inject.js,
- * and killing the tab or process. Faults at rest change rows that are read next; faults of the store happen when the
- * table is read or written. Every call ends in time with the right logits or a coded error; no file is deleted;
- * afterwards the same model answers, and the next load is right. */
+/* rows-faults: faults while a model reads the rows of one matrix (the table) from disk. The table is still being
+ * downloaded (`later`) or is cached completely (`whole`). The kinds of fault are those of inject.js, and killing the
+ * tab or process. Faults at rest change rows that are read next; faults of the store happen when the table is read or
+ * written. Every call ends in time with the right logits or a coded error; no file is deleted; afterwards the same
+ * model answers, and the next load is right. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import { inspectModel, loadModel } from '../../js/index.node.js';

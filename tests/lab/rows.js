@@ -1,7 +1,7 @@
 /* rows: measures loading with weights that stay on disk, on the shapes and types of Gemma 4 with random weights, in a
- * browser. GW_PROFILE names a folder for the browser profile, which is kept, so that a second run needs no download.
+ * browser. GW_PROFILE names a folder to keep the browser profile in, so that a second run needs no download.
  *   cold   E2B: times of reading rows from the private file system for the first time, during decoding
- *   early  E2B from a server with 100 Mbit/s: time until it can answer; the answer must not change after the download
+ *   early  E2B from a server with 100 Mbit/s: time until the first answer, which must not change after the download
  *   large  E4B, a sparse file of zeros: peak memory of the tab that answers
  *   torn   E4B from a server: bytes that are fetched twice after the tab is killed at 4.5 GB */
 import assert from 'node:assert/strict';

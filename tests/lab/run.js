@@ -1,6 +1,6 @@
-/* run: runs fault-injection and soak tests (cases.js), or without arguments lists them.
+/* run: runs fault-injection and soak tests (cases.js); lists them without arguments.
  *   node tests/lab/run.js [CASE…] [--count N] [--seed 1] [--side node,chromium] [--first 0] [--kind PATTERN] [--write]
- * --first: number of the first run, to repeat one; --kind: only kinds whose name matches; --write: writes the results
+ * --first: number of the first run, to repeat one; --kind: only faults whose name matches; --write: writes the results
  * into the documents. */
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.js';

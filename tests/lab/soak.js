@@ -1,6 +1,6 @@
 /* soak: a model works for hours: conversations, aborted answers, saved chats, and loads from the cache (in browsers,
- * after reloading the page). Every answer must equal that of a fresh engine, and memory must not grow: the medians of
- * the processes' resident memory (VmRSS) over the second and the last tenth of the time are compared. */
+ * after reloading the page). Every answer must equal a fresh engine's, and memory must not grow: the median resident
+ * memory (VmRSS) in the last tenth of the time is compared with that in the second tenth. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadModel } from '../../js/index.node.js';

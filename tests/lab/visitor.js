@@ -66,7 +66,7 @@ const field = (text, selector = '#input') =>
     },
     text,
   );
-/** Opens the list of conversations. @param {Page} page */
+/** @param {Page} page */
 async function library(page) {
   if (await page.$('#library[hidden]')) await page.click('#library-toggle');
   await page.waitForSelector('#library:not([hidden]) .talk');

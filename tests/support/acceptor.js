@@ -1,7 +1,7 @@
 /*
  * acceptor: decides whether a grammar of js/grammar matches a text, slowly and independently of the engine's automaton:
- * it computes, once for each node and start position, the set of positions where the node can end. It shares no code
- * with the compilers and the lowering that it judges; strings are decoded by JSON.parse.
+ * for each node and start position, it computes the set of positions where the node can end. It shares no code with the
+ * compilers that it judges; strings are decoded by JSON.parse.
  */
 
 /** @typedef {import('../../js/grammar/nodes.js').Node} Node */

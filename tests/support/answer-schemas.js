@@ -16,7 +16,7 @@ const PATTERNS = [
 const FORMATS = ['date', 'time', 'date-time', 'uuid', 'ipv4', 'ipv6', 'email'];
 const CONSTANTS = ['a', 'two words', '"quoted"\n', 0, -1.5, true, null, [1, 'b'], { k: [] }, 'שלום', '😀'];
 
-/** Generators of schemas. The first ten make no subschemas.
+/** Generators of schemas.
  * @type {((next: (n: number) => number, depth: number) => any)[]} */
 const SORTS = [
   (next) => ({ type: 'integer', minimum: -next(50), maximum: next(2000) }),

@@ -22,7 +22,7 @@ function isPerson({ name, age, ...rest }) {
   equal(rest, {});
 }
 
-/** Returns the text of the first choice. @param {OpenAI.ChatCompletion} answer */
+/** @param {OpenAI.ChatCompletion} answer */
 const textOf = ({ choices: [{ message }] }) => message.content ?? '';
 
 /** @type {Call[]} */
