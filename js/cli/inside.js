@@ -13,8 +13,7 @@ export const INSIDE = 'layer head position lens norms json';
 function numbers(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
-  const list = text.split(',').map(Number);
-  if (list.every(Number.isInteger)) return list;
+  if (/^-?\d+(,-?\d+)*$/.test(text)) return text.split(',').map(Number);
   throw new UsageError(`--${name} must be whole numbers separated by commas (got "${text}").`);
 }
 

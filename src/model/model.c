@@ -327,6 +327,7 @@ static uint64_t hash_rules(const gw_config *c) {
     uint64_t h = gw_hash(strlen(c->arch->name), c->arch->name, strlen(c->arch->name));
     const double partial[] = { global->rotated, global->gain, c->n_ctx_short };
     if (c->arch->rotates_part) h = gw_hash(h, partial, sizeof partial);
+    if (c->residual_scale != 1) h = gw_hash(h, &c->residual_scale, sizeof c->residual_scale);
     h = gw_hash(gw_hash(h, rules, sizeof rules), is_global, c->n_layer);
     bool alike = c->n_owners == c->n_layer && !c->n_ple;
     for (uint32_t l = 1; l < c->n_layer && alike; l++)

@@ -510,7 +510,13 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   await page.evaluate(() => {
     const { put } = IDBObjectStore.prototype;
     IDBObjectStore.prototype.put = function (/** @type {[value: any, key?: IDBValidKey]} */ ...args) {
-      if (/** @type {any} */ (globalThis).hasRoom) return put.apply(this, args);
+      if (/** @type {any} */ (globalThis).hasRoom) {
+        if (this.name === 'bodies')
+          this.transaction.addEventListener('complete', () => {
+            /** @type {any} */ (globalThis).stored = true;
+          });
+        return put.apply(this, args);
+      }
       throw new DOMException('no room', 'QuotaExceededError');
     };
   });
@@ -525,6 +531,7 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
     /** @type {any} */ (globalThis).hasRoom = true;
   });
   await ask(page, 'With room');
+  await page.waitForFunction(() => /** @type {any} */ (globalThis).stored);
   await page.evaluate(() => {
     /** @type {any} */ (globalThis).hasRoom = false;
   });

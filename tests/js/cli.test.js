@@ -307,6 +307,7 @@ test('usage errors exit with status 2 and print the usage; failures exit with st
     ['generate', model, '--prompt', 'x', '--top-k', '-1'],
     ['logits', model, '--ids', '2,x', '--out', '/dev/null'],
     ['logits', model, '--ids', '2'],
+    ['inside', model, '--prompt', 'x', '--layer', '1,'],
     ['bench', model, '--runs', '0'],
     ['tokenize', model, 'x', '--variant', 'fast'],
     ['generate', model, '--prompt'],

@@ -1,7 +1,9 @@
 /* Saved conversations: a restored chat answers like one that was never interrupted; with another model only the
  * messages are restored; damaged states are rejected. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { loadModel } from '../../js/index.node.js';
 import { packChat } from '../../js/saved.js';
 import { open, refuses, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
@@ -182,6 +184,21 @@ test('with another model, KV cache type or version, only the messages are restor
     assert.deepEqual(again.messages, chat.messages);
     if (!options.contextLength) assert.ok((await again.send('Go on.').result()).usage.promptTokens > 20);
   }
+});
+
+test('a saved state is not restored in a file that differs only in the scale of its layers’ outputs', async (t) => {
+  const bytes = readFileSync(await testModel('granite-f32'));
+  const key = 'granite.residual_scale';
+  const other = Buffer.from(bytes);
+  other.writeFloatLE(0.25, bytes.indexOf(key) + key.length + 4);
+  const [first, second] = [bytes, other].map((file) => loadModel(new Uint8Array(file), { threads: 1 }));
+  t.after(async () => Promise.all([first, second].map(async (model) => (await model).dispose())));
+  const chat = (await first).chat({ maxTokens: 4, seed: 4 });
+  await chat.send('Hello').text();
+  const again = (await second).chat({ saved: await chat.save() });
+  const { tokens, reason } = await again.restored;
+  assert.equal(tokens, 0);
+  assert.match(String(reason), /model/);
 });
 
 test('token ids saved by another model with the same template are not reused', async (t) => {

@@ -19,7 +19,7 @@ import transformers
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "train"))
+sys.path.insert(0, str(ROOT / "tools" / "models" / "train"))
 from corpus import read_corpus  # noqa: E402
 from data import chunks  # noqa: E402
 from export import BLOCK  # noqa: E402
