@@ -17,8 +17,8 @@ typedef struct gw_matcher gw_matcher;
 const char *gw_build(void);
 /* Call gw_prove_build first. It returns 0, or GW_E_ENGINE if this build gives wrong results on this platform, so that
  * the host must load another build (proof.h). gw_build_note returns the reason, and after success the instructions that
- * kernels avoid here and why; "" if there are none. gw_load_reserve and a gw_rehearse without a layer check the file's
- * kernels in the same way. */
+ * kernels avoid here and why; "" if there are none. gw_load_reserve, and gw_rehearse when it evaluates no layer, check
+ * the kernels for the file's tensor types in the same way. */
 int gw_prove_build(void);
 const char *gw_build_note(void);
 

@@ -59,7 +59,8 @@ export class Requests {
   /** The early request: made before the current range ends, for the bytes at offset `at`.
    * @type {{ at: number, answer: Promise<Answer> } | undefined} */
   #early;
-  /** Whether to make early requests. Turned off after one failed, because some servers refuse a second connection. */
+  /** Whether to request the next range before the current response ends. Turned off after such a request failed,
+   * because some servers refuse a second connection. */
   #eager = true;
   /** @type {Set<Answer>} */
   #open = new Set();
@@ -267,7 +268,7 @@ export class Requests {
   /** @param {Answer} [answer] */
   failed(answer) {
     this.drop(answer);
-    // In the mode `whole`, other lanes may use the current response, so it is closed only if it is the failed one.
+    // In the mode `whole`, parallel requests share the current response. It is closed only if it is the one that failed.
     if (this.#way !== 'whole' || answer === this.#stream) this.#stream = this.drop(this.#stream);
   }
 

@@ -57,7 +57,7 @@ export class Sequences {
   #native;
   /** @type {Sequence[]} */
   #all;
-  /** The sequence that functions of the engine use. */
+  /** The current sequence, on which the engine's functions act. */
   #now;
   #calls = 0;
   #running = 0;

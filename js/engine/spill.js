@@ -48,7 +48,7 @@ export class Spill {
   #file;
   #sum;
   #checks;
-  /** The bytes that are written next. */
+  /** Buffer of bytes that are not written yet. */
   #chunk = new Uint8Array(CHUNK);
   /** Number of bytes appended so far. */
   #size = 0;
@@ -72,7 +72,8 @@ export class Spill {
     return this.#total;
   }
 
-  /** Copies the tables from now on, while their source is read. @param {Source} source @param {Meter} meter */
+  /** Starts copying the matrices to the temporary file while their source is read. @param {Source} source
+   * @param {Meter} meter */
   attach(source, meter) {
     const { read, close, head = new Uint8Array() } = source;
     let { at } = source;

@@ -90,7 +90,7 @@ export function takeAway(path) {
       try {
         linkSync(aside, path);
       } catch {
-        /* A third owner has taken the lock. */
+        /* Another process has taken the lock meanwhile. */
       }
     });
   rmSync(aside);

@@ -105,7 +105,7 @@ typedef struct {
     float scale;
 } block_acts;
 
-/* Returns total + a block's dot products, times the scales, plus mins. */
+/* Returns total + the sum, over the scales of a block, of scale * dot product + min * sum of the activations. */
 INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const constants *k) {
     const format *f = m->f;

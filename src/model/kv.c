@@ -232,8 +232,8 @@ static bool sound_f32(const uint8_t *in, uint32_t d) {
     return !wild;
 }
 
-/* Checks the bounds that keep 32-bit sums from overflowing: the size of each item, and for keys the norm of each lane
- * (kernels.h). */
+/* Checks the bounds that keep 32-bit sums from overflowing: the magnitude of each integer, and for keys the norm of the
+ * integers whose products are added in the same SIMD lane (kernels.h). */
 static bool sound_i16(const uint8_t *in, uint32_t d, bool values) {
     int64_t sum[GW_I16_LANES] = { 0 };
     float scale;

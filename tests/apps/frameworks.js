@@ -88,7 +88,7 @@ export default { plugins: [sveltekit({ adapter: adapter() })], server: { headers
   });
 </script>
 `,
-    // adapter-node sets no isolation headers, and scripts need them too.
+    // adapter-node sends no isolation headers. Pages and worker scripts need them.
     'server.js': `import { createServer } from 'node:http';
 import { handler } from './build/handler.js';
 createServer((request, response) => {

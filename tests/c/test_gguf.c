@@ -106,8 +106,8 @@ static void begin(void) {
     gw_gguf_init(&parser, listener, &error);
 }
 
-/* Pushes file[0..size): first `first` bytes, then `step` more each time. Each view is a separate block of its exact
- * length, so that a sanitizer detects reads past it. */
+/* Parses file[0..size) from a growing prefix: `first` bytes at first, `step` more each time. Each prefix is copied to a
+ * heap block of its exact length, so that a sanitizer detects reads past its end. */
 static int read_in_steps(size_t size, size_t first, size_t step) {
     begin();
     size_t at = 0, seen = gw_min(first, size);

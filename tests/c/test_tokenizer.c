@@ -163,8 +163,8 @@ TEST(turn_tokens_are_control_whatever_their_type) {
     static const int types[] = { GW_TOKEN_NORMAL, GW_TOKEN_USER, GW_TOKEN_UNUSED, GW_TOKEN_CONTROL };
     for (int i = 0; i < 4; i++) {
         scoped_tokenizer *t = begin();
-        add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: control because of its name */
-        add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: control because it is marked */
+        add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: a control token because of its text */
+        add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: a control token because of its type */
         gw_tokenizer_mark_control(t, PIECES + 1);
         gw_tokenizer_mark_control(t, 1 << 20); /* out of range: ignored */
         finish(t);

@@ -12,7 +12,7 @@ typedef enum {
     TINY_SHAPE,       /* sets the last dimension of the tensor `victim` to `number` */
     TINY_TYPE,        /* sets the type of the tensor `victim` to `number` */
     TINY_OFFSET,      /* sets the offset of the tensor `victim` to `number` */
-    TINY_FAR,         /* before the tensor `victim`, adds one of `number` bytes, which are not in the file */
+    TINY_FAR,         /* adds a tensor of `number` bytes before `victim`; the file lacks its data */
     TINY_DROP_KEY,    /* omits the key `victim` */
     TINY_SET_KEY,     /* sets the key `victim` to `number`, or to `text` if it holds text */
     TINY_EMPTY_ARRAY, /* empties the array of the key `victim` */

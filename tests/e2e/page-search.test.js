@@ -56,7 +56,8 @@ function file(name, text) {
   return path.join(folder, name);
 }
 
-/** Returns the passages that the package finds in Node, the nearest first. @param {string} name */
+/** Returns the passages that the package, run in Node, finds for the page's query, the nearest first.
+ * @param {string} name of the embedding model */
 async function inNode(name) {
   const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
   const by = vectorsBy(model);

@@ -152,7 +152,8 @@ test('a format applies to the whole answer, including its prefix', async (t) => 
   assert.ok(await model.generate([question], SHORT).text());
 });
 
-/** Returns what a template renders, as text without sentinels. @param {string} source @param {Message[]} messages */
+/** Returns the prompt that a template renders, without the sentinels that mark the texts of messages.
+ * @param {string} source @param {Message[]} messages */
 function rendered(source, messages) {
   const template = new ChatTemplate(source, {
     control: new Map([['<s>', 1]]),

@@ -72,7 +72,7 @@ function tuned(t, changes) {
   });
 }
 
-/** Returns whether each cached file is complete. @param {ModelCache} cache */
+/** Returns, for each cached file, whether it is complete. @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
 
 /** Returns a folder, its cache, and a custom store of the same folder, which runs on this thread.

@@ -109,7 +109,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
   };
 }
 
-/** Returns methods that share an open model.
+/** Returns the methods that a test calls in this process or tab. They share the model that `open` loads.
  * @param {{ api: any, address: string, cacheOf: (fault?: StoreFault) => any, calm?: () => void }} around */
 function openedMethods({ api, address, cacheOf, calm }) {
   /** @type {any} */

@@ -78,7 +78,8 @@ class Acceptor {
     return all;
   }
 
-  /** @param {Node} node for the decoded text @param {number} from */
+  /** Returns the ends of the JSON strings that begin at index `from`. @param {Node} node accepts the unescaped text
+   * @param {number} from */
   string(node, from) {
     if (this.letters[from] !== '"') return new Set();
     let end = from + 1;

@@ -4,9 +4,9 @@
  *
  *   node tools/build/setup.js [build|serve|tests|package …]
  *
- * build: the wasm modules, the package in dist/, and the page for hosts with the documents in site/. serve: the same
- * without site/; its page is in build/page/. tests: everything that `npm test` needs. package: rebuilds dist/ with its
- * types for `npm pack`.
+ * build: builds the wasm modules, the package in dist/, and in site/ the page and the documents for a static host.
+ * serve: builds the page in build/page/ instead of site/. tests: builds everything that `npm test` needs. package:
+ * rebuilds dist/ with its types for `npm pack`.
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

@@ -343,7 +343,7 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
   return out;
 }
 
-/** Returns the standard deviation of a matrix or bias, or the centre of a norm. Queries and keys are larger, so that
+/** Returns the standard deviation of a matrix or bias, or the mean of the weights of a norm. Queries and keys are larger, so that
  * attention is sharp enough to reveal a wrong position. Embeddings are small, so that a random model with a tied head
  * does not just repeat the last token; the final norm compensates for that. @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {

@@ -1,4 +1,4 @@
-/* checks: assertions and helpers of the AI SDK's calls, in Node and in pages. */
+/* checks: assertions and helpers for tests of calls through the AI SDK, in Node and in pages. */
 
 /** Arguments of a call. `entry`: the exports of gemma-wasm/ai-sdk; `model` and `embedder` use the loaded `engine` and
  * `embedEngine`; `source`: of the same model as `engine`, for calls that load it.
