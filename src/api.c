@@ -68,6 +68,7 @@ static int prove_kernels(gw_model *m) {
         if (matrix->type != from) list.rounded |= 1u << from->id;
         if (matrix->cache) continue;
         if (matrix->planes.high) list.planes = true;
+        else if (matrix->norms) list.int8 |= 1u << matrix->type->id, list.int15 |= 1u << matrix->type->id;
         else *(takes_int8(&m->file, matrix) ? &list.int8 : &list.int15) |= 1u << matrix->type->id;
     }
     return gw_prove_kernels(&list, &m->file.error);

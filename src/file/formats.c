@@ -3,6 +3,7 @@
 #include "file/formats.h"
 #include "base/half.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 }; /* constants of the packed layout */
@@ -185,13 +186,32 @@ void gw_format_values(const gw_format *f, const uint8_t *quant, const float *sca
         }
 }
 
+static void block_scales(const gw_format *f, const uint8_t *block, float *scale, float *min) {
+    uint8_t header[GW_MAX_HEADER];
+    memcpy(header, block + f->first_half, 2 * f->halves);
+    memcpy(header + 2 * f->halves, block + f->first_word, 4 * f->words);
+    scales_of(f, header, scale, min);
+}
+
+double gw_format_square(const gw_format *f, const uint8_t *blocks, size_t k) {
+    float scale[GW_MAX_SUBS], min[GW_MAX_SUBS], most = f->values ? 127 : (float)(1u << (f->bits - 1));
+    double square = 0;
+    if (f->mins) most = (float)((1u << f->bits) - 1);
+    for (size_t i = 0; i < k; i += f->items, blocks += f->bytes) {
+        block_scales(f, blocks, scale, min);
+        for (uint32_t s = 0; s < f->items / f->sub; s++) {
+            double value = fabsf(scale[s]) * most + fabsf(min[s]);
+            square += f->sub * value * value;
+        }
+    }
+    return square;
+}
+
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k) {
-    uint8_t quant[GW_MAX_ITEMS], header[GW_MAX_HEADER];
+    uint8_t quant[GW_MAX_ITEMS];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
     for (size_t i = 0; i < k; i += f->items, blocks += f->bytes) {
-        memcpy(header, blocks + f->first_half, 2 * f->halves);
-        memcpy(header + 2 * f->halves, blocks + f->first_word, 4 * f->words);
-        scales_of(f, header, scale, min);
+        block_scales(f, blocks, scale, min);
         f->quants(blocks, quant);
         gw_format_values(f, quant, scale, min, out + i);
     }

@@ -88,6 +88,10 @@ const gw_format *gw_format_of(int type);
 /* Converts k items, in blocks as in a file, to floats. */
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k);
 
+/* Returns the sum, over k items in blocks as in a file, of the squares of |scale * value| + |min|, for the greatest
+ * magnitude of a value. */
+double gw_format_square(const gw_format *f, const uint8_t *blocks, size_t k);
+
 /* Packs n <= 4 blocks, one from each row and `stride` bytes apart, into a group of 4 * f->bytes bytes; missing rows
  * become zeros. */
 void gw_format_pack(const gw_format *f, const uint8_t *blocks, size_t stride, int n, uint8_t *group);

@@ -141,6 +141,12 @@ typedef struct {
 #else
 #define GW_MIDDLE_PLANE 0
 #endif
+/* Whether products with int8 activations are faster than with int15. simd128 builds compute both with int16. */
+#if defined(__wasm_simd128__) && !defined(GW_HAVE_RELAXED)
+#define GW_FASTER_INT8 0
+#else
+#define GW_FASTER_INT8 1
+#endif
 /* Bytes per plane of a block: 32 columns of a panel's four rows. */
 enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_MIDDLE_BYTES = GW_MIDDLE_PLANE ? 32 : 0, GW_LOW_BYTES = 64 - GW_MIDDLE_BYTES };
 

@@ -32,12 +32,18 @@ bool gw_rows_finite(const gw_type *type, const uint8_t *rows, size_t n, size_t k
 /* Unpacks row `row` of a packed matrix to floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);
 
-/* Q8_0 in planes for the two-stage output head (kernels.h). Each row has four norms: of its approximation by the high
- * plane, scale * (16 n - 120), and of that approximation's error; of its approximation by the high and middle planes,
- * scale * (16 n + 4 m - 126), and of that error. Norms are rounded up, and infinite if a scale is not finite. */
-enum { GW_PLANES_MAX_K = 8192, GW_NORMS = 4 };
-/* Returns whether a packed matrix of this type, with rows of k items, can be stored in planes. */
-bool gw_planes_fit(const gw_type *type, size_t k);
+/* The two-stage output head (model/topk.c) needs norms of each row, rounded up, infinite if a scale is not finite.
+ * Q8_0 is stored in planes (kernels.h) and has GW_NORMS: of a row's approximation by the high plane,
+ * scale * (16 n - 120), and of that approximation's error; of its approximation by the high and middle planes,
+ * scale * (16 n + 4 m - 126), and of that error. Another type has one, the greatest norm that a row with these scales
+ * and mins can have. */
+enum { GW_HEAD_MAX_K = 8192, GW_NORMS = 4 };
+/* Returns the number of norms of a row of k items of this packed type: GW_NORMS, 1, or 0 if the head has one stage: for
+ * floats, for long rows, and for other types than Q8_0 in builds whose products with int8 and int15 take the same
+ * time. */
+int gw_head_norms(const gw_type *type, size_t k);
+/* Sets norms[4] of a panel of n <= 4 rows of another type than Q8_0; those of missing rows are 0. */
+void gw_row_norms(const gw_type *type, const uint8_t *rows, int n, size_t k, float *norms);
 /* Packs n <= 4 rows of Q8_0 to one panel of each plane, and sets norms[GW_NORMS][ld] of the rows. */
 void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *norms, size_t ld);
 bool gw_planes_finite(const uint8_t *high, size_t k);

@@ -1,11 +1,12 @@
-/* pack_planes: packs Q8_0 in planes (pack.h). Rows are packed to a panel of Q8_0, which is then split. */
+/* pack_planes: packs Q8_0 in planes, and computes the norms of an output head's rows (pack.h). Rows of Q8_0 are packed
+ * to a panel, which is then split. */
 #include "kernels/pack.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_PLANES_MAX_K / GW_BLOCK * GW_Q8_BYTES };
+enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_HEAD_MAX_K / GW_BLOCK * GW_Q8_BYTES };
 
 /* Vector types; each quarter of a vector belongs to one row of the panel. */
 typedef uint16_t f16s __attribute__((vector_size(8)));
@@ -91,7 +92,16 @@ static float norm_of(double square) {
     return norm <= FLT_MAX ? (float)norm : INFINITY;
 }
 
-bool gw_planes_fit(const gw_type *type, size_t k) { return type->id == GW_Q8_0 && k <= GW_PLANES_MAX_K; }
+int gw_head_norms(const gw_type *type, size_t k) {
+    if (k > GW_HEAD_MAX_K || !gw_format_of(type->id)) return 0;
+    return type->id == GW_Q8_0 ? GW_NORMS : GW_FASTER_INT8;
+}
+
+void gw_row_norms(const gw_type *type, const uint8_t *rows, int n, size_t k, float *norms) {
+    const gw_format *f = gw_format_of(type->id);
+    for (int r = 0; r < GW_PANEL; r++, rows += gw_row_bytes(type, k))
+        norms[r] = r < n ? norm_of(gw_format_square(f, rows, k)) : 0;
+}
 
 void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *norms, size_t ld) {
     uint8_t panel[MAX_BYTES];

@@ -69,7 +69,8 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_
 /* Multiplies one row, or a few rows, by several panels at once. Of more rows, full groups are multiplied in tiles, the
  * others panel by panel, so that a panel stays in the CPU cache. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
-    int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED, tiled = gw_in_tiles(a->n, false, pairs);
+    int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED,
+        tiled = pairs && a->n < FEW ? 0 : gw_in_tiles(a->n, false);
     int done = a->n > 1 ? gw_relaxed_few(j) : each * INTERLEAVED;
     gw_nibble_masks m = masks();
     for (int i = 0; i < each; i++) {

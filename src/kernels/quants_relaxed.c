@@ -216,7 +216,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     bool shared = as_int16(m); /* the planes of the activations are joined once for all panels */
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
     int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
-    int t = gw_in_tiles(a->n, int15, m->run > 0);
+    int t = gw_in_tiles(a->n, int15);
     /* For several rows, products of int16 are faster if the dot product of bytes is slow: they take four instructions
      * for sixteen products; with two planes, or two tables, the dot product then takes ten instructions instead of
      * five. */

@@ -65,11 +65,8 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
 
 /* --- several rows of activations --- */
 
-/* Returns how many of the n rows are processed in tiles. pairs: the dot product is slow, so few rows are faster without
- * tiles. */
-INLINE int gw_in_tiles(int n, bool int15, bool pairs) {
-    return pairs && n < FEW ? 0 : n - n % (int15 ? TILE / 2 : TILE);
-}
+/* Returns how many of the n rows are processed in tiles. */
+INLINE int gw_in_tiles(int n, bool int15) { return n - n % (int15 ? TILE / 2 : TILE); }
 
 /* Multiplies panels of Q4_0 by all rows of a job, several panels at the same time, if there are 2 to FEW rows and the
  * dot product is fast. Returns the number of panels multiplied, from 0 to all panels of the job. */

@@ -1,21 +1,21 @@
 #include "model/matrix.h"
 #include "model/rowcache.h"
 
-void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena) {
+void gw_matrix_place(gw_matrix *m, int norms, gw_arena *arena) {
     uint64_t bytes = gw_packed_bytes(m->type, m->rows, m->k), blocks = bytes / GW_Q8_BYTES;
+    bool planes = norms == GW_NORMS;
     void *data = planes ? NULL : gw_arena_take(arena, bytes);
     gw_planes in = { 0 };
-    float *norms = NULL;
     if (planes) {
         in.high = gw_arena_take(arena, blocks * GW_HIGH_BYTES);
         in.middle = gw_arena_take(arena, blocks * GW_MIDDLE_BYTES);
         in.low = gw_arena_take(arena, blocks * GW_LOW_BYTES);
-        norms = gw_arena_take(arena, GW_NORMS * gw_ld(m->rows) * sizeof *norms);
     }
+    float *of_rows = norms ? gw_arena_take(arena, (size_t)norms * gw_ld(m->rows) * sizeof *of_rows) : NULL;
     if (!arena->base) return;
     m->data = data;
     m->planes = in;
-    m->norms = norms;
+    m->norms = of_rows;
 }
 
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row) {
@@ -24,6 +24,7 @@ bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n
     if (m->data) {
         uint8_t *panel = m->data + row * gw_row_bytes(m->type, m->k);
         gw_pack_panel(m->type, rows, n, m->k, panel);
+        if (GW_FASTER_INT8 && m->norms) gw_row_norms(m->type, rows, n, m->k, m->norms + row);
         return finite && gw_panel_finite(m->type, panel, m->k);
     }
     gw_planes to = gw_matrix_planes(m, row / GW_PANEL);

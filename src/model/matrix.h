@@ -9,7 +9,7 @@ typedef struct {
     uint32_t rows, k;
     uint8_t *data;    /* packed weights, NULL if in planes; pointers are owned by the model's arena */
     gw_planes planes; /* bit planes of a Q8_0 output matrix (kernels.h); otherwise NULL */
-    float *norms;     /* [GW_NORMS][gw_ld(rows)] of a matrix in planes (pack.h) */
+    float *norms;     /* [gw_head_norms()][gw_ld(rows)] of a two-stage output head (pack.h); otherwise NULL */
     /* row cache if rows stay in the file (rowcache.h; `data` is NULL), otherwise NULL */
     struct gw_row_cache *cache;
 } gw_matrix;
@@ -17,8 +17,9 @@ typedef struct {
 /* Returns the stride of rows of floats, rounded up because a kernel may write whole panels. */
 static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANEL); }
 
-/* Allocates the matrix in the arena; if the arena only adds up sizes, leaves the matrix unchanged. */
-void gw_matrix_place(gw_matrix *m, bool planes, gw_arena *arena);
+/* Allocates the matrix in the arena, in planes if a row has GW_NORMS norms. If the arena only adds up sizes, leaves the
+ * matrix unchanged. */
+void gw_matrix_place(gw_matrix *m, int norms, gw_arena *arena);
 /* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of the matrix; overwrites the source
  * bytes. Returns false if a number or a block's scale is not finite. */
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);

@@ -229,11 +229,12 @@ bool gw_file_stays(const gw_file *f, uint32_t i) {
     return gw_file_by_token(f, i) && (f->tables == GW_TABLES_FILE || (f->tables == GW_TABLES_LARGE && large));
 }
 
-static bool in_planes(const gw_file *f, int weight, const gw_matrix *m) {
+/* Returns the number of norms per row of a two-stage output head, 0 for other matrices. */
+static int norms_of(const gw_file *f, int weight, const gw_matrix *m) {
     bool is_output = weight == (has_output(f) ? GW_WEIGHT_OUTPUT : GW_WEIGHT_EMBEDDING);
     bool large = gw_times(m->rows, m->k) >= LARGE_OUTPUT;
-    bool wanted = f->output == GW_OUTPUT_AUTO ? large : f->output == GW_OUTPUT_PLANES;
-    return f->config.arch->policy->generates && is_output && wanted && gw_planes_fit(m->type, m->k);
+    bool wanted = f->output == GW_OUTPUT_AUTO ? large : f->output == GW_OUTPUT_STAGES;
+    return f->config.arch->policy->generates && is_output && wanted ? gw_head_norms(m->type, m->k) : 0;
 }
 
 /* Allocates a tensor in the arena and sets *matrix or *vector. */
@@ -246,7 +247,7 @@ static void take_place(const gw_file *f, uint32_t i, bool to_q8, gw_arena *arena
     *matrix = *(const gw_matrix *)field_of(f, f->bound[i]);
     matrix->type = gw_packed_type(t->type, matrix->k, to_q8);
     if (gw_file_stays(f, i)) matrix->cache = gw_row_cache_place(matrix, t->type, i, arena);
-    else gw_matrix_place(matrix, in_planes(f, f->bound[i].weight, matrix), arena);
+    else gw_matrix_place(matrix, norms_of(f, f->bound[i].weight, matrix), arena);
 }
 
 uint64_t gw_file_weight_bytes(const gw_file *f) {

@@ -10,10 +10,9 @@
 /* The storage of F32, F16 and BF16 matrices. AUTO: not converted, not even an F16 embedding (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
-/* The packing of a Q8_0 output matrix. AUTO: a large matrix is stored in planes, of which decoding reads the lowest
- * only in part (topk.c). A small one stays in the CPU cache, so computing bounds would take longer than reading its
- * bytes. */
-enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_PLANES };
+/* Whether a quantised output matrix is multiplied in two stages (topk.c). AUTO: if it is large. A small one stays in
+ * the CPU cache, so computing bounds would take longer than reading its bytes. */
+enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_STAGES };
 
 /* Where to store matrices of which only the rows of a batch's tokens are read: in memory; in the file from
  * GW_LARGE_TABLE bytes on; always in the file. */

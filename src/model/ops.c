@@ -101,15 +101,21 @@ static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     return i;
 }
 
+static void multiply_with(gw_matmul_kernel *kernel, const gw_matrix *m, uint32_t first, int panels, const gw_acts *acts,
+                          float *y, size_t ld) {
+    if (m->planes.high) GW_KERNEL_INT(planes_whole)(gw_matrix_planes(m, first), panels, acts, y, ld);
+    else kernel(m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k), panels, acts, y, ld);
+}
+
+void gw_multiply_panels(const gw_matrix *m, bool int15, uint32_t first, uint32_t panels, const gw_acts *acts, float *y,
+                        size_t ld) {
+    const struct product *p = product_of(m);
+    multiply_with(int15 ? p->int15 : p->int8, m, first, (int)panels, acts, y, ld);
+}
+
 /* Computes the columns of y[n][ld] that belong to a work item. */
 static void multiply(const matmul_job *j, int i, int first, int panels, float *y, size_t ld) {
-    const gw_matrix *m = j->part[i].m;
-    if (m->planes.high) {
-        GW_KERNEL_INT(planes_whole)(gw_matrix_planes(m, (size_t)first), panels, &j->acts, y, ld);
-        return;
-    }
-    const uint8_t *w = m->data + (size_t)first * GW_PANEL * gw_row_bytes(m->type, m->k);
-    j->part[i].kernel(w, panels, &j->acts, y, ld);
+    multiply_with(j->part[i].kernel, j->part[i].m, (uint32_t)first, panels, &j->acts, y, ld);
 }
 
 static void matmul_item(void *ctx, int item) {
@@ -167,11 +173,9 @@ typedef struct {
 } some_job;
 _Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
 
-/* Multiplies the listed panels by the row of activations. y: result of all panels. */
-static void multiply_listed(const matmul_job *j, const uint32_t *list, int n, float *y) {
-    const gw_matrix *m = j->part[0].m;
-    if (m->planes.high && n) GW_KERNEL_INT(planes_some)(m->planes, list, n, &j->acts, y);
-    for (int i = 0; i < n && m->data; i++) multiply(j, 0, (int)list[i], 1, y + list[i] * GW_PANEL, 0);
+void gw_multiply_listed(const gw_matrix *m, const uint32_t *list, int n, const gw_acts *acts, float *y) {
+    if (m->planes.high && n) GW_KERNEL_INT(planes_some)(m->planes, list, n, acts, y);
+    for (int i = 0; i < n && m->data; i++) gw_multiply_panels(m, true, list[i], 1, acts, y + list[i] * GW_PANEL, 0);
 }
 
 static void some_item(void *ctx, int item) {
@@ -184,7 +188,7 @@ static void some_item(void *ctx, int item) {
         else
             for (int r = 0; r < GW_PANEL; r++) s->job.part[0].y[p * GW_PANEL + r] = -INFINITY;
     }
-    multiply_listed(&s->job, list, n, s->job.part[0].y);
+    gw_multiply_listed(s->job.part[0].m, list, n, &s->job.acts, s->job.part[0].y);
 }
 
 void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows *rows, float *y) {
@@ -193,7 +197,6 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
     some_job *s = gw_ops_row(o, x, m->k, false, p->int15_needs & NEEDS_INT15, &acts);
     matmul_job j = { .acts = acts, .count = 1, .step = panels_per_item(panels_of(m), gw_pool_threads(o->pool)) };
     j.part[0].m = m;
-    j.part[0].kernel = p->int15;
     j.part[0].y = y;
     *s = (some_job){ j, rows };
     gw_parallel(o->pool, some_item, s, (panels_of(m) + j.step - 1) / j.step);

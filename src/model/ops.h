@@ -24,6 +24,13 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_
  * Sets *acts to describe the quantised x. */
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
+/* Multiplies `panels` panels of a quantised matrix, from index `first` on, by int15 or int8 activations: sets
+ * y[t][0 .. 4 * panels) for each row t of the activations, rows of y being ld floats apart. */
+void gw_multiply_panels(const gw_matrix *m, bool int15, uint32_t first, uint32_t panels, const gw_acts *acts, float *y,
+                        size_t ld);
+/* Multiplies the n listed panels by one row of int15 activations. Panel p sets y[4 p .. 4 p + 3]. */
+void gw_multiply_listed(const gw_matrix *m, const uint32_t *list, int n, const gw_acts *acts, float *y);
+
 /* Computes y[i][n][gw_ld(rows i)] = x[n][ldx] times matrix i, for `count` matrices of equal k at once. int15: use int15
  * activations (kernels.h) for all quantised types: for the output head, where errors are visible directly, and around
  * attention, whose products are a tenth of the work but would cause three quarters of the error with int8. Q8_0 always

@@ -1,17 +1,19 @@
 /* topk: see topk.h. Finds the greatest logits without reading all of the output matrix's bytes.
  *
- * The matrix is Q8_0 in planes (kernels.h): row w = h + l, an approximation by the upper bits and the remainder. The
- * first pass reads the high plane. If more than the greatest logit is needed, the threshold is lower and excludes fewer
- * rows, so the first pass reads the middle plane too, if there is one: its two bits divide |l| by 4. The activations
- * are int8: A = fl(h . x8) approximates the exact logit E = fl(w . x16), the float that gw_matmul gives. In real
- * numbers
+ * Q8_0 is stored in planes (kernels.h): row w = h + l, an approximation by the upper bits and the remainder. The first
+ * pass reads the high plane. If more than the greatest logit is needed, the threshold is lower and excludes fewer
+ * rows, so the first pass reads the middle plane too, if there is one: its two bits divide |l| by 4. Of other types,
+ * it reads all bits (h = w, l = 0), and is faster than the exact product, as its activations are int8:
+ * A = fl(h . x8) approximates the exact logit E = fl(w . x16), the float that gw_matmul gives. In real numbers
  *   w . x16 - h . x8 = l . x16 + h . (x16 - x8)
- * so by Cauchy-Schwarz the difference is at most |l| |x16| + |h| |x16 - x8|. Both passes add B = k / 32 terms in
- * float32, each made with at most three roundings from an exact integer. The error of such a sum is at most
- * g = (B + 8) u / (1 - (B + 8) u), u = 2^-24, times the sum of its terms' sizes (Higham, Accuracy and Stability of
- * Numerical Algorithms, section 4.2; the 8 leave room for comparing A + bound in floats), and these are at most
- * |h| |x8| and (|h| + |l|) |x16|. Underflow adds less than 2^-149 * 2^28 to a term. Together
- *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-120
+ * so by Cauchy-Schwarz the difference is at most |l| |x16| + |h| |x16 - x8|. Both passes add B terms in float32, k / 32
+ * or, with mins, twice as many, each made with at most three roundings from an exact integer. The error of such a sum
+ * is at most g = (B + 8) u / (1 - (B + 8) u), u = 2^-24, times the sum of its terms' sizes (Higham, Accuracy and
+ * Stability of Numerical Algorithms, section 4.2; the 8 leave room for comparing A + bound in floats), and these are at
+ * most |h| |x8| and (|h| + |l|) |x16|. Underflow adds less than 2^-149 * 2^31 to a term. Together
+ *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-117
+ * Of types without planes, |h| is the norm of a row's greatest possible |scale * value| + |min|. It can be read from
+ * the scales and mins alone, and it also bounds terms that cancel.
  * Norms of rows are stored with the matrix, norms of activations are computed in double; all are rounded up.
  *
  * To find the n greatest logits, the matrix is split into parts, the same for every number of threads. The row of the
@@ -36,7 +38,8 @@ enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
 
 /* If the norms of the int8 and int15 activations add up to less than this, no sum of products can overflow: HUGE_NORM
- * times f16's largest scale, times 128, times the square root of any row length is below FLT_MAX. */
+ * times f16's largest scale, times 4096, the greatest quotient of a weight and that scale, times the square root of the
+ * maximum row length, is below FLT_MAX. */
 #define HUGE_NORM 1e28f
 
 typedef struct {
@@ -102,21 +105,22 @@ static void add_block(const gw_acts *a, size_t b, double *int15, double *int8, d
 }
 
 static void set_bound(topk_job *j) {
-    size_t blocks = j->acts.k / GW_BLOCK;
-    double int15 = 0, int8 = 0, gap = 0, g = (double)(blocks + 8) * 0x1p-24, up = 1 + 1e-6;
+    size_t blocks = j->acts.k / GW_BLOCK, terms = 2 * blocks;
+    double int15 = 0, int8 = 0, gap = 0, g = (double)(terms + 8) * 0x1p-24, up = 1 + 1e-6;
     for (size_t b = 0; b < blocks; b++) add_block(&j->acts, b, &int15, &int8, &gap);
     int15 = sqrt(int15), int8 = sqrt(int8), gap = sqrt(gap);
     g /= 1 - g;
     j->by_most = (float)((gap + (g + 1e-12) * (int15 + int8)) * up);
-    j->by_rest = (float)(int15 * (1 + g) * up);
-    j->least = (float)((double)blocks * 0x1p-120);
+    j->by_rest = j->m->planes.high ? (float)(int15 * (1 + g) * up) : 0;
+    j->least = (float)((double)terms * 0x1p-117);
     if (!(int15 + int8 < HUGE_NORM)) j->by_most = INFINITY;
 }
 
 /* Computes upper bounds of n logits from `row` on, whose approximations are in j->y. */
 static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
     size_t ld = gw_ld(j->m->rows);
-    const float *most = j->m->norms + (j->upper ? 2 * ld : 0) + row, *rest = most + ld, *y = j->y + row;
+    const float *most = j->m->norms + (j->upper ? 2 * ld : 0) + row, *y = j->y + row;
+    const float *rest = j->m->planes.high ? most + ld : most;
     for (size_t i = 0; i < n; i++)
         upper[i] = y[i] + (most[i] * j->by_most + rest[i] * j->by_rest + j->least) * (1 + 1e-6f);
 }
@@ -135,11 +139,17 @@ static float greatest_of(const float *x, size_t n) {
 }
 
 /* Returns whether the first pass should read the middle plane too. */
-static bool needs_upper(const gw_topk *t) { return GW_MIDDLE_PLANE && t->best > 1; }
+static bool needs_upper(const gw_matrix *m, const gw_topk *t) {
+    return GW_MIDDLE_PLANE && m->planes.high && t->best > 1;
+}
 
 /* Computes approximate logits of n panels from `begin` on. */
 static void approximate_panels(const gw_matrix *m, bool upper, uint32_t begin, uint32_t n, const gw_acts *a, float *y) {
     gw_planes_kernel *kernel = GW_KERNEL_INT(planes_high);
+    if (!m->planes.high) {
+        gw_multiply_panels(m, false, begin, n, a, y, gw_ld(m->rows));
+        return;
+    }
 #if GW_MIDDLE_PLANE
     if (upper) kernel = GW_KERNEL_INT(planes_upper);
 #else
@@ -188,7 +198,7 @@ static void put_part(void *place, int i, const float *a) {
 }
 
 static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
-    GW_KERNEL_INT(planes_whole)(gw_matrix_planes(j->m, panel), 1, &j->acts, y, GW_PANEL);
+    gw_multiply_panels(j->m, true, panel, 1, &j->acts, y, GW_PANEL);
 }
 
 /* Removes the part with the greatest approximate logit. Returns the threshold from that row's exact logit, -FLT_MAX if
@@ -242,7 +252,7 @@ static void refine_part(void *ctx, int i) {
         last = (uint32_t)gw_min(begin + AT_ONCE, end);
         uint32_t n = open_panels(j, begin, last, list);
         for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->out[r] = -INFINITY;
-        if (n) GW_KERNEL_INT(planes_some)(j->m->planes, list, (int)n, &j->acts, j->out);
+        gw_multiply_listed(j->m, list, (int)n, &j->acts, j->out);
         for (uint32_t p = 0; p < n; p++) cap_panel(j->out, list[p], j->cap);
         j->part[i].open += n;
     }
@@ -285,7 +295,7 @@ static uint32_t all_rows(gw_ops *o, const float *x, size_t ldx, int n, const gw_
     return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
 }
 
-/* The first pass for several rows of activations, which reads the planes from memory once. */
+/* The first pass for several rows of activations, which reads the weights from memory once. */
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
@@ -300,9 +310,10 @@ static void approximate_rows(void *ctx, int i) {
     uint32_t begin = (uint32_t)i * j->step, panels = (uint32_t)gw_min(j->step, ld / GW_PANEL - begin);
     gw_acts rows = j->acts;
     for (int t = 0; t < j->acts.n; t += rows.n) {
-        bool upper = needs_upper(&j->want[t]);
-        for (rows.n = 1; t + rows.n < j->acts.n && needs_upper(&j->want[t + rows.n]) == upper;) rows.n++;
+        bool upper = needs_upper(j->m, &j->want[t]);
+        for (rows.n = 1; t + rows.n < j->acts.n && needs_upper(j->m, &j->want[t + rows.n]) == upper;) rows.n++;
         rows.q8 = j->acts.q8 + t * GW_BLOCK, rows.s8 = j->acts.s8 + t, rows.sum8 = j->acts.sum8 + t;
+        rows.half8 = j->acts.half8 + t;
         approximate_panels(j->m, upper, begin, panels, &rows, j->y + t * ld + (size_t)begin * GW_PANEL);
     }
 }
@@ -335,12 +346,11 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
     uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0, best = 0;
     for (int r = 0; r < n; r++) best = (uint32_t)gw_max(best, t[r].best);
     /* A threshold from rows in most of the parts excludes few rows. */
-    if (!m->planes.high || (best > 1 && best > panels / step_of(panels) / 2))
-        return all_rows(o, x, ldx, n, m, cap, t, y);
+    if (!m->norms || (best > 1 && best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, t, y);
     for (int r = 0; r < n && n > 1; r += AT_ONCE_ROWS)
         approximate_all(o, x + r * ldx, ldx, (int)gw_min(AT_ONCE_ROWS, n - r), m, t + r, y + r * gw_ld(m->rows));
     for (int r = 0; r < n; r++) {
-        topk_job *j = job_of(o, x + r * ldx, m, needs_upper(&t[r]), y + r * gw_ld(m->rows));
+        topk_job *j = job_of(o, x + r * ldx, m, needs_upper(m, &t[r]), y + r * gw_ld(m->rows));
         j->cap = cap;
         j->want = t[r];
         j->out = t[r].to ? t[r].to : j->y;

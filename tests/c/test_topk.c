@@ -3,6 +3,7 @@
  * cap. */
 #include "model/topk.h"
 #include "kernels/pack.h"
+#include "file/formats.h"
 #include "api.h"
 #include "rig.h"
 #include "test.h"
@@ -30,7 +31,7 @@ static struct {
     uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], middle[MOST_BYTES], low[MOST_BYTES];
     float norms[GW_NORMS * (MOST_ROWS + 4)];
     float x[MOST_N * MOST_K];
-    gw_matrix plain, planes;
+    gw_matrix plain, staged;
     gw_pool *pool;
     gw_ops ops;
     void *block;
@@ -50,7 +51,7 @@ static void set_scale(uint8_t *block, uint16_t f16) {
 static void set_up(uint32_t rows, uint32_t k, int threads) {
     const gw_type *q8 = gw_type_of(GW_Q8_0);
     fixture.plain = (gw_matrix){ .type = q8, .rows = rows, .k = k, .data = fixture.one };
-    fixture.planes = (gw_matrix){ .type = q8,
+    fixture.staged = (gw_matrix){ .type = q8,
                                   .rows = rows,
                                   .k = k,
                                   .planes = { fixture.high, fixture.middle, fixture.low },
@@ -77,7 +78,7 @@ static void pack(void) {
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, fixture.file + r * bytes, n, k, fixture.one + r * bytes);
-        gw_pack_planes(fixture.file + r * bytes, n, k, gw_matrix_planes(&fixture.planes, r / 4), fixture.norms + r,
+        gw_pack_planes(fixture.file + r * bytes, n, k, gw_matrix_planes(&fixture.staged, r / 4), fixture.norms + r,
                        gw_ld(rows));
     }
 }
@@ -141,7 +142,7 @@ static uint32_t check_k(const char *what, float cap, uint32_t k) {
     uint32_t rows = fixture.plain.rows, exact;
     memcpy(sorted, whole, rows * sizeof *sorted);
     qsort(sorted, rows, sizeof *sorted, descending);
-    exact = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, cap, &(gw_topk){ .best = k }, top);
+    exact = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, cap, &(gw_topk){ .best = k }, top);
     CHECK_INT(drawn(top, k), drawn(whole, k));
     for (uint32_t r = 0; r < rows; r++)
         if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
@@ -174,7 +175,7 @@ TEST(top_planes_hold_every_code_and_scale) {
     pack();
     for (uint32_t r = 0; r < ROWS; r++) {
         gw_matrix_row(&fixture.plain, r, one);
-        gw_matrix_row(&fixture.planes, r, two);
+        gw_matrix_row(&fixture.staged, r, two);
         check_same(two, one, K, "row");
         for (int i = 0; i < GW_NORMS; i++) {
             int dropped = i < 2 ? 16 : 4;
@@ -207,7 +208,7 @@ THREADED_TEST(top_product_has_the_bits_of_one_plane) {
             }
             pack();
             product(&fixture.plain, n, whole);
-            product(&fixture.planes, n, top);
+            product(&fixture.staged, n, top);
             check_same(top, whole, n * gw_ld(sizes[i].rows), "product");
             tear_down();
         }
@@ -268,25 +269,25 @@ TEST(top_kernels_agree_with_the_specification) {
         pack();
         for (int n = 1; n <= MOST_N; n++) {
             gw_acts slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_planes_whole(fixture.planes.planes, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_whole)(fixture.planes.planes, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_whole(fixture.staged.planes, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_whole)(fixture.staged.planes, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "all planes");
         }
         gw_acts slow = acts_of(0, 1, K), fast = acts_of(1, 1, K);
         for (uint32_t n = 0; n <= 7; n++) {
             memset(whole, 0, sizeof whole), memset(top, 0, sizeof top);
-            gw_ref_planes_some(fixture.planes.planes, list, (int)n, &slow, whole);
-            FAST(planes_some)(fixture.planes.planes, list, (int)n, &fast, top);
+            gw_ref_planes_some(fixture.staged.planes, list, (int)n, &slow, whole);
+            FAST(planes_some)(fixture.staged.planes, list, (int)n, &fast, top);
             check_same(top, whole, 4 * PANELS, "some panels");
         }
         for (int n = 1; n <= MOST_N; n++) {
             slow = acts_of(0, n, K), fast = acts_of(1, n, K);
-            gw_ref_planes_high(fixture.planes.planes, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_high)(fixture.planes.planes, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_high(fixture.staged.planes, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_high)(fixture.staged.planes, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "the high plane");
 #if GW_MIDDLE_PLANE
-            gw_ref_planes_upper(fixture.planes.planes, PANELS, &slow, whole, 4 * PANELS);
-            FAST(planes_upper)(fixture.planes.planes, PANELS, &fast, top, 4 * PANELS);
+            gw_ref_planes_upper(fixture.staged.planes, PANELS, &slow, whole, 4 * PANELS);
+            FAST(planes_upper)(fixture.staged.planes, PANELS, &fast, top, 4 * PANELS);
             check_same(top, whole, (size_t)n * 4 * PANELS, "the upper planes");
 #endif
         }
@@ -308,7 +309,7 @@ TEST(top_kernels_agree_with_the_specification) {
 static void check_bound(const char *what, bool middle) {
     uint32_t rows = fixture.plain.rows;
     product(&fixture.plain, 1, whole);
-    gw_matmul_bounds(&fixture.ops, fixture.x, &fixture.planes, middle, top, top + gw_ld(rows));
+    gw_matmul_bounds(&fixture.ops, fixture.x, &fixture.staged, middle, top, top + gw_ld(rows));
     for (uint32_t r = 0; r < rows; r++) {
         double upper = top[gw_ld(rows) + r], error = fabs((double)whole[r] - top[r]);
         if (upper == INFINITY) continue;
@@ -353,6 +354,88 @@ THREADED_TEST(top_bound_holds_for_every_row) {
         pack();
         check_bound("worst", GW_MIDDLE_PLANE && round % 2);
     }
+    tear_down();
+}
+
+/* --- types without planes --- */
+
+/* Fills the matrix with random blocks of a type, whose scales are finite and similar, packs it, and computes the norms of
+ * its rows. */
+static void random_blocks(const gw_type *type) {
+    const gw_format *f = gw_format_of(type->id);
+    uint32_t rows = fixture.plain.rows, k = fixture.plain.k, bytes = k / type->items * type->bytes;
+    fixture.plain = (gw_matrix){ .type = type, .rows = rows, .k = k, .data = fixture.one };
+    fixture.staged = fixture.plain;
+    fixture.staged.norms = fixture.norms;
+    for (uint32_t i = 0; i < rows * bytes; i++) fixture.file[i] = (uint8_t)random_bits();
+    for (uint32_t b = 0; b < rows * (k / type->items); b++)
+        for (uint32_t h = 0; h < (f->values ? 1 : f->halves); h++)
+            set_scale(fixture.file + b * type->bytes + f->first_half + 2 * h,
+                      (uint16_t)(0x2000 + random_bits() % 0x800 + (h ? 0 : random_bits() % 2 * 0x8000)));
+    for (uint32_t r = 0; r < rows; r += 4)
+        CHECK(gw_matrix_put(&fixture.staged, type, fixture.file + r * bytes, (int)gw_min(4, rows - r), r));
+}
+
+/* Calls check for every quantised type with one norm per row. */
+static void each_type(void (*check)(const gw_type *type)) {
+    static const int types[] = {
+#define GW_X(NAME, ...) GW_##NAME,
+        GW_ALL_FORMATS(GW_X)
+#undef GW_X
+    };
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (types[i] == GW_Q8_0) continue;
+        set_up(2003, 256, 1 + i % 3);
+        CHECK_INT(gw_head_norms(gw_type_of(types[i]), 256), GW_FASTER_INT8);
+        CHECK_INT(gw_head_norms(gw_type_of(types[i]), GW_HEAD_MAX_K + 256), 0);
+        if (GW_FASTER_INT8) check(gw_type_of(types[i]));
+        tear_down();
+    }
+}
+
+static void check_type_bound(const gw_type *type) {
+    static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        random_blocks(type);
+        random_x(sizes[i]);
+        check_bound(type->name, false);
+    }
+    float row[256];
+    for (uint32_t r = 0; r < fixture.plain.rows; r++) {
+        double square = 0;
+        gw_matrix_row(&fixture.plain, r, row);
+        for (int c = 0; c < 256; c++) square += (double)row[c] * row[c];
+        CHECK(fixture.norms[r] >= sqrt(square) && fixture.norms[r] < 8 * sqrt(square));
+    }
+}
+
+THREADED_TEST(top_bound_holds_for_types_without_planes) { each_type(check_type_bound); }
+
+static void check_type_top(const gw_type *type) {
+    for (int round = 0; round < 3; round++) {
+        random_blocks(type);
+        random_x(1);
+        CHECK(check_top(type->name) < 2003 / 4 / 2); /* most panels are excluded */
+        check_capped(type->name, 30);
+    }
+    gw_topk two[] = { { .best = 1 }, { .best = 9 } };
+    size_t ld = gw_ld(2003);
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 2, &fixture.staged, 0, two, top);
+    for (size_t t = 0; t < 2; t++) {
+        gw_matmul_topk(&fixture.ops, fixture.x + t * MOST_K, MOST_K, 1, &fixture.staged, 0, two + t, whole);
+        check_same(top + t * ld, whole, 2003, "two rows of activations");
+    }
+}
+
+THREADED_TEST(top_is_exact_for_types_without_planes) { each_type(check_type_top); }
+
+TEST(top_norm_of_a_scale_that_is_not_finite_is_infinite) {
+    if (!GW_FASTER_INT8) return;
+    set_up(4, 256, 1);
+    random_blocks(gw_type_of(GW_Q6_K));
+    set_scale(fixture.file + gw_format_of(GW_Q6_K)->first_half, 0x7c00);
+    CHECK(!gw_matrix_put(&fixture.staged, fixture.plain.type, fixture.file, 4, 0));
+    CHECK(fixture.norms[0] == INFINITY && fixture.norms[1] < INFINITY);
     tear_down();
 }
 
@@ -466,13 +549,13 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&fixture.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL },
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL },
                    top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0,
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0,
                    &(gw_topk){ 1, MOST_ROWS, all, all_rows, NULL }, top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     tear_down();
@@ -494,12 +577,12 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
             for (int n = 2; n <= N; n++) {
                 for (int t = 0; t < n; t++)
                     each[t] = (gw_topk){ .best = 1 + (uint32_t)t % 3, .to = t == 1 ? apart : NULL };
-                gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, n, &fixture.planes, (float)cap, each, top);
+                gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, n, &fixture.staged, (float)cap, each, top);
                 memcpy(top + LD, apart, sizeof apart);
                 for (int t = 0; t < n; t++) {
                     float *x = fixture.x + t * MOST_K;
                     each[t].to = NULL;
-                    gw_matmul_topk(&fixture.ops, x, MOST_K, 1, &fixture.planes, (float)cap, &each[t], one);
+                    gw_matmul_topk(&fixture.ops, x, MOST_K, 1, &fixture.staged, (float)cap, &each[t], one);
                     check_same(top + t * LD, one, MOST_ROWS, "alone");
                     CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
                 }
@@ -538,7 +621,7 @@ THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
         for (uint32_t of = 2; of < 500; of *= 3) {
             gw_rows rows = random_rows_of(of);
             gw_topk one = { .best = 1, .rows = rows };
-            uint32_t open = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, (float)cap, &one, top);
+            uint32_t open = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, (float)cap, &one, top);
             CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
             CHECK(open < MOST_ROWS / 4 / 2);
             for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -558,9 +641,9 @@ THREADED_TEST(few_rows_are_those_of_the_whole_product) {
         gw_soft_cap(&fixture.ops, whole, MOST_ROWS, (float)cap);
         for (uint32_t of = 1; of < 9000; of *= 20) {
             gw_rows rows = random_rows_of(of);
-            CHECK_INT(gw_few_rows(&fixture.planes, &rows), of > 1);
+            CHECK_INT(gw_few_rows(&fixture.staged, &rows), of > 1);
             for (int planes = 0; planes < 2; planes++) {
-                gw_matmul_few(&fixture.ops, fixture.x, planes ? &fixture.planes : &fixture.plain, (float)cap, &rows,
+                gw_matmul_few(&fixture.ops, fixture.x, planes ? &fixture.staged : &fixture.plain, (float)cap, &rows,
                               top);
                 for (uint32_t r = 0; r < MOST_ROWS; r++) {
                     if (gw_rows_of(&rows, r / 4)) check_same(top + r, whole + r, 1, "few");
@@ -568,7 +651,7 @@ THREADED_TEST(few_rows_are_those_of_the_whole_product) {
                 }
             }
         }
-        CHECK(!gw_few_rows(&fixture.planes, &all_rows));
+        CHECK(!gw_few_rows(&fixture.staged, &all_rows));
         tear_down();
     }
 }
@@ -583,7 +666,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         fixture.x[33] = values[i];
         pack();
         product(&fixture.plain, 1, whole);
-        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0, &(gw_topk){ .best = 1 }, top),
+        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0, &(gw_topk){ .best = 1 }, top),
                   gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
@@ -593,7 +676,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&fixture.plain, 1, whole);
-        gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 0, &(gw_topk){ .best = 1 }, top);
+        gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0, &(gw_topk){ .best = 1 }, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
@@ -669,7 +752,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1235 is in the panel of the greatest */
     product(&fixture.plain, 1, whole);
     gw_soft_cap(&fixture.ops, whole, MOST_ROWS, 30);
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL },
+    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL },
                    top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     tear_down();
@@ -685,7 +768,7 @@ THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
         fixture.x[33] = values[i];
         product(&fixture.plain, 1, whole);
         gw_soft_cap(&fixture.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.planes, 30, &(gw_topk){ .best = 1 }, top),
+        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 30, &(gw_topk){ .best = 1 }, top),
                   gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }

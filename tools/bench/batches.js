@@ -74,7 +74,7 @@ async function ready(v, folder) {
   engine.resetSampler();
   engine.setOption('temperature', 0);
   engine.call('rehearse', Number(v.sequential ?? false), -1, 1);
-  engine.sync(Array.from({ length: v.context }, (_, i) => 1000 + ((i * 7919) % 200000)));
+  engine.sync(Array.from({ length: v.context }, (_, i) => 1000 + ((i * 7919) % 40000)));
   if (!v.all) engine.call('want_top', 1);
   run(engine, 0);
   for (let i = 0; i < SLICE; i++) step(engine, 1 + (i % 8), v.context);
