@@ -97,39 +97,40 @@ export const HELP = {
   --penalty-window N       Number of latest tokens, prompt included, to which the penalties apply. 0: no penalties.
                            Range: 0 to 1048576. Default: 64.
   --max-tokens N           Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
-  --seed N                 Seed of the random numbers. The same seed, prompt and options give the same answer. Default:
-                           random, reported as seed in the result.
+  --seed N                 Seed of the random numbers. The same seed, prompt and options give the same answer, with any
+                           number of threads. Default: random, reported as seed in the result.
   --stop TEXT              Ends the answer where one of these texts appears; the text itself is left out.
   --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
                            position. Turns jumpForward off. Default: no log probabilities.`,
-  load: `  --threads N              Number of threads that compute, the engine's own included. More than one needs cross-origin
-                           isolation. Limited to twice the number of cores, or to four if that is more. Default: all
-                           cores; if there are more than two, a short measurement at the end of the load finds out how
-                           many of them are useful.
-  --context N              Context length in tokens. Its memory is reserved as the model is loaded. Default: the model's
-                           own, at most 4096.
+  load: `  --threads N              Number of threads that compute, including the engine's worker. In browsers, more than one
+                           needs cross-origin isolation. Limited to twice the number of cores, or to four if that is
+                           more. Default: the number of cores; if that is more than two, a measurement at the end of the
+                           load can reduce it.
+  --context N              Context length in tokens, at most info.trainedContextLength. The memory for it is reserved at
+                           loading. Default: the model's own, at most 4096.
   --variant auto|relaxed|simd128
-                           Build of the engine. auto uses relaxed SIMD where the platform has it, else simd128. Default:
-                           auto.
+                           Build of the engine. auto uses relaxed SIMD where the platform computes it correctly, else
+                           simd128. Default: auto.
   --quantize-floats auto|keep|q8_0
-                           Treatment of F32, F16 and BF16 matrices. keep leaves them. q8_0 quantizes those whose rows
-                           are whole blocks of 32, which is faster, smaller and less exact. auto is keep. Default: auto.
+                           Treatment of F32, F16 and BF16 matrices. keep leaves them unchanged. q8_0 quantises those
+                           whose row length is a multiple of 32, which is faster, smaller and less exact. auto is keep.
+                           Default: auto.
   --kv-type auto|f32|i16|q8_0
-                           Format of the KV cache. q8_0 takes the least memory, f32 is exact. auto is f32 for files of
-                           floats and for layers with a sliding window, else i16 (16-bit integers). In long contexts
-                           with outlier channels, q8_0 changes 1 to 10 % of greedy tokens. Default: auto.
+                           Format of the KV cache. q8_0 takes the least memory, f32 is exact. auto is f32 for models
+                           with float weights and for layers with a sliding window, else i16 (16-bit integers). For
+                           models whose keys have a few channels with outliers, q8_0 changes 1 to 10 % of greedy tokens
+                           in long contexts. Default: auto.
   --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
-                           cache for contextLength tokens. Models that only compute embeddings ignore it. Default: 1.
+                           cache for contextLength tokens. Embedding models ignore this option. Default: 1.
   --rows-on-disk auto|true|false
-                           Where to keep tables: matrices of which a token needs one row, such as Gemma 4's per-layer
-                           embeddings. auto leaves tables of 64 MB or more in the cached copy or file and reads rows
-                           there; those of a stream, or of a URL that is not cached, go to a temporary file. true leaves
-                           all tables on disk, false none. Answers are the same. Default: auto.
-  --rows-later true|false  Makes a model ready before its tables on disk are downloaded. Rows that are missing are
-                           requested one by one while the rest is downloaded, and onProgress reports the phase rest.
-                           Default: true.`,
-  serve: `  --name TEXT              Id of a model. Repeat it to name several models, in their order. Default: the file's name
-                           without its extension.
+                           Which tables (matrices of which each token needs one row, such as Gemma 4's per-layer
+                           embeddings) stay on disk. auto: those of 64 MB or more. true: all. false: none. Rows are read
+                           from the cached copy or the file; for other sources, from a temporary file. Answers are the
+                           same. Default: auto.
+  --rows-later true|false  Whether a model is ready before its tables on disk are downloaded. During this download,
+                           missing rows are requested one by one, and onProgress reports the phase rest. Default: true.`,
+  serve: `  --name TEXT              Id by which requests name a model. For several models, repeat the flag in the order of the
+                           models. Default: the file's name without its extension.
   --port N                 Port to listen on. 0 picks a free one. Default: 8080.
   --host TEXT              Address to listen on. Only this machine can reach a loopback address; 0.0.0.0 is reachable
                            from the network. Default: 127.0.0.1.
@@ -137,9 +138,9 @@ export const HELP = {
                            GEMMA_WASM_API_KEY, because other users of the machine can see arguments. Default: no key.
   --cors TEXT              Origin of web pages that may use the server, such as https://example.com, or * for any. Can
                            be repeated. Default: no web pages.
-  --allow-host TEXT        Host name by which clients may address the server, besides localhost and the value of host.
-                           Can be repeated. Default: none.
-  --queue N                Maximum number of requests that wait or are answered at a time. Others get status 429.
+  --allow-host TEXT        Further host name by which clients may address the server, besides localhost and the value of
+                           host. Can be repeated. Default: none.
+  --queue N                Maximum number of requests in progress, waiting ones included. Others get status 429.
                            Default: 64.
-  --quiet                  Writes no line to standard error for each request. Default: false.`,
+  --quiet                  Does not log requests to standard error. Default: false.`,
 };

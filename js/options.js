@@ -121,32 +121,33 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @template [V=any]
  * @typedef {object} DecodingOptions
  * @property {number} [maxTokens] Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
- * @property {number | null} [seed] Seed of the random numbers. The same seed, prompt and options give the same answer.
- *   Default: random, reported as `seed` in the result.
+ * @property {number | null} [seed] Seed of the random numbers. The same seed, prompt and options give the same answer,
+ *   with any number of threads. Default: random, reported as `seed` in the result.
  * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is
  *   left out.
- * @property {Record<number, number> | Map<number, number>} [logitBias] Added to the logits of single tokens, by id.
+ * @property {Record<number, number> | Map<number, number>} [logitBias] Values to add to logits, by token id.
  *   `-Infinity` bans a token.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
  *   position. Turns `jumpForward` off. Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot
- *   be compiled. With `tools`, the answer is either calls or text of this format.
+ *   be compiled. With `tools`, the answer is either tool calls or text of this format.
  * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
  *   ([more](chat.md#thinking)). `true` needs a model with `info.thinking`. Default: as the model's chat template
  *   decides.
- * @property {boolean} [jumpForward] Appends tokens that `format` leaves no choice about without evaluating the model
- *   for each of them. Default: true.
- * @property {boolean} [draft] Speculative decoding: drafts tokens from an earlier place in the context and evaluates
- *   them together. The answer is the same. Faster if reading weights limits the speed, not computing. With
- *   `format`, it needs `jumpForward: false`, and drafts text that the format leaves no choice about. Default: false.
+ * @property {boolean} [jumpForward] Where `format` allows only one continuation, appends its tokens without sampling,
+ *   and evaluates them together. Default: true.
+ * @property {boolean} [draft] Speculative decoding: copies the tokens that followed an earlier occurrence of the latest
+ *   tokens, and evaluates them together. The answer is the same. Faster where memory bandwidth, not computing, limits
+ *   the speed. With `format`, needs `jumpForward: false`. Has no effect with `tools`, `logprobs` or a thinking budget.
+ *   Default: false.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
- * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto` lets the model answer or call, `required`
- *   demands calls, `{ name }` one call of that tool, and `none` ignores the tools. Demands apply to the first answer;
- *   after the results of tools the model may answer in words. `{ everyRound: true }`, with or without a `name`, demands
- *   calls after results, too. Default: auto.
- * @property {number} [maxRounds] In a chat, maximum number of answers in a row whose calls `execute` runs. Default: 8.
+ * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto`: the model answers in words or calls tools.
+ *   `required`: it calls tools. `{ name }`: it calls this tool, once. `none`: the tools are ignored. After tool
+ *   results, a choice other than `none` becomes `auto`, unless it has `everyRound: true`. Default: auto.
+ * @property {number} [maxRounds] In a chat, maximum number of consecutive answers whose tool calls are executed.
+ *   Default: 8.
  * @property {AbortSignal} [signal] Ends the answer. The result has `finishReason: 'aborted'` and the text so far.
- * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called as the prompt is evaluated.
+ * @property {(progress: PrefillProgress) => void} [onPrefillProgress] Called while the prompt is evaluated.
  */
 /** Options of an answer. null is the same as undefined. A value out of range fails with `bad-option`.
  * @template [V=any]
@@ -155,33 +156,33 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @typedef {Headers | Record<string, string> | readonly (readonly [string, string])[]} HeaderList */
 /** Options of `loadModel` and `inspectModel`. A value out of range fails with `bad-option`.
  * @typedef {object} LoadOptions
- * @property {(progress: Progress) => void} [onProgress] Called as the model is read.
+ * @property {(progress: Progress) => void} [onProgress] Called while the model is loaded.
  * @property {AbortSignal} [signal] Aborts the load, which then fails with `aborted`.
- * @property {number} [threads] Number of threads that compute, the engine's own included. More than one needs
- *   cross-origin isolation. Limited to twice the number of cores, or to four if that is more. Default: all cores; if
- *   there are more than two, a short measurement at the end of the load finds out how many of them are useful.
- * @property {number} [contextLength] Context length in tokens. Its memory is reserved as the model is loaded. Default:
- *   the model's own, at most 4096.
+ * @property {number} [threads] Number of threads that compute, including the engine's worker. In browsers, more than
+ *   one needs cross-origin isolation. Limited to twice the number of cores, or to four if that is more. Default: the
+ *   number of cores; if that is more than two, a measurement at the end of the load can reduce it.
+ * @property {number} [contextLength] Context length in tokens, at most `info.trainedContextLength`. The memory for it
+ *   is reserved at loading. Default: the model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` uses relaxed SIMD where the platform
- *   has it, else simd128. Default: auto.
- * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them.
- *   `q8_0` quantizes those whose rows are whole blocks of 32, which is faster, smaller and less exact. `auto` is
- *   `keep`. Default: auto.
+ *   computes it correctly, else simd128. Default: auto.
+ * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them
+ *   unchanged. `q8_0` quantises those whose row length is a multiple of 32, which is faster, smaller and less exact.
+ *   `auto` is `keep`. Default: auto.
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` is
- *   exact. `auto` is `f32` for files of floats and for layers with a sliding window, else `i16` (16-bit integers). In
- *   long contexts with outlier channels, `q8_0` changes 1 to 10 % of greedy tokens. Default: auto.
+ *   exact. `auto` is `f32` for models with float weights and for layers with a sliding window, else `i16` (16-bit
+ *   integers). For models whose keys have a few channels with outliers, `q8_0` changes 1 to 10 % of greedy tokens in
+ *   long contexts. Default: auto.
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
- *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Models that only
- *   compute embeddings ignore it. Default: 1.
- * @property {'auto' | boolean} [rowsOnDisk] Where to keep tables: matrices of which a token needs one row, such as
- *   Gemma 4's per-layer embeddings. `auto` leaves tables of 64 MB or more in the cached copy or file and reads rows
- *   there; those of a stream, or of a URL that is not cached, go to a temporary file. `true` leaves all tables on disk,
- *   `false` none. Answers are the same. Default: auto.
- * @property {boolean} [rowsLater] Makes a model ready before its tables on disk are downloaded. Rows that are missing
- *   are requested one by one while the rest is downloaded, and `onProgress` reports the phase `rest`. Default: true.
- * @property {boolean | ModelCache} [cache] Cache for downloads. `true` is `modelCache`, `false` none. Default: true.
- * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal, or one for each file of a
- *   split model. Another hash fails with `sha256-mismatch`.
+ *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Embedding models
+ *   ignore this option. Default: 1.
+ * @property {'auto' | boolean} [rowsOnDisk] Which tables (matrices of which each token needs one row, such as Gemma 4's
+ *   per-layer embeddings) stay on disk. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from
+ *   the cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
+ * @property {boolean} [rowsLater] Whether a model is ready before its tables on disk are downloaded. During this
+ *   download, missing rows are requested one by one, and `onProgress` reports the phase `rest`. Default: true.
+ * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
+ * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
+ *   with one for each file. If it differs, loading fails with `sha256-mismatch`.
  * @property {string} [token] Access token for the model's host, sent as a header and never stored.
  * @property {HeaderList} [headers] Headers of the requests for the model.
  * @property {boolean} [restart] Restarts the worker when it dies, and repeats the calls that had not returned anything

@@ -6,12 +6,13 @@ import { MAX_THREADS } from './protocol.js';
 /**
  * What this platform supports.
  * @typedef {object} Capabilities
- * @property {'relaxed' | 'simd128' | null} variant Build that the option `variant: 'auto'` selects. null if none can
- *   run, because there is no SIMD or no Worker (as in service workers and shared workers).
+ * @property {'relaxed' | 'simd128' | null} variant Build that the option `variant: 'auto'` selects; null if no build
+ *   can run, because there is no SIMD or no Worker (as in service workers and shared workers).
  * @property {boolean} simd Whether the platform has WebAssembly SIMD, which every build needs.
- * @property {boolean} relaxed Whether the platform has relaxed SIMD, too.
+ * @property {boolean} relaxed Whether the platform has relaxed SIMD.
  * @property {boolean} isolated Whether threads can share memory.
- * @property {number} threads Threads that `loadModel` starts by default. If more than two, it measures whether fewer are faster.
+ * @property {number} threads Number of threads that `loadModel` starts by default. If there are more than two,
+ *   `loadModel` measures whether fewer are faster.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
  * @property {number | undefined} memory Memory of the device in bytes, if known. Browsers round it and report at most 8
  *   GB.

@@ -73,51 +73,51 @@ import { ModelError } from './errors.js';
 /** Progress of a load.
  * @typedef {object} Progress
  * @property {'fetch' | 'load' | 'ready' | 'rest'} phase `fetch`: bytes come from the network; `load`: from the cache, a
- *   file or a stream; `ready`: the model can be used (reported once); `rest`: as `ready`, while matrices that stay on
- *   disk (option `rowsOnDisk`) are downloaded.
+ *   file or a stream; `ready`: the model can be used (reported once); `rest`: the model can be used, and matrices that
+ *   stay on disk (option `rowsOnDisk`) are still being downloaded.
  * @property {number} loaded Bytes read so far.
  * @property {number | undefined} total Bytes of the whole model, once known.
  * @property {number} bytesPerSecond Average rate of the last three seconds.
  * @property {number} fromCache Bytes of `loaded` that came from the cache.
- * @property {Notice} [notice] A message that does not stop the load, in the first report after its cause.
+ * @property {Notice} [notice] Notice of an event that does not stop the load, in the first report after it.
  */
 /** Properties of a model.
  * @typedef {object} ModelInfo
- * @property {string} architecture Architecture as the file names it, one of those in the README's table.
+ * @property {string} architecture Value of `general.architecture` in the file, for example `gemma3`.
  * @property {string} name Name of the model in the file. May be empty.
- * @property {string} quantisation Type of most weights of the layers.
+ * @property {string} quantisation Type of most weights in the layers, for example `Q4_0`.
  * @property {number} parameters Number of weights.
  * @property {number} contextLength Context length in use, in tokens.
  * @property {number} trainedContextLength Longest context length that the file allows, in tokens.
  * @property {number} vocabSize Size of the vocabulary, in tokens.
- * @property {MemoryPlan} memory Reserved memory.
+ * @property {MemoryPlan} memory Bytes reserved for weights, KV cache and scratch space.
  * @property {number} largestContext Longest context that fits into WebAssembly's 4 GB, at most `trainedContextLength`,
  *   in tokens.
  * @property {number} layers Number of layers.
  * @property {number} heads Number of attention heads of each layer.
- * @property {number} width Width of the residual stream, and length of an embedding.
+ * @property {number} width Hidden size: width of the residual stream.
  * @property {EmbeddingInfo | null} embedding Properties of an embedding model ([embeddings](embeddings.md)); null for a
  *   model that generates text.
- * @property {number} threads Threads in use, the engine's own included.
+ * @property {number} threads Number of threads in use, including the engine's worker.
  * @property {boolean} threadsMeasured Whether a measurement chose `threads` (see the option `threads`).
- * @property {number} sequences Number of answers that are evaluated together (option `sequences`).
+ * @property {number} sequences Maximum number of answers that are generated at the same time (option `sequences`).
  * @property {string} variant Build in use: `simd128` or `relaxed`, with `+threads` for the threaded builds.
  * @property {string} variantReason Why `auto` did not take relaxed SIMD although the platform has it, or which
- *   instructions the kernels avoid because the platform computes them wrongly (docs/reports/processors.md of the
+ *   instructions the kernels avoid because the platform computes them wrongly (docs/reports/processors.md in the
  *   repository). Empty otherwise.
  * @property {boolean} isolated Whether the platform allows threads.
  * @property {string} reason Why there is only one thread, or why no model can be loaded. Empty otherwise.
- * @property {number} fileBytes Bytes up to the end of the last tensor.
+ * @property {number} fileBytes Size of the file up to the end of the last tensor, in bytes.
  * @property {boolean} chatTemplate Whether the model accepts messages: the file has a chat template, or is a Gemma
  *   model without one.
  * @property {boolean} thinking Whether the option `thinking` can turn thoughts on and off.
- * @property {number | null} bosToken Id of the token that begins a text.
+ * @property {number | null} bosToken Id of the BOS token (begin of sequence).
  * @property {number[]} endTokens Ids that end an answer.
- * @property {SamplingOptions} defaults Default sampling options: the file's (`general.sampling.*`), those of its
- *   family, or Gemma's.
+ * @property {SamplingOptions} defaults Default sampling options: the file's (`general.sampling.*`), those of the
+ *   model's family, or Gemma's.
  * @property {'cached' | 'stored' | 'none'} cache `cached`: read from the cache; `stored`: downloaded and added to it;
  *   `none`: not cached (`notices` say why).
- * @property {Notice[]} notices Messages of the load, as in `onProgress`.
+ * @property {Notice[]} notices Notices of the load, as in `onProgress`.
  */
 /** The result of `perplexity`.
  * @typedef {object} PerplexityResult
@@ -146,8 +146,8 @@ import { ModelError } from './errors.js';
  * @property {ModelInfo} info As `model.info`; `memory` is what loading with these options would need.
  * @property {number} version Version of the GGUF format.
  * @property {number} alignment Alignment of tensor data, in bytes.
- * @property {MetadataEntry[]} metadata All keys. Arrays have only a type and a count.
- * @property {TensorInfo[]} tensors Every tensor.
+ * @property {MetadataEntry[]} metadata All entries. Of an array, only the type and the count.
+ * @property {TensorInfo[]} tensors All tensors.
  */
 /** An entry of the metadata.
  * @typedef {object} MetadataEntry
@@ -184,11 +184,12 @@ import { ModelError } from './errors.js';
  *   an alias of `system`, `model` of `assistant`. A `tool` message has the result of a call.
  * @property {any} content Text, or an array of text parts. The result of a tool may be any JSON.
  * @property {string} [thoughts] Thoughts of an answer. Most chat templates leave them out of later prompts.
- * @property {boolean} [aborted] Whether the answer was cut short.
- * @property {readonly ToolCall[]} [toolCalls] Calls of tools in an answer.
- * @property {string} [name] Of a tool's result: the name of the tool. `name` or `id` is enough.
- * @property {string} [id] Of a tool's result: the id of the call.
- * @property {boolean} [prefix] On the last message, if it is the assistant's: whether the answer begins with its text.
+ * @property {boolean} [aborted] Whether the answer was aborted.
+ * @property {readonly ToolCall[]} [toolCalls] Tool calls of an answer.
+ * @property {string} [name] In the result of a tool: name of the tool. Either `name` or `id` is needed.
+ * @property {string} [id] In the result of a tool: id of the call.
+ * @property {boolean} [prefix] Only in the last message, with the role `assistant`: whether its text is the beginning
+ *   of the answer.
  */
 /** A part of a message. Other types fail with `bad-option`.
  * @typedef {object} TextPart
@@ -273,28 +274,27 @@ import { ModelError } from './errors.js';
  * @template [V=any]
  * @typedef {object} AnswerFields
  * @property {string} text The whole answer, without thoughts.
- * @property {string} [thoughts] What the model thought before its answer ([more](chat.md#thinking)). Missing without
- *   thoughts.
+ * @property {string} [thoughts] Thoughts before the answer ([more](chat.md#thinking)). Missing if there are none.
  * @property {number[]} tokens Token ids of thoughts and answer, without the end token.
  * @property {FinishReason} finishReason Why the answer ended.
- * @property {string} [stopSequence] The text of `stop` that ended the answer.
+ * @property {string} [stopSequence] The stop sequence that ended the answer.
  * @property {Usage} usage Token counts.
  * @property {Timings} timings Durations.
  * @property {number} seed Seed of the random numbers.
- * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities are
- *   computed from the raw logits; with a `format`, only from those of the allowed tokens.
+ * @property {TokenLogprob[]} [logprobs] One entry per token, if requested. Probabilities are computed from the raw
+ *   logits; with a `format`, only from those of the allowed tokens.
  * @property {V} [value] With a `format`, if the answer is complete (`finishReason` is `stop`): its parsed JSON, or its
  *   text if the format is not JSON.
- * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value. `value` is
- *   missing then.
- * @property {ToolCall[]} [toolCalls] Calls of tools, with `result` or `error` where `execute` ran.
+ * @property {Issue[]} [issues] Why a [schema library](formats.md#schema-libraries) refused the value, which is then
+ *   missing.
+ * @property {ToolCall[]} [toolCalls] Tool calls, with `result` or `error` if `execute` ran.
  * @property {ChatMessage[]} [dropped] In a chat, messages that the policy
  *   [`overflow`](chat.md#when-the-context-is-full) removed before this answer.
  */
 /** Properties of an answer that calls tools.
  * @typedef {object} CallingFields
  * @property {'tool-calls'} finishReason The model calls tools.
- * @property {ToolCall[]} toolCalls Calls of tools, with `result` or `error` where `execute` ran.
+ * @property {ToolCall[]} toolCalls Tool calls, with `result` or `error` if `execute` ran.
  */
 /** Properties of an answer that calls no tools.
  * @typedef {object} OtherFields

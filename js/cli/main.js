@@ -23,13 +23,13 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
   inspect MODEL [--json]                   metadata, tensors and their types, memory that the model needs
   tokenize MODEL TEXT [--bos] [--json]     token ids of a text
   detokenize MODEL --ids 2,105,... [--json]
-  match MODEL --text FILE CONSTRAINT [--draft 4|6|7|2019|2020] [--json]  whether a text matches a constraint
-  match MODEL --cases FILE.jsonl [--draft N]           lines of { name, schema, tests: [{ valid, data }] }
+  match MODEL --text FILE CONSTRAINT [--draft 4|6|7|2019|2020] [--json]  whether a text satisfies a constraint
+  match MODEL --cases FILE.jsonl [--draft N]           FILE has lines of { name, schema, tests: [{ valid, data }] }
   generate MODEL --prompt TEXT [--chat] [--system TEXT] [sampling] [--json]
   chat MODEL [--system TEXT] [sampling]    a conversation in the terminal
-  logits MODEL --ids 2,105,... [--all] --out FILE      little-endian float32
+  logits MODEL --ids 2,105,... [--all] --out FILE      logits as little-endian float32
   perplexity MODEL --file FILE [--window N] [--json]
-  embed MODEL --text TEXT | --file FILE (one text per line)  vectors of texts; --out FILE: rows of little-endian float32
+  embed MODEL --text TEXT | --file FILE (one text per line)  embeddings; --out FILE: rows of little-endian float32
         [--task query|document|similarity|classification|clustering|code|question|fact] [--title TEXT]
         [--instruction TEXT] [--dimensions N] [--pooling mean|last] [--truncate] --out FILE | --json
   inside MODEL --prompt TEXT [--layer N,...] [--head N,...] [--position N,...] [--lens K] [--norms] [--json]
@@ -38,12 +38,12 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
   serve MODEL... [--port N] [--host TEXT]  OpenAI's and Ollama's HTTP APIs, for one or several models
 
 CONSTRAINT  --schema FILE (JSON Schema) | --regex R | --grammar FILE (GBNF) | --choices A,B,...
-            (also of generate and chat)
+            (also for generate and chat)
 
 sampling (--stop may be repeated)
 ${HELP.answer}
   --thinking, --no-thinking  Turns thinking on or off, for models that support it. Implies --chat.
-  --thinking-budget N        Turns thinking on, for at most N tokens.
+  --thinking-budget N        Turns thinking on, with at most N tokens of thoughts.
 
 serve
 ${HELP.serve}
@@ -52,7 +52,7 @@ common
 ${HELP.load}
   --no-cache               Does not cache the download. The cache is ~/.cache/gemma-wasm.
 
-Sends the environment variable HF_TOKEN to huggingface.co as a header.
+The environment variable HF_TOKEN is sent to huggingface.co as the access token.
 `;
 
 /** Path of the storyteller, the tiny model that comes with the package: relative to js/cli/ in a checkout, to dist/ in

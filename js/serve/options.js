@@ -4,8 +4,8 @@ import { ModelError, show } from '../errors.js';
 
 /** Options of the server. A value out of range fails with `bad-option`.
  * @typedef {object} ServeOptions
- * @property {string[]} [name] Id of a model. Repeat it to name several models, in their order. Default: the file's name
- *   without its extension.
+ * @property {string[]} [name] Id by which requests name a model. For several models, repeat the flag in the order of
+ *   the models. Default: the file's name without its extension.
  * @property {number} [port] Port to listen on. 0 picks a free one. Default: 8080.
  * @property {string} [host] Address to listen on. Only this machine can reach a loopback address; 0.0.0.0 is reachable from
  *   the network. Default: 127.0.0.1.
@@ -13,10 +13,11 @@ import { ModelError, show } from '../errors.js';
  *   GEMMA_WASM_API_KEY, because other users of the machine can see arguments. Default: no key.
  * @property {string[]} [cors] Origin of web pages that may use the server, such as https://example.com, or * for any. Can be
  *   repeated. Default: no web pages.
- * @property {string[]} [allowHost] Host name by which clients may address the server, besides localhost and the value of
- *   `host`. Can be repeated. Default: none.
- * @property {number} [queue] Maximum number of requests that wait or are answered at a time. Others get status 429. Default: 64.
- * @property {boolean} [quiet] Writes no line to standard error for each request. Default: false.
+ * @property {string[]} [allowHost] Further host name by which clients may address the server, besides localhost and the
+ *   value of `host`. Can be repeated. Default: none.
+ * @property {number} [queue] Maximum number of requests in progress, waiting ones included. Others get status 429.
+ *   Default: 64.
+ * @property {boolean} [quiet] Does not log requests to standard error. Default: false.
  */
 /** Limits of the server. Only tests change them.
  * @typedef {object} Limits

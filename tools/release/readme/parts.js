@@ -35,7 +35,7 @@ function optionTable(properties, rules) {
   });
   const known = properties.find(({ name }) => !Object.hasOwn(rules, name));
   if (known) throw new Trouble(`js/options.js describes ${known.name}, but there is no such option`);
-  return table(['option', 'type', 'default', 'range', 'meaning'], rows);
+  return table(['option', 'type', 'default', 'allowed', 'meaning'], rows);
 }
 
 /** @param {string} file @param {string} typedef */
