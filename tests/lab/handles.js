@@ -10,12 +10,12 @@ const BUFFER = 1 << 16;
 /** Expressions that the page evaluates, by their row in the results. */
 const CALLS = {
   'folder handle': 'dir()',
-  'file handle, of a known folder': 'kept.getFileHandle("f")',
-  '`File` object, of a known file': 'file.getFile()',
-  'list of the names in a known folder': 'names()',
-  'root, folder, file, `File` object, and a part of it':
+  'file handle, with the folder handle known': 'kept.getFileHandle("f")',
+  '`File` object, with the file handle known': 'file.getFile()',
+  'list of the names in a folder, with the folder handle known': 'names()',
+  'all steps: root, folder and file handle, `File` object, and reading a part of it':
     'dir().then((d) => d.getFileHandle("f")).then((f) => f.getFile()).then((b) => b.slice(0, 1000).arrayBuffer())',
-  'a lock, for comparison': 'navigator.locks.request("a", { ifAvailable: true }, () => 1)',
+  'lock, for comparison': 'navigator.locks.request("a", { ifAvailable: true }, () => 1)',
 };
 const PAGE = `<!doctype html><title>handles</title><script type="module">
 const dir = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('x', { create: true });

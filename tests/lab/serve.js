@@ -111,7 +111,7 @@ async function disconnects(server, count, seed) {
       ...(median <= MAX_ABORT_MS ? [] : [`disconnects: an answer ends ${median} ms after its client left`]),
     ],
     rows: [
-      ['disconnects', count, `the server is idle ${Math.round(idle)} ms after the last one`],
+      ['disconnects', count, `the server is idle ${Math.round(idle)} ms after the last disconnect`],
       [
         'time from a disconnect to an idle server',
         MEASURED,
@@ -236,7 +236,7 @@ export async function run({ count, seed, kind }) {
     ],
     rows: [
       ...all.flatMap(({ rows }) => rows),
-      ...(kind ? [] : [['lines of the log with text of a request', lines, leaks]]),
+      ...(kind ? [] : [['log lines, searched for text of requests', lines, `found ${leaks} times`]]),
     ],
   };
 }

@@ -95,7 +95,7 @@ function report(name, plain, pretended) {
   return `# Threads
 
 \`node tools/bench/threads.js\` wrote this report on ${processor} with ${cores} cores, Node ${node.slice(1)}. The model is the test model \`${name}\`,
-41 MB with random weights: a small model shows the cost of synchronisation best. Prefill has ${PROMPT} tokens, greedy decode ${TOKENS}. The figures
+41 MB with random weights: a small model shows the cost of synchronisation best. The prompt has ${PROMPT} tokens, the answer ${TOKENS}. The figures
 are medians of ${plain.length} rounds.
 
 ## Detected cores: ${cores}
@@ -106,28 +106,28 @@ ${lines.join('\n')}
 
 ## Detected cores: ${CORES}
 
-Here, the engine detects ${CORES} cores on a machine with ${cores}, as in a container that may use fewer cores than it reports. All requested threads run,
-time-sliced.
+Here, the engine detects ${CORES} cores, but the machine has ${cores}, as in a container that may use fewer cores than it reports. All requested
+threads run and share the ${cores} cores.
 
 ${many.lines.join('\n')}
 
 ## Chosen by measurement
 
-Without \`threads\`, one thread per core starts. With more than two, the engine times products of the loaded weights, and doubles the number
-of threads as long as that is faster ([js/engine/autotune.js](../../js/engine/autotune.js)). The other threads sleep.
+Without the option \`threads\`, the engine starts one thread per core. If there are more than two cores, it measures matrix products with the loaded
+weights, first with two threads, and doubles the number of threads as long as that is faster
+([js/engine/autotune.js](../../js/engine/autotune.js)). The remaining threads sleep.
 
-| cores that the engine sees | threads chosen in each round | load, ms | prefill, tokens/s | decode, tokens/s |
+| detected cores | threads chosen in each round | load, ms | prefill, tokens/s | decode, tokens/s |
 |---:|---:|---:|---:|---:|
 | ${cores} | ${chosen}
 | ${CORES} | ${many.chosen}
 
 ## More cores
 
-Speed on more than ${cores} cores was not measured: no such machine was available. One and two threads give a bound. The part of the time that
-a second thread did not halve was ${percent(prefill)} in prefill and ${percent(decode)} in decode. It contains serial code, waiting, the start of
-helper threads, and memory that both threads share. If all of it were serial, 8 threads would give at most ${amdahl(prefill, 8).toFixed(1)} x in prefill and
-${amdahl(decode, 8).toFixed(1)} x in decode. Only a serial part of 2.5 % or less would allow 0.85 of the linear
-speedup at 8 threads.
+Speed on more than ${cores} cores was not measured: no such machine was available. The speeds with one and two threads allow an estimate. A
+second thread halves the time except for a part: ${percent(prefill)} of the time in prefill and ${percent(decode)} in decode. This part contains serial code, waiting, the
+start of helper threads, and memory bandwidth that both threads share. If all of it were serial, 8 threads would be at most ${amdahl(prefill, 8).toFixed(1)} times as
+fast as one in prefill, and ${amdahl(decode, 8).toFixed(1)} times in decode. 0.85 of the linear speedup with 8 threads needs a serial part of at most 2.5 %.
 `;
 }
 
