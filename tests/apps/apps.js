@@ -46,7 +46,7 @@ function vite(version) {
 }
 
 const COPY = 'cp node_modules/gemma-wasm/dist/*.js node_modules/gemma-wasm/dist/*.wasm';
-const LEAVES = 'ignores `new URL(…, import.meta.url)`: copy the files beside the bundle';
+const LEAVES = "the package's files beside the bundle, because the tool ignores `new URL(…, import.meta.url)`";
 
 const WEBPACK = {
   folder: 'webpack',

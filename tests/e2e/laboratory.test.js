@@ -12,7 +12,7 @@ import { BROWSERS, sharedBrowser } from './helpers.js';
 const RUNS = {
   'server: ends the connection in the middle': 'part',
   'store: write has no room': 'empty',
-  'store: read gives other bytes': 'whole',
+  'store: read returns wrong bytes': 'whole',
   'at rest: a bit was flipped': 'whole',
   'client: aborts and loads again at once': 'empty',
 };

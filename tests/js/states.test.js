@@ -238,7 +238,7 @@ for (const [method, way] of [
   ['write', 'has no room'],
   ['flush', 'throws'],
   ['list', 'throws'],
-  ['read', 'gives other bytes'],
+  ['read', 'returns wrong bytes'],
   ['read', 'throws'],
   ['remove', 'throws'],
 ]) {

@@ -81,12 +81,15 @@ const WAYS = {
       throw new Error('EIO');
     },
   ],
-  'rejects with nothing': [METHODS, () => Promise.reject()],
+  'rejects with undefined': [METHODS, () => Promise.reject()],
   'never answers': [METHODS, () => new Promise(() => {})],
-  'gives a part': [['read'], (call, [name, at, into]) => call(name, at, into.subarray(0, Math.ceil(into.length / 3)))],
-  'gives nothing': [['read'], () => 0],
-  'gives no number': [['read'], () => NaN],
-  'gives other bytes': [
+  'returns a part': [
+    ['read'],
+    (call, [name, at, into]) => call(name, at, into.subarray(0, Math.ceil(into.length / 3))),
+  ],
+  'returns 0 bytes': [['read'], () => 0],
+  'returns NaN': [['read'], () => NaN],
+  'returns wrong bytes': [
     ['read'],
     async (call, [name, at, into]) => {
       const count = await call(name, at, into);
@@ -162,9 +165,9 @@ const CLIENT = [
   'aborts',
   'aborts and loads again at once',
   'loads the model twice at once',
-  'inspects the model meanwhile',
-  'lists the cache and its size meanwhile',
-  'clears the cache meanwhile',
+  'inspects the model during the load',
+  'lists the cache and its size during the load',
+  'clears the cache during the load',
 ];
 
 /** @type {Kind[]} */

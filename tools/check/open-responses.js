@@ -27,8 +27,8 @@ const EXCEPTIONS = [
 ];
 /** Remarks on cases that pass. @type {Record<string, string>} */
 const REMARKS = {
-  'response-output-phase-schema': 'tests the program itself: sends no request',
-  'compact-missing-model': 'the endpoint is refused, whatever the request',
+  'response-output-phase-schema': "tests only the program's own schemas, without a request",
+  'compact-missing-model': 'expects an error, and this endpoint refuses every request',
 };
 /** With this seed and logit bias, answers with tool calls end within the context. See modelOf(). */
 const SEED = 12;
@@ -94,7 +94,7 @@ async function streamResults(url, parse) {
       if (found !== `${type}, ${status}`) errors.push(`The response is ${found} instead of ${type}, ${status}.`);
       return {
         id: `stream-${name}`,
-        name: 'Stream of this project, checked by the schemas',
+        name: 'Stream of this project, checked against the schemas',
         status: errors.length ? 'failed' : 'passed',
         errors,
       };

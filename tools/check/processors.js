@@ -107,7 +107,7 @@ async function* visits(runtime) {
 }
 
 const HEAD = [
-  "| runtime | flags | build | why relaxed SIMD is not used, or not completely | models with simd128's bits |",
+  '| runtime | flags | build | why relaxed SIMD is not used, or not completely | models with the same bits as simd128 |',
   '|---|---|---|---|---|',
 ];
 /** Returns the runtime of a row, without its minor version. @param {string} line */
@@ -149,7 +149,7 @@ const LETTERS = /** @type {const} */ ({
   refused: 'R',
   right: '.',
 });
-const WORDS = { W: 'wrong', F: 'detected at loading', N: 'avoided', R: 'detected at start', '.': 'not used' };
+const WORDS = { W: 'wrong', F: 'detected at loading', N: 'avoided', R: 'detected at start', '.': 'no effect' };
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
 

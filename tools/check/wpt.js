@@ -21,10 +21,10 @@ import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 const OUT = at('build', 'wpt');
 const SUITE = 'ai/language-model';
 /** Default of --source: where the tests of the report in this repository come from. */
-const COPY = `The tests come from no checkout: the files about text were collected from public copies of Servo's and Chromium's repositories, which
-contain web-platform-tests. If the copies have several versions of a file, the newest was taken. The versions have no dates, so their contents
-decided which one is the newest. Three older files are included although newer ones repeat their tests: \`language-model-prompt-empty-input\`,
-\`language-model-prompt-streaming\` and \`response-constraint/regex\`. testharness.js is of January 2026, testdriver.js of July 2026.`;
+const COPY = `The tests are not a checkout of web-platform-tests. The files that need only text were collected from public copies of the repositories of Servo and
+Chromium, which contain these tests. Of files with several versions, the newest was taken. The versions have no dates, so their contents decided which
+one is the newest. Three older files are included although newer ones repeat their tests: \`language-model-prompt-empty-input\`,
+\`language-model-prompt-streaming\` and \`response-constraint/regex\`. The version of testharness.js is of January 2026, that of testdriver.js of July 2026.`;
 /** Names of testharness.js's status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Longer than testharness.js waits with timeout=long. */
@@ -144,13 +144,13 @@ function report(results, skipped, { source, version }) {
   return `# Prompt API: web-platform-tests
 
 \`node tools/check/wpt.js FOLDER\` runs \`${SUITE}\` of web-platform-tests in Chromium, with the \`LanguageModel\` of \`gemma-wasm/prompt-api\`,
-and writes this page. The model is the storyteller, which writes stories and knows no facts.
+and writes this report. The model is the storyteller, a tiny model that writes stories and knows no facts.
 
-${passed} of ${results.length} tests pass (${version}). The table has the reason why each of the others fails.
+${passed} of ${results.length} tests pass (${version}). The table has the reason for each failure.
 
 ${source}
 
-| file | test | result | reason of a failure |
+| file | test | result | reason for the failure |
 |---|---|---|---|
 ${rows.join('\n')}
 
@@ -158,7 +158,7 @@ These files are not run, because they need more than text:
 
 | files | reason |
 |---|---|
-${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${skipped.filter((name) => files.test(name)).length} files here) | ${reason} |`).join('\n')}
+${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${skipped.filter((name) => files.test(name)).length} found) | ${reason} |`).join('\n')}
 `;
 }
 

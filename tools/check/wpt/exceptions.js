@@ -4,25 +4,25 @@
  * `varies`: the test passes or fails by chance.
  * @typedef {{ file: string, test?: string, reason: string, varies?: boolean }} Exception */
 
-const KNOWS = 'Depends on the answer: the test expects an echo of the prompt, or knowledge.';
+const KNOWS = 'Depends on the answer: the test expects the model to repeat the prompt or to know a fact.';
 const UNBOUNDED = 'Depends on the answer: the expression is unbounded, and the answer may end before it matches.';
 
 /** @type {Exception[]} */
 export const EXCEPTIONS = [
   {
     file: 'context/destroyed',
-    reason: 'Uses the `LanguageModel` of an empty frame. This package installs it only in the window of its script.',
+    reason: 'Uses the `LanguageModel` of an empty frame. This package installs it only in the window that loads it.',
   },
   {
     file: 'prompt-empty-input',
     test: 'LanguageModel.prompt() allows empty or coerced inputs',
-    reason: `${KNOWS} The tests of empty-inputs cover the other inputs.`,
+    reason: `${KNOWS} The tests of \`prompt/empty-inputs\` cover the other inputs.`,
   },
   {
     file: 'language-model-quota-exceeded',
     reason:
-      'Expects that a system message takes as many tokens as a message of the user. Here it takes one more, because an empty message of the ' +
-      'user follows it, which many chat templates require. The draft leaves the number to the implementation.',
+      'Expects that a system message takes as many tokens as a user message. Here it takes one more, because an empty user message follows ' +
+      'it, which many chat templates require. The draft specification leaves the number to the implementation.',
   },
   { file: 'simple-question', reason: KNOWS, varies: true },
   {
@@ -39,6 +39,6 @@ export const SKIPPED = [
   {
     files: /tool-use/,
     reason:
-      'The tests expect that the page answers tool calls. The draft has tools with `execute` only, which tests/js/prompt-api.test.js covers.',
+      'The tests expect that the page answers tool calls. In the draft specification, tools have an `execute` function; `tests/js/prompt-api.test.js` covers them.',
   },
 ];

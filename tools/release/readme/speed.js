@@ -61,7 +61,7 @@ function limits({ decodeShare, results }) {
   const shares = decodeShare.map(
     ({ threads, bytesPerSecond, share }) =>
       `With ${count(threads)}, a loop that only reads memory reaches ${(bytesPerSecond / 1e9).toFixed(1)} GB/s on this ` +
-      `machine. The file's size times the tokens/s of greedy decoding in Chromium is ${percent(share)} of that.`,
+      `machine. Greedy decoding in Chromium would need ${percent(share)} of that if it read all weights for each token.`,
   );
   const failed = results
     .filter(({ error }) => error)
@@ -155,5 +155,5 @@ export function holdsTable({ speed }) {
       ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
     ]);
   const heads = ['figure', '2 threads', '1 thread', ...others.map(({ title }) => `better than ${title}`)];
-  return `${describeModel(part)}\n\n${table(heads, rows, heads.length - 1)}\n\n${limits(part)}\n\n${conditions(speed)}`;
+  return `${describeModel(part)}\n\n${table(heads, rows, heads.length - 1)}`;
 }
