@@ -106,14 +106,14 @@ export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join('
 export function noTemplate() {
   return new ModelError(
     'no-chat-template',
-    'This model has no chat template. Pass a string or token ids instead of messages.',
+    'This model has no chat template. Pass a string or token ids, not messages.',
   );
 }
 
 /** Throws `not-generative` if a model only embeds. @param {{ embedding: unknown }} info */
 export function checkGenerative({ embedding }) {
   if (!embedding) return;
-  throw new ModelError('not-generative', 'This model only embeds texts and cannot generate any. Use embed().');
+  throw new ModelError('not-generative', 'This model only computes embeddings. Use embed(), or load another model.');
 }
 
 /** Returns the error of an aborted call. @param {AbortSignal} [signal] its reason becomes the cause */

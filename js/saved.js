@@ -114,14 +114,17 @@ function prefixOf(prefix) {
 
 /** @param {string} why */
 function damaged(why) {
-  return new ModelError('bad-saved', `The saved conversation is damaged: ${why}. Save it again.`);
+  return new ModelError(
+    'bad-saved',
+    `The saved conversation cannot be read: ${why}. Pass another copy, or start a new chat.`,
+  );
 }
 
 /** @param {unknown} version */
 function newer(version) {
   return new ModelError(
     'bad-saved',
-    `The saved conversation has version ${show(version)}, and this release reads the versions 1 to ${VERSION}. Load it with` +
+    `The saved conversation has version ${show(version)}; this release reads 1 to ${VERSION}. Load it with` +
       ' the release that saved it.',
   );
 }

@@ -461,7 +461,7 @@ void gw_look_attention(const gw_model *m, int row, int head, float *out) {
 int gw_look_lens(gw_model *m, int row) {
     if (!m->file.config.arch->policy->generates)
         return gw_fail(&m->file.error, GW_E_BAD_STATE,
-                       "The logit lens needs a model that generates text; this one only computes embeddings.");
+                       "The logit lens needs a model that generates text. Load another model.");
     m->session.state.logits = m->session.now->logits;
     gw_forward_logits(&m->session.state, row, 1);
     return 0;

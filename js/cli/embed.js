@@ -19,7 +19,7 @@ export async function embed(values) {
   if (out) {
     // The file is little-endian, as are all machines that Node supports.
     await writeFile(out, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))));
-    process.stderr.write(`${vectors.length} vectors of ${dimensions} numbers in ${out}\n`);
+    process.stderr.write(`Wrote ${vectors.length} vectors of ${dimensions} numbers to ${out}.\n`);
   }
   if (json) print(values, { dimensions, vectors: vectors.map((vector) => Array.from(vector)) });
 }

@@ -124,7 +124,7 @@ const COMMANDS = {
       const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
       // The file is little-endian, as are all machines that Node supports.
       await writeFile(out, new Uint8Array(rows.buffer));
-      process.stderr.write(`${rows.length} values in ${out}\n`);
+      process.stderr.write(`Wrote ${rows.length} values to ${out}.\n`);
     },
   },
 
@@ -152,7 +152,7 @@ const COMMANDS = {
 /** @param {string[]} argv */
 async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'chat' : '', ...rest]) {
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
-  if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(`There is no command "${name}".`);
+  if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(name ? `There is no command "${name}".` : 'Pass a command.');
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
@@ -164,7 +164,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   }
   if (several ? !positionals.length : positionals.length !== 1 + words.length) {
     const wanted = ['MODEL', ...words].join(' ');
-    throw new UsageError(`${name} needs ${wanted} (got ${positionals.length} arguments).`);
+    throw new UsageError(`${name} needs the arguments ${wanted} (got ${positionals.length}).`);
   }
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
   if (missing) throw new UsageError(`${name} needs --${missing}.`);

@@ -28,8 +28,8 @@ export async function opened(open, values, more) {
 /** @param {Progress} progress */
 function showProgress({ loaded, total, bytesPerSecond, notice }) {
   if (notice) process.stderr.write(`\r\x1b[K${notice.message}\n`);
-  const [done, all, rate] = [loaded, total ?? NaN, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
-  process.stderr.write(`\r\x1b[K${done} of ${all} MB, ${rate} MB/s`);
+  const [done, all, rate] = [loaded, total ?? 0, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
+  process.stderr.write(`\r\x1b[K${done}${total ? ` of ${all}` : ''} MB, ${rate} MB/s`);
 }
 
 /** Prints a result as text, or with --json as JSON. @param {Values} values @param {object} result

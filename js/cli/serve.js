@@ -28,7 +28,7 @@ export async function serve(values) {
       models[ids[i]] = await opened(loadModel, { ...values, source }, { restart: true });
     }
     const { url, running, close } = await listening(models, options);
-    say(`${ids.join(', ')} at ${url}/v1 (OpenAI) and ${url} (Ollama). Press Ctrl-C to stop.`);
+    say(`Serving ${ids.join(', ')} at ${url}/v1 (OpenAI) and ${url} (Ollama). Press Ctrl-C to stop.`);
     warn(options);
     await signalled(running);
     await close(GRACE_MS);

@@ -53,7 +53,11 @@ function vectorsFor(count, width) {
   if (count > most) {
     throw new ModelError('bad-option', `${count} texts are too many for one call. Pass at most ${most}.`);
   }
-  return wrapped('no-memory', `No memory for the vectors of ${count} texts`, () => new Float32Array(count * width));
+  return wrapped(
+    'no-memory',
+    `The vectors of ${count} texts do not fit into memory`,
+    () => new Float32Array(count * width),
+  );
 }
 
 /** Returns the token ids of all texts, before any evaluation, so that a text that is too long is rejected

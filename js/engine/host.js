@@ -253,7 +253,12 @@ export class Host {
     const ours = cause instanceof ModelError;
     const full = cause instanceof RangeError && NO_ROOM.test(cause.message);
     const error = full
-      ? failure('no-memory', 'JavaScript has no memory left', new Error(cause.message, { cause }))
+      ? failure(
+          'no-memory',
+          'JavaScript is out of memory',
+          new Error(cause.message, { cause }),
+          'Close other tabs or programs.',
+        )
       : cause;
     const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });

@@ -52,13 +52,13 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
   if (bytes > MAX_RESULT_BYTES) {
     throw new ModelError(
       'bad-option',
-      `The result would have ${bytes} bytes; at most ${MAX_RESULT_BYTES} are possible. Ask for fewer layers, heads or` +
+      `The result would have ${bytes} bytes; the limit is ${MAX_RESULT_BYTES}. Ask for fewer layers, heads or` +
         ' positions.',
     );
   }
   return wrapped(
     'no-memory',
-    `No memory for a result of ${bytes} bytes`,
+    `The result of ${bytes} bytes does not fit into memory`,
     () =>
       new Map(
         layers.map((layer) => {

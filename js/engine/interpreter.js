@@ -46,7 +46,7 @@ export function limit(what, value) {
   if (value <= LIMITS[what]) return;
   throw new ModelError(
     'template-error',
-    `The model's chat template needs ${value} ${what}; at most ${LIMITS[what]} are possible. Send shorter messages, or a` +
+    `The model's chat template needs ${value} ${what}; the limit is ${LIMITS[what]}. Send shorter messages, or a` +
       ' string.',
     { expected: LIMITS[what], got: value },
   );
@@ -102,9 +102,8 @@ class TracingInterpreter extends AnyInterpreter {
     } catch {
       throw new ModelError(
         'template-error',
-        `The messages and tools are too large for a chat template, which takes ${
-          LIMITS['characters of text']
-        } characters in all. Send fewer or shorter messages.`,
+        `The messages and tools have more than ${LIMITS['characters of text']} characters in all.` +
+          ' Send fewer or shorter messages.',
       );
     }
     this.#Text = super.evaluateBlock([], environment).constructor;
@@ -186,8 +185,8 @@ class TracingInterpreter extends AnyInterpreter {
     }
     throw new ModelError(
       'template-error',
-      "The model's chat template changes a text that holds both control tokens and text" +
-        ' of messages in a way that may mix them. Send the prompt as a string, or use a file with another chat template.',
+      "The model's chat template changes a text of control tokens and messages in a way that may mix them." +
+        ' Send the prompt as a string, or use a file with another chat template.',
     );
   }
 

@@ -20,7 +20,7 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
   }
   const out = wrapped(
     'no-memory',
-    `No memory for the logits of ${ids.length} ids`,
+    `The logits of ${ids.length} ids do not fit into memory`,
     () => new Float32Array(all ? bytes / 4 : 0),
   );
   native.sync(ids);

@@ -17,7 +17,7 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
     native.sync(ids, owner);
     await runner.settle(job);
     if (!native.saves(ids))
-      throw new ModelError('bad-state', 'The conversation could not be evaluated again to be saved. Try again.');
+      throw new ModelError('bad-state', 'The conversation could not be evaluated for saving. Try again.');
   }
   return headAndState(runner, job, head);
 }
@@ -27,7 +27,11 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
 async function headAndState(runner, job, head) {
   const { native } = runner;
   const size = head.length + native.savedBytes;
-  const bytes = wrapped('no-memory', `No memory for a saved conversation of ${size} bytes`, () => new Uint8Array(size));
+  const bytes = wrapped(
+    'no-memory',
+    `The saved conversation of ${size} bytes does not fit into memory`,
+    () => new Uint8Array(size),
+  );
   bytes.set(head);
   let at = head.length;
   for (let part; (part = native.saveNext()).length; at += part.length) {
@@ -95,7 +99,7 @@ function chatFilesOf({ runner: { native }, store, chatCacheBytes }) {
   if (!store) {
     throw new ModelError(
       'bad-state',
-      'The model was loaded with cache: false, so it has no chat cache. Load it with one.',
+      'The model was loaded with `cache: false`, so it has no chat cache. Leave `cache` out.',
     );
   }
   const files =

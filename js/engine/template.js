@@ -142,8 +142,8 @@ export class ChatTemplate {
       return;
     throw new ModelError(
       'template-error',
-      "The model's chat template writes control tokens because messages hold the names of" +
-        ' control tokens. Change these names in the messages, or send the prompt as a string.',
+      "The model's chat template writes control tokens because messages hold their names." +
+        ' Change these names in the messages, or send the prompt as a string.',
     );
   }
 

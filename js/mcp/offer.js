@@ -77,7 +77,7 @@ export async function offerTools(tools, options = {}) {
   } catch (error) {
     const isWithdrawn = stop.signal.aborted;
     withdraw();
-    if (!isWithdrawn) throw failure('bad-state', 'The browser refused a tool', error);
+    if (!isWithdrawn) throw failure('bad-state', 'The browser refused a tool, so none is offered', error);
   }
   return offer;
 }

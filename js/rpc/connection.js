@@ -72,7 +72,7 @@ export class Connection {
       return refused(
         new ModelError(
           'bad-option',
-          `A call has ${length} characters of text; at most ${MAX_CHARACTERS} are possible. Pass less text.`,
+          `A call has ${length} characters of text; the limit is ${MAX_CHARACTERS}. Pass less text.`,
         ),
       );
     }

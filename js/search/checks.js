@@ -13,7 +13,7 @@ export function checkNames(what, value, names) {
   }
   const other = Object.keys(value).find((name) => !names.includes(name));
   if (other === undefined) return;
-  const problem = what === 'item' ? `An item has no field \`${other}\`` : `There is no option \`${other}\``;
+  const problem = what === 'item' ? `There is no item field \`${other}\`` : `There is no option \`${other}\``;
   throw new ModelError('bad-option', `${problem}. Use only ${names.join(', ')}.`, { got: other });
 }
 

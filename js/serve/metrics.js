@@ -66,14 +66,24 @@ export class Metrics {
     const gauge = (/** @type {string} */ name, /** @type {string} */ help, /** @type {number} */ value) =>
       metric(name, 'gauge', help, [[{}, value]]);
     const all = [
-      metric('requests_total', 'counter', 'Finished requests.', [...this.#requests.values()]),
-      metric('request_duration_seconds', 'histogram', 'Time until the last byte was written.', this.#histograms()),
-      metric('tokens_total', 'counter', 'Tokens of prompts, those reused from the KV cache, and of answers.', tokens),
-      gauge('requests_waiting', 'Requests in the queue.', queue.waiting),
+      metric('requests_total', 'counter', 'Number of finished requests.', [...this.#requests.values()]),
+      metric(
+        'request_duration_seconds',
+        'histogram',
+        'Seconds from the arrival of a request to the last byte of its answer.',
+        this.#histograms(),
+      ),
+      metric(
+        'tokens_total',
+        'counter',
+        'Tokens by kind: prompt; reused, the part of prompt from the KV cache; completion.',
+        tokens,
+      ),
+      gauge('requests_waiting', 'Requests that wait in the queue.', queue.waiting),
       gauge('requests_running', 'Requests that are being answered.', queue.running),
-      metric('heap_bytes', 'gauge', 'Heap of the engine of each model.', heaps),
-      gauge('process_resident_bytes', 'Resident memory of the process.', rss),
-      gauge('process_heap_bytes', 'JavaScript heap of the server.', heapUsed),
+      metric('heap_bytes', 'gauge', "WebAssembly memory of each model's engine, in bytes.", heaps),
+      gauge('process_resident_bytes', 'Resident memory of the server process, in bytes.', rss),
+      gauge('process_heap_bytes', 'JavaScript heap of the server process, in bytes.', heapUsed),
     ];
     return `${all.join('\n')}\n`;
   }

@@ -12,7 +12,8 @@ struct gw_sha256 {
     uint8_t block[BLOCK];
     char hex[65]; /* buffer for the result of gw_sha256_hex; not part of the state */
 };
-_Static_assert(offsetof(gw_sha256, hex) == GW_SHA256_STATE, "the state is what its users store");
+_Static_assert(offsetof(gw_sha256, hex) == GW_SHA256_STATE,
+               "GW_SHA256_STATE must be the size of the members before hex");
 
 /* FIPS 180-4, 4.2.2: the first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t K[64] = {

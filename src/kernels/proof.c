@@ -351,7 +351,7 @@ static culprit find_wrong(const gw_kernel_list *list) {
     for (int i = 0; i < CACHES; i++)
         if (list->caches & caches[i].bit && !cache_holds(&t, &caches[i]))
             return (culprit){ "attention to a cache of ", caches[i].name };
-    if (list->caches && !weigh_holds(&t)) return (culprit){ "weights of attention", "" };
+    if (list->caches && !weigh_holds(&t)) return (culprit){ "attention weights", "" };
     for (int i = 0; i < ROUNDINGS; i++)
         if (list->rounded >> roundings[i].type & 1 && !rounding_holds(&t, &roundings[i]))
             return (culprit){ "rounding to Q8_0 from ", gw_type_name((uint32_t)roundings[i].type) };
@@ -385,9 +385,9 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e) {
         const char *without = do_without();
         if (!without)
             return gw_fail(e, GW_E_ENGINE,
-                           "The self-test failed: %s%s are wrong in the %s build. Update the browser or Node.",
-                           wrong.kind, wrong.name, GW_BUILD);
-        snprintf(text, sizeof text, "%s%s computed wrong results; retried without %s", wrong.kind, wrong.name, without);
+                           "The self-test of the %s build failed: %s%s gave wrong results. Update the browser or Node.",
+                           GW_BUILD, wrong.kind, wrong.name);
+        snprintf(text, sizeof text, "%s%s gave wrong results; retried without %s", wrong.kind, wrong.name, without);
         gw_proof_note_add(text);
     }
     return 0;

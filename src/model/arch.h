@@ -106,7 +106,7 @@ enum {
 #define GW_PER_LAYER_EMBEDDINGS                                                                 \
     (1ull << GW_WEIGHT_PLE_GATE | 1ull << GW_WEIGHT_PLE_OUT | 1ull << GW_WEIGHT_PLE_POST_NORM | \
      1ull << GW_WEIGHT_PLE_TABLE | 1ull << GW_WEIGHT_PLE_PROJ | 1ull << GW_WEIGHT_PLE_NORM)
-_Static_assert(GW_WEIGHTS <= 64, "a set of weights is 64 bits");
+_Static_assert(GW_WEIGHTS <= 64, "a set of weights must fit in 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
 enum { GW_ACT_GELU, GW_ACT_SILU };

@@ -127,11 +127,11 @@ static int read_heads(const job *j) {
         snprintf(expected, sizeof expected, "a multiple of head_count_kv = %u", c->layer[l].n_head_kv);
         return bad_value(j, "attention.head_count", expected, c->n_head);
     }
-    if ((bad = check_same(j, "attention.value_length", global->head_dim, ", as key_length"))) return bad;
-    if ((bad = check_same(j, "attention.value_length_swa", local->head_dim, ", as key_length_swa"))) return bad;
+    if ((bad = check_same(j, "attention.value_length", global->head_dim, ", like key_length"))) return bad;
+    if ((bad = check_same(j, "attention.value_length_swa", local->head_dim, ", like key_length_swa"))) return bad;
     bool causal = !c->arch->policy->bidirectional;
     if ((bad = check_same(j, "attention.causal", causal,
-                          causal ? ", as attention is causal" : ", as attention is not")))
+                          causal ? ", for causal attention" : ", for bidirectional attention")))
         return bad;
     local->rotated = local->head_dim;
     global->rotated = global->head_dim;
@@ -179,7 +179,7 @@ static int read_long_rope(const job *j) {
 static int read_caps(const job *j) {
     gw_config *c = j->c;
     double attention, logits;
-    const char *expected = "a number from 0";
+    const char *expected = "0 or more";
     int bad = read_real(j, "attn_logit_softcapping", c->arch->attn_cap, 0, expected, &attention);
     if (!bad) bad = read_real(j, "final_logit_softcapping", c->arch->logit_cap, 0, expected, &logits);
     if (bad) return bad;
@@ -249,9 +249,9 @@ static int read_dense(const job *j) {
     int bad = read_pooling(j);
     if (bad || c->arch->policy->generates || !find(j, key)) return bad;
     if ((bad = read_size(j, key, 0, 8, 1 << 20, &c->n_dense))) return bad;
-    if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", as embedding_length"))) return bad;
-    if ((bad = check_same(j, "dense_3_feat_in", c->n_dense, ", as dense_2_feat_out"))) return bad;
-    return check_same(j, "dense_3_feat_out", c->n_embd, ", as embedding_length");
+    if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", like embedding_length"))) return bad;
+    if ((bad = check_same(j, "dense_3_feat_in", c->n_dense, ", like dense_2_feat_out"))) return bad;
+    return check_same(j, "dense_3_feat_out", c->n_embd, ", like embedding_length");
 }
 
 /* --- layers --- */
@@ -286,7 +286,7 @@ static int read_owners(const job *j) {
         while (c->layer[owner].rope != c->layer[l].rope && owner) owner--;
         const gw_layer_shape *a = &c->layer[owner], *b = &c->layer[l];
         if (a->rope != b->rope || a->n_head_kv != b->n_head_kv)
-            return bad_value(j, key, "small enough that an earlier layer has the keys and values to share", shared);
+            return bad_value(j, key, "small enough that an earlier layer has keys and values to share", shared);
         c->layer[l].kv_owner = owner;
     }
     return bad;

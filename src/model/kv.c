@@ -134,7 +134,8 @@ static float lane_norm(const float *in, uint32_t d, float unit) {
 }
 
 /* Leaves room for rounding, which adds at most 1/2 to each of a lane's 128 items, so at most 6 to the lane's norm. */
-_Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128, "what the norm leaves room for");
+_Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128,
+               "a lane must have at most 128 items: the norm leaves room for their rounding");
 static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
     float largest = largest_of(in, d), scale = 0;
     if (largest > GW_TINY) {

@@ -10,7 +10,8 @@
 
 /* STEP_BYTES: how many bytes of a later part's header are read at once */
 enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 };
-_Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM, "the window holds any one item of a header");
+_Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM,
+               "WINDOW_BYTES must be at least GW_GGUF_ITEM, the largest item of a header");
 
 /* --- events of the parser --- */
 
@@ -43,7 +44,7 @@ static const struct {
 } arrays[ARRAYS] = {
     [TOKENS] = { "tokenizer.ggml.tokens", "strings", GW_GGUF_STRING },
     [SCORES] = { "tokenizer.ggml.scores", "f32", GW_GGUF_F32 },
-    [TOKEN_TYPES] = { "tokenizer.ggml.token_type", "whole numbers", ANY },
+    [TOKEN_TYPES] = { "tokenizer.ggml.token_type", "", ANY },
     [MERGES] = { "tokenizer.ggml.merges", "strings", GW_GGUF_STRING },
 };
 
@@ -57,7 +58,7 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     if (l->array && l->arrays_seen >> l->array & 1)
         return gw_fail(e, GW_E_DUPLICATE, "The metadata key %s occurs twice.", key);
     if (l->array && of != arrays[l->array].of && arrays[l->array].of != ANY)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got the GGUF type %d).", key,
+        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got GGUF type %d).", key,
                        arrays[l->array].of_what, of);
     if (l->array == TOKENS && count > GW_MAX_VOCAB)
         return gw_fail(e, GW_E_BAD_COUNT, "The metadata key %s must have at most %d tokens (got %llu). %s", key,
@@ -80,7 +81,7 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     if (!bad) return 0;
     return gw_fail(
         &f->error, bad, "Element %llu of the metadata key %s cannot be stored%s.", (unsigned long long)i, key,
-        v->type == GW_GGUF_STRING && bad != GW_E_NO_MEMORY ? ": strings must have at most 1024 bytes, and 64 MiB in all"
+        v->type == GW_GGUF_STRING && bad != GW_E_NO_MEMORY ? ": tokens must have at most 1024 bytes, and 64 MiB in all"
                                                            : "");
 }
 
@@ -530,7 +531,7 @@ static int commit_weights(gw_loader *l) {
     }
     if (l->wild) return not_finite(l);
     if (gw_pool_failed(l->pool))
-        return gw_fail(&l->file->error, GW_E_WORKER, "A helper thread failed while it reordered weights.");
+        return gw_fail(&l->file->error, GW_E_WORKER, "A helper thread failed while packing weights.");
     return GW_LOAD_WEIGHTS;
 }
 

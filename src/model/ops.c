@@ -137,7 +137,7 @@ static void row_put(void *ctx, int item, const float *out) {
 }
 
 enum { MOST_PANELS = 256 }; /* maximum number of panels per work item */
-_Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "an item of one row");
+_Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "a work item must fit in GW_PURE_FLOATS");
 
 /* Returns a number of panels per work item, small enough to balance threads and large enough for long reads of
  * memory. */
@@ -148,7 +148,7 @@ static int panels_per_item(int panels, int threads) {
 
 static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int items) {
     static const gw_pure row = { row_work, row_put };
-    _Static_assert(sizeof j <= GW_JOB_BYTES, "a job's place");
+    _Static_assert(sizeof j <= GW_JOB_BYTES, "matmul_job must fit in GW_JOB_BYTES");
     matmul_job *own = gw_ops_row(o, x, k, j.needs & NEEDS_INT8, j.needs & NEEDS_INT15, &j.acts);
     *own = j;
     gw_parallel_pure(o->pool, &row, own, items);
@@ -171,7 +171,7 @@ typedef struct {
     matmul_job job;
     const gw_rows *rows;
 } some_job;
-_Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "a job's place");
+_Static_assert(sizeof(some_job) <= GW_JOB_BYTES, "some_job must fit in GW_JOB_BYTES");
 
 void gw_multiply_listed(const gw_matrix *m, const uint32_t *list, int n, const gw_acts *acts, float *y) {
     if (m->planes.high && n) GW_KERNEL_INT(planes_some)(m->planes, list, n, acts, y);

@@ -35,7 +35,8 @@
 /* PARTS, MOST_PARTS: usual and maximum number of parts; MOST_STEP: maximum number of panels in a part; AT_ONCE: panels
  * whose bounds are computed together; AT_ONCE_ROWS: rows of activations that a kernel multiplies side by side. */
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, AT_ONCE_ROWS = 8 };
-_Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB, "the greatest vocabulary");
+_Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB,
+               "the parts must cover a vocabulary of GW_MAX_VOCAB tokens");
 
 /* If the norms of the int8 and int15 activations add up to less than this, no sum of products can overflow: HUGE_NORM
  * times f16's largest scale, times 4096, the greatest quotient of a weight and that scale, times the square root of the
@@ -59,7 +60,7 @@ typedef struct {
     gw_topk want;
     part part[MOST_PARTS];
 } topk_job;
-_Static_assert(sizeof(topk_job) <= GW_JOB_BYTES, "a job's place");
+_Static_assert(sizeof(topk_job) <= GW_JOB_BYTES, "topk_job must fit in GW_JOB_BYTES");
 
 static uint32_t begin_of(const topk_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
 

@@ -575,7 +575,7 @@ int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e) {
 
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
     if (id < 0 || (uint32_t)id >= s->n)
-        return gw_fail(e, GW_E_BAD_TOKEN, "The token of a logit bias must be 0 to %u (got %d).", s->n - 1, (int)id);
+        return gw_fail(e, GW_E_BAD_TOKEN, "Token ids of `logitBias` must be 0 to %u (got %d).", s->n - 1, (int)id);
     if (!(bias <= FLT_MAX))
         return gw_fail(e, GW_E_BAD_OPTION, "The logit bias of token %d must be a number or -infinity (got %g).",
                        (int)id, bias);
@@ -608,7 +608,8 @@ typedef struct {
 } saved_bias;
 _Static_assert(GW_LAYOUT == 1 && N_OPTIONS == 10 && sizeof(saved) == 104 && sizeof(saved_bias) == 8,
                "saved samplers changed: increase GW_LAYOUT (state.h), then adjust this line");
-_Static_assert(sizeof(saved) + MAX_BIAS * sizeof(saved_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST, "size");
+_Static_assert(sizeof(saved) + MAX_BIAS * sizeof(saved_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST,
+               "a saved sampler must fit in GW_SAMPLER_MOST");
 
 static size_t saved_bytes(uint32_t n_bias, uint32_t n_history) {
     return sizeof(saved) + n_bias * sizeof(saved_bias) + n_history * sizeof(int32_t);

@@ -166,7 +166,8 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
 
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     if (s->state.config->arch->policy->generates) return take_ids(s, ids, n);
-    return gw_fail(s->error, GW_E_BAD_STATE, "This model only computes embeddings and cannot generate text.");
+    return gw_fail(s->error, GW_E_BAD_STATE,
+                   "This model only computes embeddings. Use embed(), or load another model.");
 }
 
 /* The texts of a causal model must fit one batch and the cache, with some rows left, because kernels read whole blocks

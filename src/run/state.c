@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: maximum number of ids in a piece */
-_Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a sampler fits the window");
+_Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a saved sampler must fit in WINDOW_BYTES");
 enum { HEADER, IDENTIFIERS, SAMPLER, ROWS, HASH, OVER };
 enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, PLANES };
 static const char magic[8] = "gwstate";
-_Static_assert(sizeof(gw_state_header) == 64, "the header has no gaps");
+_Static_assert(sizeof(gw_state_header) == 64, "gw_state_header must have 64 bytes, without padding");
 
 void gw_state_key(const gw_state_of *of, char key[17]) {
     uint32_t facts[] = { GW_LAYOUT, (uint32_t)of->session->now->kv.shape.type };

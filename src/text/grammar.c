@@ -6,7 +6,8 @@
 enum { MAGIC = 0x31475747, VERSION = 1, HEAD = sizeof(gw_grammar_header) / 4 };
 
 static int wrong(gw_error *e, const char *what, const char *expected, uint32_t got) {
-    return gw_fail(e, GW_E_BAD_FORMAT, "The grammar is malformed: %s must be %s (got %u).", what, expected, got);
+    return gw_fail(e, GW_E_BAD_FORMAT, "The compiled grammar is malformed: %s must be %s (got %u).", what, expected,
+                   got);
 }
 
 /* --- layout ---------------------------------------------------------------------------------------- */
@@ -17,7 +18,7 @@ static int read_head(gw_grammar *g, size_t n, gw_error *e) {
     if (h->version != VERSION) return wrong(e, "the version", "1", h->version);
     uint64_t words = HEAD + (uint64_t)h->n_nodes + 2 * (uint64_t)h->n_spans + 2 * (uint64_t)h->n_states +
                      3 * (uint64_t)h->n_edges + h->n_rules + 3 * (uint64_t)h->n_loops + h->n_members;
-    if (h->size != n || words != n) return wrong(e, "the size", "what its counts say", (uint32_t)n);
+    if (h->size != n || words != n) return wrong(e, "the size in words", "the sum of its counts", (uint32_t)n);
     g->node_ends = g->words + HEAD;
     g->spans = (const gw_byte_span *)(g->node_ends + h->n_nodes);
     g->state_ends = (const uint32_t *)(g->spans + h->n_spans);
@@ -40,14 +41,14 @@ static bool rising(const uint32_t *ends, uint32_t n, uint32_t last) {
 static int check_nodes(const gw_grammar *g, gw_error *e) {
     uint32_t n = g->head->n_nodes, n_spans = g->head->n_spans;
     if (!n || !rising(g->node_ends, n, n_spans) || g->node_ends[0])
-        return wrong(e, "the spans", "in the order of the nodes, none of node 0", n_spans);
+        return wrong(e, "the byte spans", "sorted by node, none of node 0", n_spans);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t least = 0;
         for (uint32_t k = gw_first(g->node_ends, i); k < g->node_ends[i]; k++) {
             const gw_byte_span *s = &g->spans[k];
             uint32_t lo = gw_low(s), hi = gw_high(s);
-            if (hi > 255 || lo > hi || lo < least) return wrong(e, "the bytes of a node", "rising", s->bytes);
-            if (s->to >= i) return wrong(e, "the node after a span", "a lower one", s->to);
+            if (hi > 255 || lo > hi || lo < least) return wrong(e, "the bytes of a node", "sorted", s->bytes);
+            if (s->to >= i) return wrong(e, "the target of a span", "a lower node", s->to);
             least = hi + 1;
         }
     }
@@ -60,11 +61,11 @@ static int check_loops(gw_grammar *g, gw_error *e) {
     for (uint32_t i = 0; i < g->head->n_loops; i++) {
         const gw_loop *l = &g->loops[i];
         if (l->min > l->max || l->members > all - members)
-            return wrong(e, "a loop", "consistent in its rounds and members", l->members);
+            return wrong(e, "a loop", "consistent in min, max and members", l->members);
         g->first_member[i] = members;
         members += l->members;
     }
-    return members == all ? 0 : wrong(e, "the number of members", "that of its loops", all);
+    return members == all ? 0 : wrong(e, "the number of members", "the sum over all loops", all);
 }
 
 static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, uint32_t n_vocab, gw_error *e) {
@@ -73,10 +74,10 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
     const uint32_t most[] = { g->head->n_nodes, g->head->n_rules, n_vocab };
     if (kind > GW_TOKEN) return wrong(e, "the kind of an edge", "0 to 2", kind);
     if (edge->label >= most[kind] || (kind == GW_BYTES && edge->label == 0))
-        return wrong(e, names[kind], "one that exists", edge->label);
+        return wrong(e, names[kind], "in range", edge->label);
     if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER)
-        return wrong(e, "the rule of an edge", "one with states", edge->label);
-    if (edge->to >= g->head->n_states) return wrong(e, "the state after an edge", "one that exists", edge->to);
+        return wrong(e, "the rule of an edge", "a rule with states", edge->label);
+    if (edge->to >= g->head->n_states) return wrong(e, "the target of an edge", "in range", edge->to);
     uint32_t into = gw_loop_of(g, edge->to);
     bool fits = act == GW_KEEP   ? !loop || into == loop
                 : act == GW_NEXT ? loop && into == loop && !members
@@ -85,15 +86,14 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
     /* a member set cannot pass from one loop to another */
     else if (members || g->loops[into].members) fits = fits && into == loop;
-    return fits ? 0 : wrong(e, "the action of an edge", "one that fits its loop", act);
+    return fits ? 0 : wrong(e, "the action of an edge", "valid for the loops it connects", act);
 }
 
 static int check_states(const gw_grammar *g, uint32_t n_vocab, gw_error *e) {
     uint32_t n = g->head->n_states, n_edges = g->head->n_edges;
-    if (!rising(g->state_ends, n, n_edges)) return wrong(e, "the edges", "in the order of the states", n_edges);
+    if (!rising(g->state_ends, n, n_edges)) return wrong(e, "the edges", "sorted by state", n_edges);
     for (uint32_t i = 0; i < n; i++)
-        if (gw_loop_of(g, i) >= g->head->n_loops)
-            return wrong(e, "the loop of a state", "one that exists", gw_loop_of(g, i));
+        if (gw_loop_of(g, i) >= g->head->n_loops) return wrong(e, "the loop of a state", "in range", gw_loop_of(g, i));
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t k = gw_first(g->state_ends, i); k < g->state_ends[i]; k++) {
             int bad = check_edge(g, &g->edges[k], gw_loop_of(g, i), n_vocab, e);
@@ -123,7 +123,7 @@ static int visit(const gw_grammar *g, uint32_t rule, uint8_t *seen, visited *sta
         const gw_edge *edge = &g->edges[top->edge++];
         uint32_t next = edge->label;
         if (gw_edge_kind(edge) != GW_CALL || seen[next] == DONE) continue;
-        if (seen[next] == OPEN) return wrong(e, "a rule", "without left recursion", next);
+        if (seen[next] == OPEN) return wrong(e, "a rule", "free of left recursion", next);
         seen[next] = OPEN;
         *++top = (visited){ next, gw_first(g->state_ends, g->rules[next]) };
     }
@@ -132,12 +132,12 @@ static int visit(const gw_grammar *g, uint32_t rule, uint8_t *seen, visited *sta
 static int check_rules(const gw_grammar *g, gw_error *e) {
     uint32_t n = g->head->n_rules, start = g->head->start;
     if (start != GW_NEVER && (start >= n || g->rules[start] == GW_NEVER))
-        return wrong(e, "the start rule", "one that exists", start);
+        return wrong(e, "the start rule", "a rule with states", start);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t state = g->rules[i];
         if (state == GW_NEVER) continue;
         if (state >= g->head->n_states || gw_accepts(g, state) || gw_loop_of(g, state))
-            return wrong(e, "the first state of a rule", "outside of loops and not accepting", state);
+            return wrong(e, "the first state of a rule", "outside loops and not accepting", state);
     }
     visited *stack = gw_alloc((n + 1) * sizeof *stack + n);
     if (!stack) return gw_no_memory(e, GW_FORMAT_MEMORY, 9ull * n);
@@ -157,10 +157,10 @@ int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab
     memset(g, 0, sizeof *g);
     if (n % 4 || n < sizeof head || n > 4 * (size_t)GW_GRAMMAR_WORDS)
         return gw_fail(e, GW_E_BAD_FORMAT,
-                       "The grammar is malformed: the size must be %d to %d bytes, a multiple of 4 (got %zu).",
+                       "The compiled grammar is malformed: the size must be %d to %d bytes, a multiple of 4 (got %zu).",
                        4 * HEAD, 4 * GW_GRAMMAR_WORDS, n);
     memcpy(&head, bytes, sizeof head);
-    if (head.n_loops > n / 4) return wrong(e, "the number of loops", "at most that of its words", head.n_loops);
+    if (head.n_loops > n / 4) return wrong(e, "the number of loops", "at most the number of words", head.n_loops);
     g->words = gw_alloc(n + 4 * (size_t)head.n_loops);
     if (!g->words) return gw_no_memory(e, GW_FORMAT_MEMORY, n);
     memcpy(g->words, bytes, n);

@@ -165,7 +165,7 @@ static const bad_file bad_files[] = {
     { TINY_SET_KEY, KEY("attention.key_length"), 12, 0, GW_E_BAD_METADATA,
       "The metadata key gemma3.attention.key_length must be a multiple of 8 (got 12)." },
     { TINY_SET_KEY, KEY("attention.value_length"), 16, 0, GW_E_BAD_METADATA,
-      "The metadata key gemma3.attention.value_length must be 8, as key_length (got 16)." },
+      "The metadata key gemma3.attention.value_length must be 8, like key_length (got 16)." },
     { TINY_SET_KEY, KEY("attention.layer_norm_rms_epsilon"), -1, 0, GW_E_BAD_METADATA,
       "The metadata key gemma3.attention.layer_norm_rms_epsilon must be a positive number (got -1)." },
     { TINY_SET_KEY, KEY("rope.freq_base"), INFINITY, 0, GW_E_BAD_METADATA,

@@ -664,7 +664,7 @@ test('exports and imports a file; rejects other files', async ({ opened }) => {
   await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
   await give(readFileSync(new URL(import.meta.url), 'utf8'));
   await page.waitForFunction(() =>
-    /No conversations found/.test(document.querySelector('#library-said')?.textContent ?? ''),
+    /Nothing was imported/.test(document.querySelector('#library-said')?.textContent ?? ''),
   );
   await tab.close();
 });

@@ -254,7 +254,7 @@ test('files of a repository: sizes, files too large for this device, one row for
   await page.type('#hub-repo', 'a/none');
   await page.click('#hub-list');
   await until(page, FAILED);
-  assert.match(await textOf(page, FAILED), /No public repository/);
+  assert.match(await textOf(page, FAILED), /no public repository/);
   await page.evaluate(() => {
     const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
     /** @type {HTMLButtonElement} */ (gated).click();

@@ -384,7 +384,7 @@ test('random templates write the same control tokens if the messages have privat
       decided++;
       assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
     } catch (error) {
-      if (!/may mix them|because messages hold the names|assembles a control token/.test(Object(error).message))
+      if (!/may mix them|because messages hold their names|assembles a control token/.test(Object(error).message))
         throw error;
       refused++;
     }
@@ -469,7 +469,7 @@ test('a template that copies names of control tokens from messages is rejected',
     const whole = `{% set c = messages[0].content %}${source}<end_of_turn>`;
     assert.throws(
       () => written(whole, messages('a<eos>b[INST]')),
-      { code: 'template-error', message: /because messages hold the names of control tokens. Change these names/ },
+      { code: 'template-error', message: /because messages hold their names. Change these names/ },
       source,
     );
     assert.deepEqual(written(whole, messages('a<eo s>b[ INST]')).control, ['<end_of_turn>'], source);

@@ -196,5 +196,5 @@ test('messages that are too large for a chat template are rejected for that reas
     model.generate([{ role: 'user', content: 'Hello '.repeat(1_000_000) }]).result(),
     'template-error',
   );
-  assert.match(message, /^The messages and tools are too large for a chat template, which takes 4194304 characters/);
+  assert.match(message, /^The messages and tools have more than 4194304 characters/);
 });

@@ -296,9 +296,9 @@ export default {
     many: 'استُوردت {n} محادثة.',
     other: 'استُوردت {n} محادثة.',
   },
-  'import.none': 'لا توجد محادثات في هذا الملف.',
+  'import.none': 'لم يُستورد شيء من هذا الملف.',
   'import.not-json': 'ليس بصيغة JSON صحيحة. اختر ملفًا صُدّر من هذه الصفحة.',
-  'import.not-ours': 'لم يُصدَّر من هذه الصفحة.',
+  'import.not-ours': 'لم يُصدَّر من هذه الصفحة. اختر ملفًا صُدّر منها.',
   'import.damaged': 'المحادثة {n} تالفة: إحدى رسائلها تشير إلى رسالة مفقودة.',
   'import.no-text': 'تنقص إحدى الرسائل صفة المتحدث أو النص.',
   'import.no-file': 'ينقص أحد المرفقات الاسم أو النص.',
@@ -395,11 +395,11 @@ export default {
 
   'token.wrong': 'هذا ليس رمز وصول.',
   'token.wrong.do': 'يبدأ بـ hf_ ولا يحتوي على مسافات.',
-  'hub.failed': 'تعذّر تحميل قائمة الملفات.',
-  'hub.unknown': 'لا يوجد مستودع عام بهذا الاسم. الأسماء حساسة لحالة الأحرف.',
+  'hub.failed': 'تعذّر تحميل قائمة الملفات من Hugging Face.',
+  'hub.unknown': 'لا يوجد مستودع عام بهذا الاسم. تحقّق منه؛ الأسماء حساسة لحالة الأحرف.',
   'hub.incomplete': 'اسم المستودع غير كامل.',
   'hub.incomplete.do': 'أدخل الاسم الكامل: owner/name، مثل unsloth/gemma-3-1b-it-GGUF.',
-  'hub.empty': 'لا توجد ملفات GGUF في هذا المستودع.',
+  'hub.empty': 'لا توجد ملفات GGUF في هذا المستودع. ابحث عن مستودع ينتهي اسمه بـ “-GGUF”.',
   files: {
     zero: 'لا ملفات',
     one: 'ملف واحد',
@@ -433,7 +433,8 @@ export default {
   'error.offline': 'هذا الجهاز غير متصل بالشبكة.',
   'error.offline.do': 'اتصل بشبكة وحاول مجددًا. النماذج تحت ”على هذا الجهاز“ تعمل دون اتصال.',
   'error.damaged.do': 'نزّله مجددًا أو احصل عليه من مكان آخر. إن فشل ذلك أيضًا فالملف نفسه تالف.',
-  'error.not-ours.do': 'اختر نموذجًا نصيًا من عائلة Gemma أو Llama أو Qwen3 أو GPT-2، مثل أحد نماذج القائمة.',
+  'error.not-ours.do':
+    'اختر نموذجًا نصيًا من عائلة Gemma أو Llama أو Qwen أو Phi أو SmolLM أو Granite أو GPT-2، مثل أحد نماذج القائمة.',
   'error.bad-magic': 'هذا ليس ملف GGUF.',
   'error.bad-magic.do': 'تنتهي ملفات النماذج بـ ‎.gguf. استخدم رابط الملف نفسه، لا صفحة عنه.',
   'error.bad-version': 'إصدار GGUF هذا غير مدعوم.',
@@ -474,7 +475,7 @@ export default {
   'error.unsupported-source': 'لا يمكن قراءة هذا بوصفه نموذجًا.',
   'error.unsupported-source.do': 'اختر ملف ‎.gguf، أو عنوان URL، أو مستودع Hugging Face واسم ملف.',
   'error.unsupported-variant': 'لا يستطيع هذا المتصفح تشغيل المحرك المطلوب.',
-  'error.unsupported-variant.do': 'اترك للصفحة الاختيار التلقائي.',
+  'error.unsupported-variant.do': 'حدّث متصفحك، أو جرّب متصفحًا آخر.',
   'error.unsupported-platform': 'لا يستطيع هذا المتصفح تشغيل المحرك.',
   'error.unsupported-platform.do':
     'يحتاج إلى WebAssembly مع SIMD وإلى workers، كما في أي إصدار حديث من Chrome أو Edge أو Firefox أو Safari. حدّث متصفحك من ' +

@@ -261,9 +261,9 @@ export default {
   restored: 'Wiederhergestellt.',
   exported: { one: '{n} Unterhaltung exportiert.', other: '{n} Unterhaltungen exportiert.' },
   imported: { one: '{n} Unterhaltung importiert.', other: '{n} Unterhaltungen importiert.' },
-  'import.none': 'In dieser Datei sind keine Unterhaltungen.',
+  'import.none': 'Aus dieser Datei wurde nichts importiert.',
   'import.not-json': 'Sie ist kein gültiges JSON. Wähle eine Datei, die von dieser Seite exportiert wurde.',
-  'import.not-ours': 'Sie wurde nicht von dieser Seite exportiert.',
+  'import.not-ours': 'Sie wurde nicht von dieser Seite exportiert. Wähle eine andere.',
   'import.damaged': 'Unterhaltung {n} ist beschädigt: Eine Nachricht verweist auf eine, die fehlt.',
   'import.no-text': 'Einer Nachricht fehlt die Rolle oder der Text.',
   'import.no-file': 'Einem Anhang fehlt der Name oder der Text.',
@@ -364,11 +364,11 @@ export default {
 
   'token.wrong': 'Das ist kein Zugriffstoken.',
   'token.wrong.do': 'Es beginnt mit hf_ und enthält keine Leerzeichen.',
-  'hub.failed': 'Die Dateiliste konnte nicht geladen werden.',
-  'hub.unknown': 'Es gibt kein öffentliches Repository mit diesem Namen. Groß- und Kleinschreibung zählt.',
+  'hub.failed': 'Die Dateiliste konnte nicht von Hugging Face geladen werden.',
+  'hub.unknown': 'Es gibt kein öffentliches Repository mit diesem Namen. Prüfe ihn; Groß- und Kleinschreibung zählt.',
   'hub.incomplete': 'Der Name des Repositorys ist unvollständig.',
   'hub.incomplete.do': 'Gib den vollen Namen ein: besitzer/name, zum Beispiel unsloth/gemma-3-1b-it-GGUF.',
-  'hub.empty': 'In diesem Repository sind keine GGUF-Dateien.',
+  'hub.empty': 'In diesem Repository sind keine GGUF-Dateien. Suche eines, dessen Name auf „-GGUF“ endet.',
   files: { one: '{n} Datei', other: '{n} Dateien' },
   'hub.no-file': 'Der Dateiname fehlt.',
   'hub.no-file.do': 'Gib den Namen der .gguf-Datei genau so ein, wie ihn das Repository zeigt.',
@@ -399,7 +399,7 @@ export default {
   'error.damaged.do':
     'Lade sie noch einmal herunter oder hol sie anderswo. Wenn auch das scheitert, ist die Datei selbst fehlerhaft.',
   'error.not-ours.do':
-    'Wähle ein Textmodell der Familien Gemma, Llama, Qwen3 oder GPT-2, zum Beispiel eines aus der Liste.',
+    'Wähle ein Textmodell der Familien Gemma, Llama, Qwen, Phi, SmolLM, Granite oder GPT-2, zum Beispiel eines aus der Liste.',
   'error.bad-magic': 'Das ist keine GGUF-Datei.',
   'error.bad-magic.do': 'Modelldateien enden auf .gguf. Verlinke die Datei selbst, nicht eine Seite über sie.',
   'error.bad-version': 'Diese GGUF-Version wird nicht unterstützt.',
@@ -446,7 +446,7 @@ export default {
   'error.unsupported-source.do':
     'Wähle eine .gguf-Datei, eine URL, oder ein Repository und einen Dateinamen bei Hugging Face.',
   'error.unsupported-variant': 'Dieser Browser kann die gewünschte Engine nicht ausführen.',
-  'error.unsupported-variant.do': 'Lass die Seite automatisch wählen.',
+  'error.unsupported-variant.do': 'Aktualisiere deinen Browser, oder versuche einen anderen.',
   'error.unsupported-platform': 'Dieser Browser kann die Engine nicht ausführen.',
   'error.unsupported-platform.do':
     'Sie braucht WebAssembly mit SIMD und Worker, wie in jedem aktuellen Chrome, Edge, Firefox oder Safari. Bitte ' +

@@ -12,7 +12,7 @@ export default {
   restored: 'Restored.',
   exported: { one: '{n} conversation exported.', other: '{n} conversations exported.' },
   imported: { one: '{n} conversation imported.', other: '{n} conversations imported.' },
-  'hub.empty': 'This repository has no GGUF files.',
+  'hub.empty': 'This repository has no GGUF files. Look for one whose name ends in “-GGUF”.',
   files: { one: '{n} file', other: '{n} files' },
   'need.download': '{size} to download',
   'need.here': '{size} already downloaded',
@@ -41,8 +41,8 @@ export default {
   'panel.failed.do': 'Check your connection and try again.',
   'token.wrong': 'This is not an access token.',
   'token.wrong.do': 'It starts with hf_ and has no spaces.',
-  'hub.failed': 'Couldn’t load the file list.',
-  'hub.unknown': 'No public repository with that name. Names are case-sensitive.',
+  'hub.failed': 'Couldn’t load the file list from Hugging Face.',
+  'hub.unknown': 'There is no public repository with that name. Check its spelling; names are case-sensitive.',
   'hub.incomplete': 'The repository name is incomplete.',
   'hub.incomplete.do': 'Enter the full name: owner/name, for example unsloth/gemma-3-1b-it-GGUF.',
   'hub.no-file': 'The file name is missing.',
@@ -66,7 +66,8 @@ export default {
   'error.offline': 'This device is offline.',
   'error.offline.do': 'Connect to a network and try again. Models under “On this device” work without one.',
   'error.damaged.do': 'Download it again or get it elsewhere. If that fails too, the file itself is broken.',
-  'error.not-ours.do': 'Choose a text model of the Gemma, Llama, Qwen3 or GPT-2 family, for example one from the list.',
+  'error.not-ours.do':
+    'Choose a text model of the Gemma, Llama, Qwen, Phi, SmolLM, Granite or GPT-2 family, for example one from the list.',
   'error.bad-magic': 'This is not a GGUF file.',
   'error.bad-magic.do': 'Model files end in .gguf. Link to the file itself, not to a page about it.',
   'error.bad-version': 'This GGUF version isn’t supported.',
@@ -109,7 +110,7 @@ export default {
   'error.unsupported-source': 'This cannot be read as a model.',
   'error.unsupported-source.do': 'Choose a .gguf file, a URL, or a Hugging Face repository and file name.',
   'error.unsupported-variant': 'This browser cannot run the requested engine.',
-  'error.unsupported-variant.do': 'Let the page choose automatically.',
+  'error.unsupported-variant.do': 'Update your browser, or try another one.',
   'error.unsupported-platform': 'This browser cannot run the engine.',
   'error.unsupported-platform.do':
     'It needs WebAssembly with SIMD, and workers, as in any recent Chrome, Edge, Firefox or Safari. Please update ' +
@@ -159,9 +160,9 @@ export default {
   'error.worker-failed.do':
     'It may have run out of memory. Reload the model, or load it with a shorter context, or choose a smaller one.',
 
-  'import.none': 'No conversations found in this file.',
+  'import.none': 'Nothing was imported from this file.',
   'import.not-json': 'It isn’t valid JSON. Choose a file exported from this page.',
-  'import.not-ours': 'It wasn’t exported from this page.',
+  'import.not-ours': 'It wasn’t exported from this page. Choose one that was.',
   'import.damaged': 'Conversation {n} is damaged: a message refers to one that isn’t there.',
   'import.no-text': 'A message is missing its role or text.',
   'import.no-file': 'An attachment is missing its name or text.',

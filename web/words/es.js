@@ -267,9 +267,9 @@ export default {
     many: 'Se importaron {n} de conversaciones.',
     other: 'Se importaron {n} conversaciones.',
   },
-  'import.none': 'No hay conversaciones en este archivo.',
+  'import.none': 'No se importó nada de este archivo.',
   'import.not-json': 'No es JSON válido. Elige un archivo exportado desde esta página.',
-  'import.not-ours': 'No se exportó desde esta página.',
+  'import.not-ours': 'No se exportó desde esta página. Elige otro.',
   'import.damaged': 'La conversación {n} está dañada: un mensaje remite a otro que falta.',
   'import.no-text': 'A un mensaje le falta el rol o el texto.',
   'import.no-file': 'A un adjunto le falta el nombre o el texto.',
@@ -369,11 +369,11 @@ export default {
 
   'token.wrong': 'Esto no es un token de acceso.',
   'token.wrong.do': 'Empieza por hf_ y no tiene espacios.',
-  'hub.failed': 'No se pudo cargar la lista de archivos.',
-  'hub.unknown': 'No hay ningún repositorio público con ese nombre. Se distinguen mayúsculas y minúsculas.',
+  'hub.failed': 'No se pudo cargar la lista de archivos de Hugging Face.',
+  'hub.unknown': 'No hay ningún repositorio público con ese nombre. Revísalo: se distinguen mayúsculas y minúsculas.',
   'hub.incomplete': 'El nombre del repositorio está incompleto.',
   'hub.incomplete.do': 'Escribe el nombre completo: propietario/nombre, por ejemplo unsloth/gemma-3-1b-it-GGUF.',
-  'hub.empty': 'Este repositorio no tiene archivos GGUF.',
+  'hub.empty': 'Este repositorio no tiene archivos GGUF. Busca uno cuyo nombre termine en «-GGUF».',
   files: { one: '{n} archivo', many: '{n} de archivos', other: '{n} archivos' },
   'hub.no-file': 'Falta el nombre del archivo.',
   'hub.no-file.do': 'Escribe el nombre del archivo .gguf tal como lo muestra el repositorio.',
@@ -402,7 +402,7 @@ export default {
     'Conéctate a una red e inténtalo de nuevo. Los modelos de «En este dispositivo» funcionan sin conexión.',
   'error.damaged.do': 'Descárgalo otra vez o consíguelo en otro sitio. Si también falla, el propio archivo está mal.',
   'error.not-ours.do':
-    'Elige un modelo de texto de la familia Gemma, Llama, Qwen3 o GPT-2, por ejemplo uno de la lista.',
+    'Elige un modelo de texto de la familia Gemma, Llama, Qwen, Phi, SmolLM, Granite o GPT-2, por ejemplo uno de la lista.',
   'error.bad-magic': 'Esto no es un archivo GGUF.',
   'error.bad-magic.do': 'Los archivos de modelos terminan en .gguf. Enlaza el archivo mismo, no una página sobre él.',
   'error.bad-version': 'Esta versión de GGUF no es compatible.',
@@ -447,7 +447,7 @@ export default {
   'error.unsupported-source.do':
     'Elige un archivo .gguf, una URL, o un repositorio y un nombre de archivo de Hugging Face.',
   'error.unsupported-variant': 'Este navegador no puede ejecutar el motor solicitado.',
-  'error.unsupported-variant.do': 'Deja que la página elija automáticamente.',
+  'error.unsupported-variant.do': 'Actualiza tu navegador, o prueba otro.',
   'error.unsupported-platform': 'Este navegador no puede ejecutar el motor.',
   'error.unsupported-platform.do':
     'Necesita WebAssembly con SIMD, y workers, como en cualquier Chrome, Edge, Firefox o Safari reciente. Actualiza tu ' +

@@ -256,9 +256,9 @@ export default {
   restored: '元に戻しました。',
   exported: { other: '{n} 件の会話を書き出しました。' },
   imported: { other: '{n} 件の会話を読み込みました。' },
-  'import.none': 'このファイルに会話はありません。',
+  'import.none': 'このファイルからは何も読み込めませんでした。',
   'import.not-json': '正しい JSON ではありません。このページから書き出したファイルを選んでください。',
-  'import.not-ours': 'このページから書き出されたものではありません。',
+  'import.not-ours': 'このページから書き出したファイルを選んでください。',
   'import.damaged': '会話 {n} が壊れています。存在しないメッセージを参照しています。',
   'import.no-text': '役割か本文が欠けているメッセージがあります。',
   'import.no-file': '名前か本文が欠けている添付があります。',
@@ -357,11 +357,11 @@ export default {
 
   'token.wrong': 'アクセストークンではありません。',
   'token.wrong.do': 'hf_ で始まり、空白を含みません。',
-  'hub.failed': 'ファイル一覧を取得できませんでした。',
-  'hub.unknown': 'その名前の公開リポジトリはありません。大文字と小文字は区別されます。',
+  'hub.failed': 'Hugging Face からファイル一覧を取得できませんでした。',
+  'hub.unknown': 'その名前の公開リポジトリはありません。名前をご確認ください。大文字と小文字は区別されます。',
   'hub.incomplete': 'リポジトリ名が不完全です。',
   'hub.incomplete.do': '完全な名前 owner/name を入力してください。例: unsloth/gemma-3-1b-it-GGUF',
-  'hub.empty': 'このリポジトリに GGUF ファイルはありません。',
+  'hub.empty': 'このリポジトリに GGUF ファイルはありません。名前が「-GGUF」で終わるものを探してください。',
   files: { other: '{n} ファイル' },
   'hub.no-file': 'ファイル名がありません。',
   'hub.no-file.do': 'リポジトリに表示されているとおりに .gguf ファイル名を入力してください。',
@@ -389,7 +389,8 @@ export default {
   'error.offline.do': 'ネットワークに接続して、もう一度お試しください。「この端末にあるモデル」は接続なしで使えます。',
   'error.damaged.do':
     'もう一度ダウンロードするか、別の場所から入手してください。それでも失敗するなら、ファイル自体が壊れています。',
-  'error.not-ours.do': 'Gemma、Llama、Qwen3、GPT-2 系のテキストモデルを選んでください。一覧のものが使えます。',
+  'error.not-ours.do':
+    'Gemma、Llama、Qwen、Phi、SmolLM、Granite、GPT-2 系のテキストモデルを選んでください。一覧のものが使えます。',
   'error.bad-magic': 'GGUF ファイルではありません。',
   'error.bad-magic.do':
     'モデルのファイル名は .gguf で終わります。説明のページではなく、ファイル自体を指定してください。',
@@ -435,7 +436,7 @@ export default {
   'error.unsupported-source.do':
     '.gguf ファイル、URL、または Hugging Face のリポジトリとファイル名を指定してください。',
   'error.unsupported-variant': '指定されたエンジンはこのブラウザーでは動きません。',
-  'error.unsupported-variant.do': 'ページの自動選択に任せてください。',
+  'error.unsupported-variant.do': 'ブラウザーを更新するか、別のブラウザーをお試しください。',
   'error.unsupported-platform': 'エンジンはこのブラウザーでは動きません。',
   'error.unsupported-platform.do':
     'SIMD 対応の WebAssembly とワーカーが必要です。最近の Chrome、Edge、Firefox、Safari にはあります。ブラウザーを更新してください。',
