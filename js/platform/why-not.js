@@ -5,20 +5,20 @@ import { missing } from './files.js';
 export async function whyNot(address) {
   const reason = await fetch(address, { cache: 'no-store' }).then(
     ({ ok, status, headers }) => {
-      if (!ok) return `status ${status}`;
+      if (!ok) return missing(`status ${status}`);
       const type = headers.get('content-type') ?? 'none';
-      if (!/javascript/.test(type)) return `its content type is ${type}`;
+      if (!/javascript/.test(type)) return missing(`its content type is ${type}`);
       return (
-        'The file is there. The page is isolated and the file has no Cross-Origin-Embedder-Policy header, or a content' +
-        ' security policy forbids workers'
+        'The file is there. Either the page is isolated and the file lacks the header Cross-Origin-Embedder-Policy, or a' +
+        ' content security policy forbids workers.'
       );
     },
     (error) =>
       `${error.message}: ${
         globalThis.origin === 'null'
-          ? 'this frame is sandboxed, so the server must allow the origin null by CORS, or the frame needs allow-same-origin'
-          : 'the server does not allow this origin by CORS, or a content security policy forbids the address'
+          ? 'this frame is sandboxed, so the server must allow the origin null by CORS, or the frame needs allow-same-origin.'
+          : 'the server does not allow this origin by CORS, or a content security policy forbids the address.'
       }`,
   );
-  return new Error(`${address}: ${missing(reason)}`);
+  return new Error(`${address}: ${reason}`);
 }

@@ -136,10 +136,10 @@ static uint32_t common_ids(const gw_sequence *q, const int32_t *ids, uint32_t n)
 }
 
 int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n) {
-    if (i >= s->n_sequences || n == 0)
+    if (i >= s->n_sequences)
         return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).",
                        s->n_sequences - 1, i);
-    return (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n));
+    return n ? (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n)) : 0;
 }
 
 /* Sets the context to ids, without evaluating them. Returns how many stay evaluated. */

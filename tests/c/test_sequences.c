@@ -134,6 +134,7 @@ THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     CHECK_INT(gw_copy(r.m, N, 5), GW_E_BAD_OPTION);
     CHECK_INT(gw_kept(r.m, N, texts[0].ids, 5), GW_E_BAD_OPTION);
     CHECK_INT(gw_kept(r.m, 0, texts[1].ids, 1), 0);
+    CHECK_INT(gw_kept(r.m, 0, texts[0].ids, 0), 0);
 }
 
 TEST(sequences_are_counted_and_bounded) {

@@ -31,8 +31,15 @@ async function filesOf(repo, revision) {
   const address = `https://huggingface.co/api/models/${repo}/tree/${encodeURIComponent(revision)}?recursive=true`;
   const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
   if (answer?.ok) return modelsIn(await answer.json());
-  const known = answer && [401, 404].includes(answer.status);
-  throw new PageError('hub.failed', {}, known ? 'hub.unknown' : 'panel.failed.do');
+  const { status = 0 } = answer ?? {};
+  const advice = [401, 404].includes(status)
+    ? 'hub.unknown'
+    : status === 429
+      ? 'error.http-429.do'
+      : status >= 500
+        ? 'error.http-5xx.do'
+        : 'panel.failed.do';
+  throw new PageError('hub.failed', {}, advice);
 }
 
 /** Returns the repository that was entered. */
