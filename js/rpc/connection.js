@@ -72,7 +72,7 @@ export class Connection {
       return refused(
         new ModelError(
           'bad-option',
-          `A call has ${length} characters of text; the limit is ${MAX_CHARACTERS}. Pass less text.`,
+          `A call may have at most ${MAX_CHARACTERS} characters of text (got ${length}). Pass less text.`,
         ),
       );
     }

@@ -444,7 +444,7 @@ test('a template that may have mixed its control tokens with text of messages is
       () => written(`{% set s = '<eos>' ~ messages[0].content %}{{ ${change} }}`, [{ role: 'user', content: 'x' }]),
       {
         code: 'template-error',
-        message: /holds both control tokens and text of messages.*Send the prompt as a string/,
+        message: /changes a text of control tokens and messages.*Send the prompt as a string/,
       },
       change,
     );
