@@ -255,7 +255,7 @@ export class Download {
   async #keeps(whole, { verified }) {
     let answer;
     let verdict = 'unknown';
-    let why = 'The server sends no version of the file (ETag or Last-Modified).';
+    let why = 'The response has neither an ETag nor a Last-Modified header.';
     try {
       answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
       // A copy with the SHA-256 that the caller passed is used, whatever version the server has.
@@ -284,12 +284,12 @@ export class Download {
         wrong ??
         new ModelError(
           'unsupported-source',
-          `${this.#requests.shown} is not completely cached, and the stored URL lacks its secret query. Load it by its full URL.`,
+          `${this.#requests.shown} is not completely cached, and the query of its URL was not stored. Load it by its full URL.`,
           { expected: 'its whole URL', got: this.#requests.shown },
         )
       );
     }
-    this.#unsure('The stored URL lacks its secret query.');
+    this.#unsure('The query of the URL was not stored.');
     this.#readFrom(whole);
   }
 

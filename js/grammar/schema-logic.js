@@ -35,7 +35,7 @@ import { formatNode } from './text-formats.js';
 /** @typedef {import('./schema-arms.js').Type} Type */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./nodes.js').Node} Node */
-/** A branch of `oneOf` and its alternatives. @typedef {{ part: Located, list: Arm[] }} Branch */
+/** A branch of `oneOf`, and the alternatives into which it was split. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
 /** Keywords whose values have no other check, with the required type. In draft 3, `required` is a boolean; false

@@ -101,7 +101,8 @@ INLINE void nibble_dots(const uint8_t *quants, size_t stride, int n, const int16
  * without this, a quarter of the speed is lost. */
 INLINE void touch(const uint8_t *p) { (void)*(const volatile uint8_t *)p; }
 
-/* Multiplies panels that are read at the same time by the only row of activations. together: panels share its loads. */
+/* Multiplies several panels, which are read at the same time, by a single row of activations. together: each load of
+ * activations serves all panels. */
 INLINE void interleaved(const format *f, bool together, const walk *to, const acts *a) {
     const walk own = *to, *s = &own;
     const uint8_t *w = s->w;

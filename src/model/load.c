@@ -361,8 +361,8 @@ typedef struct {
     uint64_t seed;       /* hash seed of the tensor */
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
-    /* first: index of the first row; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the rows whose
-     * bytes count in the sample */
+    /* first: index of the first row; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the rows that
+     * are hashed to identify the model */
     size_t first, n_rows, row_bytes, step, sampled_from, sampled_to;
 } pack_job;
 

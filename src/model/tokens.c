@@ -76,7 +76,7 @@ static void add_end(gw_tokens *t, int32_t id) {
 static bool adds_bos(const gw_store *s) {
     const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
     bool by_score = !strcmp(model, "llama");
-    if (!strcmp(model, "gemma4")) return true; /* as in llama.cpp, whatever the file's flag */
+    if (!strcmp(model, "gemma4")) return true; /* llama.cpp ignores add_bos_token here */
     return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
 }
 

@@ -91,8 +91,8 @@ static void begin_batch(gw_session *s) {
     find_ids(s);
 }
 
-/* Moves to the next step if all rows of the block have completed the current step. Returns false after the last
- * step. */
+/* Moves to the next step of the evaluation (GW_STEP_…) once all rows of the batch's current block have completed this
+ * one. Returns false after the last step. */
 static bool find_step(gw_session *s) {
     if (s->row < s->end) return true;
     if (s->step == GW_STEP_FINISH) return false;

@@ -31,7 +31,7 @@ int gw_tokenizer_add_merge(gw_tokenizer *t, const char *text, size_t len);
  * ignores ids out of range, and all but the first 8. */
 void gw_tokenizer_mark_control(gw_tokenizer *t, int32_t id);
 
-/* The metadata of a tokenizer; read during finish only. */
+/* Metadata from which gw_tokenizer_finish builds the tokenizer. It is not used afterwards. */
 typedef struct {
     const char *model; /* tokenizer.ggml.model: "llama" (by score), "gemma4" (by merges) or "gpt2" (byte-level BPE) */
     const char *pre;   /* tokenizer.ggml.pre, NULL if absent: the rule that splits a text into words for BPE */

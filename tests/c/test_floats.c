@@ -108,7 +108,7 @@ TEST(floats_lose_no_more_than_the_bound) {
             closest = fmax(closest, fabs((double)back[j] - x[j]) / bound);
         }
     }
-    CHECK(closest > 0.8); /* the bound is tight */
+    CHECK(closest > 0.8); /* some value comes close to its error bound */
 }
 
 /* Products of f16 weights use another kernel if an activation of a single row is large, or with several rows. */

@@ -114,7 +114,7 @@ THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
         gw_parallel(p, trap_in_helper, p, 100);
         CHECK(trapped && gw_pool_failed(p));
         long cells[64] = { 0 };
-        gw_parallel(p, plain_add, cells, 64); /* later calls end, too */
+        gw_parallel(p, plain_add, cells, 64); /* calls after the failure return instead of waiting */
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
     }
 }

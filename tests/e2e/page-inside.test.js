@@ -205,8 +205,8 @@ async function sameWalk(page, ids, model) {
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
 
-/** Replaces an answer's fourth token by another candidate, which creates a branch; the view follows to the branch and
- * back. @param {Page} page @param {Model} model @param {number} from position of the first token
+/** Replaces an answer's fourth token by another candidate, which creates a version of the message. The panel shows the
+ * new version, and the old one after switching back. @param {Page} page @param {Model} model @param {number} from position of the first token
  * @param {number[]} tokens of the answer @param {{ id: number }[]} top candidates for the fourth token */
 async function branches(page, model, from, tokens, top) {
   await turnTo(page, 'words', '.bars li');

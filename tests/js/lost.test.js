@@ -21,7 +21,7 @@ const SHORT = { ...LONG, maxTokens: 20 };
 const alive = setInterval(() => {}, 1000);
 after(() => clearInterval(alive));
 
-/** The newest worker, and the port that breaks it. @type {{ worker: Worker, harm: (how: string) => void }} */
+/** The newest worker, and a function that breaks it in a given way. @type {{ worker: Worker, harm: (how: string) => void }} */
 let doomed;
 environment.createWorker = () => {
   const { port1, port2 } = new MessageChannel();

@@ -40,7 +40,8 @@ function drawn(random, count) {
   }));
 }
 
-/** Makes overlapping calls for one file; returns the counts and the broken rules.
+/** Lets tabs or processes inspect, load, abort and delete one file at the same time. Returns how often each call was
+ * made, and the broken rules.
  * @param {Member[]} members @param {Lab} lab @param {number} runs
  * @param {number} seed */
 async function runAll(members, { source, size }, runs, seed) {

@@ -154,11 +154,11 @@ ${source}
 |---|---|---|---|
 ${rows.join('\n')}
 
-These files are not run, because they need more than text:
+Files in these folders are not run, because they need more than text:
 
 | files | reason |
 |---|---|
-${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${skipped.filter((name) => files.test(name)).length} found) | ${reason} |`).join('\n')}
+${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${skipped.filter((name) => files.test(name)).length} collected) | ${reason} |`).join('\n')}
 `;
 }
 

@@ -308,7 +308,7 @@ export default {
   'walk.heads.rows': 'Rows: heads; columns: the last {tokens}. Strongest: {list}.',
   'walk.heads.item': 'head {n} → {token} ({share})',
   'walk.layers': {
-    one: 'The layer has now added its part. The length of the vector, from the embedding to the end:',
+    one: 'The layer has now added its output to the vector. The vector’s length after the embedding and after the layer:',
     other:
       'All {n} layers have now added their part. The length of the vector after each, from the embedding to the end:',
   },
