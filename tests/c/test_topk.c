@@ -364,6 +364,7 @@ THREADED_TEST(top_bound_holds_for_every_row) {
 static void random_blocks(const gw_type *type) {
     const gw_format *f = gw_format_of(type->id);
     uint32_t rows = fixture.plain.rows, k = fixture.plain.k, bytes = k / type->items * type->bytes;
+    gw_pure_settle(fixture.pool); /* late threads may still read weights */
     fixture.plain = (gw_matrix){ .type = type, .rows = rows, .k = k, .data = fixture.one };
     fixture.staged = fixture.plain;
     fixture.staged.norms = fixture.norms;

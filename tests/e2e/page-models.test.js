@@ -242,7 +242,7 @@ test('files of a repository: sizes, files too large for this device, one row for
               { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 },
               { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
             ])
-          : new Response('no', { status: /busy/.test(String(url)) ? 429 : 404 });
+          : new Response('no', { status: /later/.test(String(url)) ? 429 : 404 });
       };
       Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
         /** @type {any} */ (window).sent ??= JSON.stringify(message);
@@ -256,7 +256,7 @@ test('files of a repository: sizes, files too large for this device, one row for
   await until(page, FAILED);
   assert.match(await textOf(page, FAILED), /no public repository/);
   await page.$eval('#hub-repo', (one) => {
-    /** @type {HTMLInputElement} */ (one).value = 'a/busy';
+    /** @type {HTMLInputElement} */ (one).value = 'a/later';
   });
   await page.click('#hub-list');
   await page.waitForFunction(() => /Wait a few minutes/.test(document.querySelector('.error')?.textContent ?? ''));
