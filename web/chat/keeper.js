@@ -143,7 +143,8 @@ export class Keeper {
       const now = await this.#archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
       tree.settle(news);
       this.#conversation.join(now);
-      if (isLatest() && !this.#timer && !this.#conversation.busy) this.#news = false;
+      if (!isLatest()) return; // a later write, which may already have failed, decides what is shown
+      if (!this.#timer && !this.#conversation.busy) this.#news = false;
       resolve('keep');
       this.#said = false;
     } catch {
