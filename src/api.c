@@ -120,7 +120,7 @@ static const struct load_option {
     const char *values[GW_SEQUENCES + 1];
 } load_options[] = {
     { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
-    { "output", offsetof(gw_model, file.output), { "auto", "whole", "planes" } },
+    { "output", offsetof(gw_model, file.output), { "auto", "whole", "stages" } },
     { "tables", offsetof(gw_model, file.tables), { "memory", "large", "file" } },
     { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
     { "sequences",

@@ -70,9 +70,9 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     q8_0 is faster and smaller. In a block of 32 with the largest magnitude M, no weight changes by
  *                     more than M / 254 + M / 2048, half a step and the rounding of the block's scale to f16 (for
  *                     M >= 0.0078; below, M / 254 + 3.8e-6).
- *   "output"          "auto" "whole" "planes": layout of a Q8_0 output matrix. planes: the bits of each weight are
- *                     in planes, of which decoding reads the lowest only in part (gw_want_top), and each row takes 16
- *                     more bytes. auto: planes for 2^22 weights or more. Does not change results. For tests.
+ *   "output"          "auto" "whole" "stages": how a quantised output matrix is multiplied (gw_want_top). stages:
+ *                     bounds all logits first, and computes only candidates exactly; a row takes 16 more bytes in
+ *                     Q8_0, 4 in other types. auto: stages for 2^22 weights or more. Results are the same. For tests.
  *   "kvType"          "auto" "f32" "i16" "q8_0": type of the keys and values in the cache, for all layers. i16: 16-bit
  *                     integers with a scale for each head; q8_0: bytes with a scale for each 32 items of a head.
  *                     auto: f32 if the layers' weights are floats; otherwise i16 in global layers, and f32 in layers

@@ -260,7 +260,7 @@ function meet(left, right, intern, difference) {
   return out;
 }
 
-/** Computes all reachable states of a lazy DFA and drops those that cannot reach an accepting state.
+/** Computes all reachable states of a lazy DFA and drops states that cannot reach an accepting state.
  * @param {Lazy} source @param {Context} context @returns {Dfa} */
 function explore(source, context) {
   /** @type {Edge[][]} */

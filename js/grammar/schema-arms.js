@@ -31,7 +31,7 @@ import { TooComplex } from './refusal.js';
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
 /** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
 /** The meaning of a keyword for values of one type. demand: returns the alternatives that fulfil it; deny: returns
- * those that violate it.
+ * the alternatives that violate it.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
 /** Functions of schema-logic.js that decide whether a name fits a node, or whether certainly no value or text matches.
  * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,

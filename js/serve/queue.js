@@ -2,7 +2,7 @@
 
 import { RequestError } from '../openai/errors.js';
 
-/** Number of requests that run per model beyond those that the engine evaluates. They are prepared and start as soon as
+/** Number of requests that run per model besides the requests that the engine evaluates. They are prepared and start as soon as
  * another ends. */
 const AHEAD = 1;
 /** Weight of the latest request in the moving average of durations. */

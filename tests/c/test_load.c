@@ -512,7 +512,7 @@ TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
         scoped_file f = tiny_make(&one_layer);
         scoped_pool *pool = gw_pool_new(1);
         scoped_model *m = gw_model_new(pool);
-        CHECK_INT(gw_load_option(m, "output", "planes"), 0);
+        CHECK_INT(gw_load_option(m, "output", "stages"), 0);
         memcpy(f.data + f.header + tiny_find(&f, wild[i].name)->offset + wild[i].at, &wild[i].value, 4);
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_E_NOT_FINITE);
         CHECK_SAYS(gw_error_text(m, "what"), wild[i].name);

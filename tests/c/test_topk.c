@@ -800,7 +800,7 @@ enum { VOCAB = 901, STEPS = 60 };
 static rig start(int head, int threads) {
     tiny_config c = base;
     c.n_embd = 64, c.n_ctx = 200, c.n_vocab = VOCAB, c.head = head;
-    return rig_with(&c, threads, 0, "output", "planes");
+    return rig_with(&c, threads, 0, "output", "stages");
 }
 
 /* Returns the number of logits that were not computed. */
@@ -887,7 +887,7 @@ THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
 }
 
 TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
-    static const char *const how[] = { "auto", "whole", "planes" };
+    static const char *const how[] = { "auto", "whole", "stages" };
     double bytes[3];
     for (int i = 0; i < 3; i++) {
         tiny_config c = small;

@@ -150,7 +150,7 @@ class StoredArchive {
   }
 
   /** Saves a conversation; returns the saved version. found: also updates the search index, which takes longer; news:
-   * changes of this tab, which are merged with those that another tab has saved.
+   * changes of this tab, which are merged with another tab's saved changes.
    * @param {Head} head @param {Kept} body @param {{ found?: boolean, news?: News }} [how]
    * @returns {Promise<Whole>} */
   async put(head, body, { found = true, news } = {}) {

@@ -17,7 +17,7 @@ import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } 
  *   info: import('../../js/index.js').Model['info'] }} Seen */
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
 
-/** Numbers of likely tokens per layer (LENS), of those that are shown (SHOWN), and of tokens in pictures (LAST). */
+/** Number of likely tokens per layer that are computed (LENS) and shown (SHOWN); number of tokens in pictures (LAST). */
 const LENS = 8;
 const SHOWN = 3;
 const LAST = 24;
