@@ -24,8 +24,8 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_
  * Sets *acts to describe the quantised x. */
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
-/* Multiplies `panels` panels of a quantised matrix, from index `first` on, by int15 or int8 activations: sets
- * y[t][0 .. 4 * panels) for each row t of the activations, rows of y being ld floats apart. */
+/* Multiplies `panels` panels of a matrix, from index `first` on, by int15 or int8 activations, or by floats if its type
+ * has no quants: sets y[t][0 .. 4 * panels) for each row t of the activations, rows of y being ld floats apart. */
 void gw_multiply_panels(const gw_matrix *m, bool int15, uint32_t first, uint32_t panels, const gw_acts *acts, float *y,
                         size_t ld);
 /* Multiplies the n listed panels by one row of int15 activations. Panel p sets y[4 p .. 4 p + 3]. */
