@@ -83,7 +83,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  */
 /** Format: text that matches a regular expression as a whole.
  * @typedef {object} RegexFormat
- * @property {string | RegExp} regex The expression. The flags i, m, s and v are not supported.
+ * @property {string | RegExp} regex The expression. The flags m and v are not supported.
  */
 /** Format: text that follows a grammar.
  * @typedef {object} GrammarFormat
@@ -282,7 +282,7 @@ const CONSTRAINTS = {
 };
 /** Returns the flags of a regular expression that a constraint does not support: they change what it matches.
  * @param {RegExp} regex */
-const flagsOf = ({ flags }) => flags.replace(/[^imsv]/g, '');
+const flagsOf = ({ flags }) => flags.replace(/[^mv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
 /** Returns a copy of a value after a round trip through JSON. Throws an Error with the reason if JSON cannot hold all

@@ -49,6 +49,8 @@ export class Budget {
   /** Unicode properties whose cost was spent. The cost does not depend on whether a property is cached, so that limits
    * are reproducible. @type {Set<string>} */
   properties = new Set();
+  /** Sets of characters whose closure under case was spent, as text. @type {Set<string>} */
+  closures = new Set();
   #steps = 0;
   #until;
   #alive;

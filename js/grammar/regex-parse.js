@@ -46,8 +46,16 @@ const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f:
 /** Maximum depth of nested groups, within JavaScript's stack. */
 const DEEPEST = 500;
 
-/** Maximum number of code points of a range to which the flag i adds the other case. */
-const MOST_CASED = 0x3000;
+/** Characters other than WORD's that \w matches with the flags i and u, because they fold to s and k. */
+const FOLDED_WORD = /** @type {Ranges} */ ([
+  [0x17f, 0x17f],
+  [0x212a, 0x212a],
+]);
+
+/** Cost in steps of the budget of a set of characters with the flag i: for testing all cased characters. */
+const CASED = 150;
+/** Maximum number of entries of `closures`. */
+const MOST_CLOSURES = 500;
 
 /** Cost of a Unicode property in steps of the budget: for testing all code points, and per range of the result. */
 const PROPERTY = 14_000;
@@ -86,19 +94,31 @@ function propertyRanges(name, place) {
   return normal(ranges);
 }
 
-/** Adds the characters that match if case is ignored. @param {Ranges} ranges @returns {Ranges} */
-function anyCase(ranges) {
-  const more = [...ranges];
-  for (const [lo, hi] of ranges) {
-    for (let point = lo; point <= Math.min(hi, lo + MOST_CASED); point++) {
-      const letter = String.fromCodePoint(point);
-      for (const other of [letter.toLowerCase(), letter.toUpperCase()]) {
-        const code = /** @type {number} */ (other.codePointAt(0));
-        if (other.length === letter.length) more.push([code, code]);
-      }
-    }
-  }
-  return scalars(more);
+/** Characters that have another case. @type {string[] | undefined} */
+let cased;
+/** Results of anyCase(), by flag and ranges. @type {Map<string, Ranges>} */
+const closures = new Map();
+
+const hex = (/** @type {number} */ code) => `\\u${code.toString(16).padStart(4, '0')}`;
+const longHex = (/** @type {number} */ code) => `\\u{${code.toString(16)}}`;
+
+/** Adds the characters that match if case is ignored, by the platform's own rule (ECMA-262, 22.2.2.7.3), which depends
+ * on the flag u. @param {Ranges} ranges @param {boolean} unicode @returns {Ranges} */
+function anyCase(ranges, unicode) {
+  const key = `${unicode} ${ranges}`;
+  const known = closures.get(key);
+  if (known) return known;
+  cased ??= ['Changes_When_Casemapped', 'Changes_When_Casefolded']
+    .flatMap((name) => propertyRanges(name, 0))
+    .flatMap(([lo, hi]) => Array.from({ length: hi - lo + 1 }, (_, i) => String.fromCodePoint(lo + i)));
+  const [most, escape] = unicode ? [0x10ffff, longHex] : [0xffff, hex];
+  const set = ranges.flatMap(([lo, hi]) => (lo > most ? [] : `${escape(lo)}-${escape(Math.min(hi, most))}`));
+  const test = new RegExp(`[${set.join('')}]`, unicode ? 'iu' : 'i');
+  const more = cased.filter((letter) => test.test(letter)).map((letter) => Number(letter.codePointAt(0)));
+  const all = scalars([...ranges, ...more.map((code) => /** @type {[number, number]} */ ([code, code]))]);
+  if (closures.size >= MOST_CLOSURES) closures.clear();
+  closures.set(key, all);
+  return all;
 }
 
 class Parser {
@@ -109,6 +129,7 @@ class Parser {
     this.at = 0;
     this.depth = 0;
     this.ignoreCase = flags.includes('i');
+    this.unicode = flags.includes('u');
     this.any = flags.includes('s') ? ANY : complement(LINE_ENDS);
   }
 
@@ -180,7 +201,7 @@ class Parser {
   atom() {
     const place = this.at;
     if (this.take('(')) return this.group(place);
-    if (this.take('[')) return this.chars(this.set(place));
+    if (this.take('[')) return { kind: 'chars', ranges: this.set(place) };
     if (this.take('.')) return { kind: 'chars', ranges: this.any };
     if (this.take('^')) return { kind: 'start', place };
     if (this.take('$')) return { kind: 'end', place };
@@ -204,8 +225,10 @@ class Parser {
   wide(ranges) {
     this.budget.spend(this.at, ranges.length / 2);
     if (!this.ignoreCase) return ranges;
-    this.budget.spend(this.at, ranges.reduce((sum, [lo, hi]) => sum + Math.min(hi - lo, MOST_CASED), 0) / 4);
-    return anyCase(ranges);
+    const key = `${ranges}`;
+    if (!this.budget.closures.has(key)) this.budget.spend(this.at, CASED + ranges.length);
+    this.budget.closures.add(key);
+    return anyCase(ranges, this.unicode);
   }
 
   /** @param {number} place @returns {Tree} */
@@ -228,6 +251,8 @@ class Parser {
     const letter = this.next;
     if (letter === 'b' || letter === 'B') {
       this.at++;
+      // With both flags, ſ and K (the Kelvin sign) would count as word characters.
+      if (this.ignoreCase && this.unicode) this.refuse(`\\${letter} with the flags i and u is not supported`, place);
       return { kind: 'boundary', not: letter === 'B', place };
     }
     if (letter !== undefined && /[1-9]/.test(letter))
@@ -240,6 +265,10 @@ class Parser {
   escaped(place) {
     const letter = this.letters[this.at++];
     if (letter === undefined) this.refuse('the expression ends with a backslash', place);
+    if (/[wW]/.test(letter) && this.ignoreCase && this.unicode) {
+      const word = scalars([...WORD, ...FOLDED_WORD]);
+      return letter === 'W' ? complement(word) : word;
+    }
     if (letter in CLASSES) return CLASSES[letter];
     if (letter in CONTROLS) return [[CONTROLS[letter], CONTROLS[letter]]];
     if (letter === '0') return [[0, 0]];

@@ -8,6 +8,7 @@ import { Languages } from '../../js/grammar/language.js';
 import { numberNode } from '../../js/grammar/numbers.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { Budget } from '../../js/grammar/refusal.js';
+import { parseRegex } from '../../js/grammar/regex-parse.js';
 import { searchNode } from '../../js/grammar/regex.js';
 import { accepts } from '../support/acceptor.js';
 import { randoms } from '../support/random.js';
@@ -106,6 +107,25 @@ test("patterns match as the platform's RegExp does", () => {
     const own = new RegExp(pattern, 'u');
     for (const word of WORDS) assert.equal(languages.matches(node, word), own.test(word), `/${pattern}/ of '${word}'`);
   }
+});
+
+test('with the flag i, character sets match the same characters as in the platform', () => {
+  const both = String.raw`k s [^k] [^s] \W \w [\W] [^\W] [a-z] [^a-z] [\0-\uffff] [\u0100-\uffff] ß ǆ İ ı µ Ω \S [^\d]`;
+  const ofUnicode = String.raw`\P{Lu} \p{Lu} [^\p{Lu}] [\u{10400}-\u{10410}] [^\u{10428}]`;
+  for (const flags of ['i', 'iu'])
+    for (const set of `${both}${flags === 'iu' ? ` ${ofUnicode}` : ''}`.split(' ')) {
+      const ours = parseRegex(set, flags, new Budget());
+      assert.ok(ours.kind === 'chars', set);
+      const platform = new RegExp(`^${set}$`, flags);
+      const wrong = [];
+      for (let code = 0; code < (flags === 'iu' ? 0x20000 : 0x10000); code++) {
+        if (code >= 0xd800 && code < 0xe000) continue; // lone surrogates are no characters
+        const accepted = ours.ranges.some(([lo, hi]) => lo <= code && code <= hi);
+        if (accepted !== platform.test(String.fromCodePoint(code))) wrong.push(code.toString(16));
+      }
+      assert.deepEqual(wrong, [], `/${set}/${flags}`);
+    }
+  assert.throws(() => toBytes({ regex: /\bk/iu }), /\\b with the flags i and u is not supported/);
 });
 
 test('regular expressions match whole texts; unsupported ones are rejected by position', () => {
