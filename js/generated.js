@@ -98,16 +98,16 @@ export const HELP = {
                            Range: 0 to 1048576. Default: 64.
   --max-tokens N           Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
   --seed N                 Seed of the random numbers. The same seed, prompt and options give the same answer, with any
-                           number of threads. Default: random, reported as seed in the result.
+                           number of threads. Default: random; the result reports it.
   --stop TEXT              Ends the answer where one of these texts appears; the text itself is left out.
   --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
-                           position. Turns jumpForward off. Default: no log probabilities.`,
+                           position. Each token is then sampled. Default: no log probabilities.`,
   load: `  --threads N              Number of threads that compute, including the engine's worker. In browsers, more than one
                            needs cross-origin isolation. Limited to twice the number of cores, or to four if that is
                            more. Default: the number of cores; if that is more than two, a measurement at the end of the
                            load can reduce it.
-  --context N              Context length in tokens, at most info.trainedContextLength. The memory for it is reserved at
-                           loading. Default: the model's own, at most 4096.
+  --context N              Context length in tokens, at most the model's own. The memory for it is reserved at loading.
+                           Default: the model's own, at most 4096.
   --variant auto|relaxed|simd128
                            Build of the engine. auto uses relaxed SIMD where the platform computes it correctly, else
                            simd128. Default: auto.
@@ -121,14 +121,14 @@ export const HELP = {
                            models whose keys have a few channels with outliers, q8_0 changes 1 to 10 % of greedy tokens
                            in long contexts. Default: auto.
   --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
-                           cache for contextLength tokens. Embedding models ignore this option. Default: 1.
+                           cache for --context tokens. Embedding models ignore this option. Default: 1.
   --rows-on-disk auto|true|false
                            Which tables (matrices of which each token needs one row, such as Gemma 4's per-layer
                            embeddings) stay on disk. auto: those of 64 MB or more. true: all. false: none. Rows are read
                            from the cached copy or the file; for other sources, from a temporary file. Answers are the
                            same. Default: auto.
   --rows-later true|false  Whether a model is ready before its tables on disk are downloaded. During this download,
-                           missing rows are requested one by one, and onProgress reports the phase rest. Default: true.`,
+                           missing rows are requested one by one. Default: true.`,
   serve: `  --name TEXT              Id by which requests name a model. For several models, repeat the flag in the order of the
                            models. Default: the file's name without its extension.
   --port N                 Port to listen on. 0 picks a free one. Default: 8080.
@@ -139,7 +139,7 @@ export const HELP = {
   --cors TEXT              Origin of web pages that may use the server, such as https://example.com, or * for any. Can
                            be repeated. Default: no web pages.
   --allow-host TEXT        Further host name by which clients may address the server, besides localhost and the value of
-                           host. Can be repeated. Default: none.
+                           --host. Can be repeated. Default: none.
   --queue N                Maximum number of requests in progress, waiting ones included. Others get status 429.
                            Default: 64.
   --quiet                  Does not log requests to standard error. Default: false.`,

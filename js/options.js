@@ -122,13 +122,13 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @typedef {object} DecodingOptions
  * @property {number} [maxTokens] Maximum number of tokens in the answer. 0 only evaluates the prompt. Default: 1024.
  * @property {number | null} [seed] Seed of the random numbers. The same seed, prompt and options give the same answer,
- *   with any number of threads. Default: random, reported as `seed` in the result.
+ *   with any number of threads. Default: random; the result reports it.
  * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is
  *   left out.
  * @property {Record<number, number> | Map<number, number>} [logitBias] Values to add to logits, by token id.
  *   `-Infinity` bans a token.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
- *   position. Turns `jumpForward` off. Default: no log probabilities.
+ *   position. Each token is then sampled (`jumpForward` is off). Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot
  *   be compiled. With `tools`, the answer is either tool calls or text of this format.
  * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
@@ -161,8 +161,8 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {number} [threads] Number of threads that compute, including the engine's worker. In browsers, more than
  *   one needs cross-origin isolation. Limited to twice the number of cores, or to four if that is more. Default: the
  *   number of cores; if that is more than two, a measurement at the end of the load can reduce it.
- * @property {number} [contextLength] Context length in tokens, at most `info.trainedContextLength`. The memory for it
- *   is reserved at loading. Default: the model's own, at most 4096.
+ * @property {number} [contextLength] Context length in tokens, at most the model's own (`info.trainedContextLength`).
+ *   The memory for it is reserved at loading. Default: the model's own, at most 4096.
  * @property {'auto' | 'relaxed' | 'simd128'} [variant] Build of the engine. `auto` uses relaxed SIMD where the platform
  *   computes it correctly, else simd128. Default: auto.
  * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them
@@ -179,7 +179,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   per-layer embeddings) stay on disk. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from
  *   the cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Whether a model is ready before its tables on disk are downloaded. During this
- *   download, missing rows are requested one by one, and `onProgress` reports the phase `rest`. Default: true.
+ *   download (`onProgress` reports the phase `rest`), missing rows are requested one by one. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
  *   with one for each file. If it differs, loading fails with `sha256-mismatch`.

@@ -54,9 +54,21 @@ function wrapped(text, columns) {
 /** @param {SamplingOption} option */
 const described = ({ min, max, standard, meaning }) => `${meaning} Range: ${min} to ${max}. Default: ${standard}.`;
 
+/** Returns an option's description for the command line: without links and without remarks in parentheses that name
+ * parts of the API, and with flags instead of options.
+ * @param {string} text */
+function forCommandLine(text) {
+  const names = Object.values(FLAGS).flat();
+  return text
+    .replace(/ ?\(?\[[^\]]*\]\([^)]*\)\)?/g, '')
+    .replace(/ \(`([\w.]+)`[^)]*\)/g, (all, name) => (names.includes(name) ? all : ''))
+    .replace(/`(\w+)`/g, (all, name) => (names.includes(name) ? `--${flagOf(name)}` : all))
+    .replaceAll('`', '');
+}
+
 /** @param {string} flag @param {string} value its placeholder @param {string} text */
 function help(flag, value, text) {
-  const [first, ...more] = wrapped(text.replace(/ ?\(?\[[^\]]*\]\([^)]*\)\)?|`/g, ''), COLUMNS - INDENT);
+  const [first, ...more] = wrapped(forCommandLine(text), COLUMNS - INDENT);
   const head = `  --${flag} ${value}`.trimEnd();
   const lines = head.length < INDENT ? [head.padEnd(INDENT) + first] : [head, ' '.repeat(INDENT) + first];
   return [...lines, ...more.map((line) => ' '.repeat(INDENT) + line)].join('\n');
