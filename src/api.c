@@ -18,8 +18,8 @@ struct gw_model {
     gw_file file;
     gw_loader loader;
     gw_session session;
-    gw_sampler *samplers[GW_SEQUENCES], *sampler; /* the samplers of all sequences, and of the selected sequence */
-    gw_trie trie;                                 /* made when the first grammar is read */
+    gw_sampler *samplers[GW_SEQUENCES], *sampler;
+    gw_trie trie; /* made when the first grammar is read */
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
@@ -54,7 +54,6 @@ static bool takes_int8(const gw_file *f, const gw_matrix *m) {
     return false;
 }
 
-/* Checks the kernels that the file's weights and caches need (proof.h). */
 static int prove_kernels(gw_model *m) {
     static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16,
                                        [GW_KV_F32] = GW_PROVE_F32,
@@ -113,7 +112,6 @@ double gw_part_bytes(const gw_model *m, int i) {
     return p ? (double)p->end : NAN;
 }
 
-/* The names and values of the load options, and the field that receives the index of the value. */
 static const struct load_option {
     const char *name;
     size_t field;
@@ -272,7 +270,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
         m->reserved = true;
         return prove_kernels(m);
     }
-    gw_session_free(&m->session); /* the host may try again with a smaller context */
+    gw_session_free(&m->session); /* so that the host may try again with a smaller context */
     free_samplers(m);
     return bad;
 }
@@ -484,7 +482,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 const float *gw_logits(gw_model *m) {
     const gw_sequence *s = m->session.now;
     if (!s) return NULL;
-    /* the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE */
+    /* gw_logits() has the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE. */
     bool rows = s->rows != 0 || s->logit_rows == 0;
     return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }

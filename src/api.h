@@ -129,14 +129,14 @@ const char *gw_tensor_json(gw_model *m, uint32_t i);
 const char *gw_error_text(const gw_model *m, const char *part);
 
 /* --- tokenizer (from state PLAN on) ----------------------------------------------------------- */
-/* special: flags GW_TOKENIZE_* of tokenizer.h: 1: control pieces match; 2: the text continues another text; 4: more
- * text follows, and the next call must start at the offset that gw_encode_taken returns. */
+/* `special` of gw_encode has flags GW_TOKENIZE_* of tokenizer.h: 1: control pieces match; 2: the text continues another
+ * text; 4: more text follows, and the next call must start at the offset that gw_encode_taken returns. */
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap);
 double gw_encode_taken(const gw_model *m);
-/* before: the previous token, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
+/* `before` of gw_decode is the previous token, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap);
-int gw_is_end(const gw_model *m, int32_t id);     /* returns 1 if generation stops on id: eos, eot, <end_of_turn> */
-int gw_is_control(const gw_model *m, int32_t id); /* returns 1 if id is a control token */
+int gw_is_end(const gw_model *m, int32_t id); /* returns 1 if generation stops on id: eos, eot, <end_of_turn> */
+int gw_is_control(const gw_model *m, int32_t id);
 
 /* --- grammars: functions of matcher.h that report errors to the model (from state PLAN on) --------
  * x = gw_match_new(m, bytes, n) reads a grammar (grammar.h); NULL on an error. The first call builds the trie of the
@@ -223,10 +223,10 @@ int gw_rehearse(gw_model *m, int sequential, int layer, int rows);
 /* Requests the logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache. The next
  * gw_sync cancels the request. */
 void gw_want_all(gw_model *m, int on);
-/* Call it after gw_sync. If the sampler's next draw is an argmax or uses top-k, gw_run then computes only the logits
- * that decide the draw, if that saves time; gw_logits() has -INFINITY for the others. gw_draw returns the same id as
- * with all logits; gw_match_draw only does so after gw_match_want or for an argmax. The sampler must not change between
- * gw_run and the draw. The next gw_sync turns this off. */
+/* Requests only the logits that decide the next draw; call it after gw_sync. If the sampler's next draw is an argmax or
+ * uses top-k, gw_run then computes only these logits, if that saves time; gw_logits() has -INFINITY for the others.
+ * gw_draw returns the same id as with all logits; gw_match_draw only does so after gw_match_want or for an argmax. The
+ * sampler must not change between gw_run and the draw. The next gw_sync cancels the request. */
 void gw_want_top(gw_model *m, int on);
 /* Sets texts to embed, instead of gw_sync. ids has the ids of all texts, one text after the other; lengths[texts] has
  * their numbers of ids. gw_model_number returns the maximum number of texts (pack_texts) and of all ids (pack_ids); a
@@ -282,7 +282,7 @@ int gw_restore_commit(gw_model *m, size_t n);
 gw_sampler *gw_sampler_of(gw_model *m); /* returns the selected sequence's sampler; NULL before gw_load_reserve */
 int gw_set_option(gw_model *m, const char *name, double value);
 int gw_set_bias(gw_model *m, int32_t id, float bias);
-/* returns an id, GW_E_NOT_FINITE, or GW_E_BAD_STATE if all tokens are banned */
+/* Draws a token. Returns its id, GW_E_NOT_FINITE, or GW_E_BAD_STATE if all tokens are banned. */
 int32_t gw_draw(gw_model *m, const float *logits);
 /* also exported: gw_sampler_reset gw_sampler_accept gw_logprob gw_top_logprobs gw_alloc gw_free gw_error_name */
 

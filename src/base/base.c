@@ -29,7 +29,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(e->what, sizeof e->what, format, args);
     va_end(args);
-    for (char *c = e->what; *c; c++) /* text quoted from a model file may contain line breaks */
+    for (char *c = e->what; *c; c++) /* messages quote model files, whose text may contain line breaks */
         if (*c > 0 && *c < ' ') *c = ' ';
     size_t used = strlen(e->what);
     for (int i = 0; i < ERRORS; i++)
@@ -48,15 +48,15 @@ int gw_no_memory(gw_error *e, const char *what, uint64_t bytes) {
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {
     uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {
-        a->used = UINT64_MAX; /* saturate, so that an overflowed plan does not look small */
+        a->used = UINT64_MAX; /* saturates, so that a memory plan that overflows does not look small */
         return NULL;
     }
     a->used += size;
     return a->base && a->used <= a->size ? a->base + at : NULL;
 }
 
-/* Returns the largest size that may be requested. In wasm, emmalloc and sbrk do not check for overflow: a sum beyond 4
- * GB wraps around, and the allocator returns an invalid block. */
+/* Returns the largest size that may be requested from the allocator. In wasm, emmalloc and sbrk do not check for
+ * overflow: a sum beyond 4 GB wraps around, and the allocator returns an invalid block. */
 static size_t most_bytes(void) {
     size_t taken = 65536;
 #ifdef __wasm__

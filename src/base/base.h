@@ -44,10 +44,10 @@ enum {
 #undef GW_X
 };
 
-/* Returns the name of a negative code ("bad-magic" …), "ok" for 0 and above, otherwise "unknown". */
+/* Returns the name of an error code, such as "bad-magic"; "ok" for codes of 0 and above, "unknown" for others. */
 const char *gw_error_name(int code);
 
-/* Upper limits for numbers in model files, far above those of Gemma 3. */
+/* Upper limits. Those for numbers in model files are far above the numbers of Gemma 3. */
 enum {
     GW_MAX_NAME = 64,        /* maximum bytes of a tensor name, as in ggml */
     GW_MAX_KEY = 65535,      /* maximum bytes of a metadata key (GGUF specification) */
@@ -62,15 +62,16 @@ enum {
     GW_MAX_CONTEXT = 1 << 20,
 };
 
-/* An error. Owned by the object whose call failed. */
+/* The error of a failed call, owned by the object of the call, for example a model. */
 typedef struct {
     int code;
-    char what[448]; /* message in full sentences */
+    char what[448];
 } gw_error;
 
 /* Sets e (if not NULL) to a code and a message, appending the code's remedy. Returns the code. */
 int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Like gw_fail with GW_E_NO_MEMORY. what: the object that could not be allocated; bytes: its size, 0 if unknown. */
+/* Sets e to GW_E_NO_MEMORY, as gw_fail() does. what: the object that could not be allocated; bytes: the object's size,
+ * 0 if unknown. */
 int gw_no_memory(gw_error *e, const char *what, uint64_t bytes);
 
 /* Arena: bump allocation from one block of gw_alloc; all allocations are freed together. If `base` is NULL, it only
@@ -99,8 +100,8 @@ void *gw_buffer_add(gw_buffer *b, size_t bytes);
 void gw_buffer_free(gw_buffer *b);
 
 static inline size_t gw_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-/* Converts a memory plan's size to an argument of gw_alloc: SIZE_MAX, for which it fails, if the size is beyond the
- * address space. */
+/* Converts a size of the memory plan to an argument of gw_alloc(): SIZE_MAX, which gw_alloc() rejects, if the size is
+ * beyond the address space. */
 static inline size_t gw_size(uint64_t bytes) { return bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX; }
 /* Returns a * b, or UINT64_MAX on overflow: no allocation of that size succeeds. */
 static inline uint64_t gw_times(uint64_t a, uint64_t b) { return b && a > UINT64_MAX / b ? UINT64_MAX : a * b; }

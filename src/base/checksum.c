@@ -6,7 +6,7 @@
 typedef uint32_t quad __attribute__((vector_size(16)));
 
 enum { QUADS = 8, LANES = 4 * QUADS, STRIPE = 4 * LANES };
-/* odd multipliers whose 1 bits are spread over the whole word */
+/* Multipliers: odd, so that multiplying is invertible, with 1 bits spread over the whole word. */
 static const uint32_t K = 0x9e3779b1, FIRST = 0x85ebca77, SECOND = 0xc2b2ae3d;
 
 static inline void take(quad h[QUADS], const uint8_t *stripe) {

@@ -18,7 +18,7 @@ float gw_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 0x3ff;
     if (exponent == 31) return float_of(sign | 0x7f800000 | mantissa << 13);
     if (exponent) return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
-    float tiny = (float)mantissa * 0x1p-24f; /* zero or denormal: the product is exact */
+    float tiny = (float)mantissa * 0x1p-24f; /* zero or a denormal f16: the product with 2^-24 is exact */
     return sign ? -tiny : tiny;
 }
 
@@ -42,7 +42,7 @@ float gw_bf16_to_f32(uint16_t h) { return float_of((uint32_t)h << 16); }
 
 uint16_t gw_f32_to_bf16(float f) {
     uint32_t u = bits_of(f);
-    /* a quiet NaN that keeps the upper bits of the payload */
+    /* NaN becomes a quiet NaN that keeps the upper bits of its payload. */
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 64);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }

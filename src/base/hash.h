@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-/* seed: hash of the preceding bytes, or any number. */
+/* Returns the hash of n bytes. seed: the hash of the preceding bytes, or any number. */
 uint64_t gw_hash(uint64_t seed, const void *bytes, size_t n);
 /* Spreads the bits of x over all 64 bits: the finaliser of MurmurHash3 (Appleby). */
 static inline uint64_t gw_hash_mix(uint64_t x) {

@@ -14,7 +14,8 @@ static void do_item(const task *t, int i, float *out) {
     t->f->put(t->place, i, out);
 }
 
-/* Computes one item outside the task. The helper may re-enter when the next task is already open. */
+/* Computes one item while the helper is outside the task, that is, not counted by gw_pool.inside. When the helper
+ * re-enters, the next task may already be open. */
 static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
     float out[GW_PURE_FLOATS];
     task t = *(const task *)ctx; /* a copy, because the caller's struct no longer exists if this thread is late */

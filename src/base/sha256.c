@@ -40,15 +40,14 @@ static inline uint32_t load_big(const uint8_t *p) {
     return __builtin_bswap32(x);
 }
 
-/* Computes word t of the message schedule. w: ring of the last 16 words. */
 static inline uint32_t next_word(uint32_t *w, int t) {
     uint32_t a = w[(t + 1) & 15], b = w[(t + 14) & 15];
     uint32_t s0 = rotate(a, 7) ^ rotate(a, 18) ^ a >> 3, s1 = rotate(b, 17) ^ rotate(b, 19) ^ b >> 10;
     return w[t & 15] += s0 + s1 + w[(t + 9) & 15];
 }
 
-/* Computes one round. The caller permutes the eight variables from round to round, so that no values move between
- * them. */
+/* Computes one round of SHA-256. The caller permutes the eight variables from round to round, so that no values move
+ * between them. */
 #define ROUND(a, b, c, d, e, f, g, h, word, k)                                                             \
     do {                                                                                                   \
         uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + k + word; \

@@ -9,7 +9,8 @@ typedef struct gw_sha256 gw_sha256;
 
 enum { GW_SHA256_STATE = 104 }; /* bytes of the whole state, at the start of a gw_sha256 */
 
-/* Returns NULL if out of memory; the functions below accept NULL. Free it with gw_free. */
+/* Returns a new state, which the caller frees with gw_free(), or NULL if out of memory. gw_sha256_update() and
+ * gw_sha256_hex() accept NULL. */
 gw_sha256 *gw_sha256_new(void);
 void gw_sha256_update(gw_sha256 *s, const uint8_t *bytes, size_t n);
 /* Returns the digest of the bytes so far as 64 hexadecimal digits, without changing the state. */

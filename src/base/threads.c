@@ -5,7 +5,8 @@
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* --- sleep_while: returns when *at != value; with `ticks`, after at most one tick; may return early --- */
+/* sleep_while() returns when *at differs from value, with `ticks` after at most one tick (GW_TICK); it may return
+ * early. */
 
 #if defined(GW_HOST_THREADS)
 
@@ -82,8 +83,6 @@ bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
     return !p->lost;
 }
 
-/* --- tasks --- */
-
 void gw_open(gw_pool *p, gw_help *help, const void *task, int n) {
     p->help = help;
     p->task = task;
@@ -143,8 +142,6 @@ void gw_pool_lose(gw_pool *p) {
 
 bool gw_pool_failed(const gw_pool *p) { return p->failed != 0; }
 
-/* --- gw_parallel --- */
-
 typedef struct {
     gw_work work;
     void *ctx;
@@ -166,8 +163,6 @@ void gw_parallel(gw_pool *p, gw_work f, void *ctx, int n) {
     take_items(p, &p->helper[0], &t);
     gw_close(p);
 }
-
-/* --- the pool --- */
 
 int gw_pool_threads(const gw_pool *p) { return (int)p->in_use; }
 

@@ -57,16 +57,16 @@ typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 struct gw_pool {
     _Atomic uint32_t epoch;  /* counts tasks; idle helper threads wait on this word */
     _Atomic uint32_t inside; /* number of helpers in the task; the caller waits on this word */
-    _Atomic uint32_t in_use; /* threads in use (gw_pool_use); the others wait on this word, so tasks do not wake them */
+    _Atomic uint32_t in_use; /* threads in use; unused helpers wait on this word, so that tasks do not wake them */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
-    _Atomic int next;  /* number of the task's next item */
+    _Atomic int next;
     uint32_t patience; /* timeout in ticks: GW_PATIENCE, except in tests */
     bool lost;         /* a helper stopped responding: the caller computes all items from then on */
     gw_help *help;     /* help, task and n describe the open task */
     const void *task;
     int n;
     int n_threads;
-    gw_helper helper[GW_MAX_THREADS]; /* by thread number; number 0 is the caller */
+    gw_helper helper[GW_MAX_THREADS]; /* indexed by thread number; thread 0 is the caller */
     uint8_t *stacks;                  /* the stacks of all helpers, wasm only */
 #ifdef GW_POSIX_THREADS
     pthread_mutex_t lock;
@@ -91,13 +91,13 @@ void gw_close(gw_pool *p); /* ends the task: returns when no helper is inside it
 void gw_leave(gw_pool *p); /* decrements gw_pool.inside, and may wake the caller */
 
 /* Returns when *at differs from value: spins for a bounded time, then sleeps. *sleeps is nonzero while a thread sleeps;
- * after changing *at, a thread reads it to find out whether it must call gw_wake. */
+ * a thread that changes *at then reads *sleeps to find out whether it must call gw_wake(). */
 void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
 
-/* Like gw_await_change(), for a caller that waits for helpers. Returns false if no helper finished an item for
- * gw_pool.patience ticks of GW_TICK nanoseconds. No item takes nearly as long: a helper died or was stopped inside an
- * item, and the pool is unusable. */
+/* Waits until *at differs from value, as the caller of a task that waits for helpers. Returns false if no helper
+ * finished an item for gw_pool.patience ticks of GW_TICK nanoseconds. No item takes nearly as long: a helper died or
+ * was stopped inside an item, and the pool is unusable. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value);
 
 static inline void gw_beat(gw_helper *h) { atomic_fetch_add_explicit(&h->beat, 1, memory_order_relaxed); }

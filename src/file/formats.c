@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 }; /* constants of the packed layout */
+enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 };
 
 const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
@@ -41,7 +41,8 @@ static void quants_q5_1(const uint8_t *block, uint8_t *quant) {
     fifth_bits(block + 4, quant);
 }
 
-/* Each half of a block has 32 bytes of four 2-bit fields; field j holds columns 32 j … 32 j + 31. */
+/* Unpacks 256 quants of 2 bits: each half of a block has 32 bytes of four 2-bit fields; field j holds columns 32 j to
+ * 32 j + 31 of the half. */
 static void pairs(const uint8_t *in, uint8_t *quant) {
     for (int h = 0; h < 2; h++)
         for (int j = 0; j < 4; j++)
@@ -50,7 +51,7 @@ static void pairs(const uint8_t *in, uint8_t *quant) {
 
 static void quants_q2_k(const uint8_t *block, uint8_t *quant) { pairs(block + 16, quant); }
 
-/* Q3_K: the first 32 bytes of the block hold the third bit of each quant. */
+/* Unpacks Q3_K, whose first 32 bytes of a block hold the third bit of each quant. */
 static void quants_q3_k(const uint8_t *block, uint8_t *quant) {
     pairs(block + 32, quant);
     for (int j = 0; j < 8; j++)
@@ -114,8 +115,8 @@ static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     }
 }
 
-/* 8 scales and 8 mins of 6 bits. The first four of each are the low six bits of a byte, whose top two bits belong to
- * one of the last four. */
+/* Extracts 8 scales and 8 mins of 6 bits. The first four scales are the low six bits of a byte each, and the top two
+ * bits of these bytes belong to the last four scales; mins are stored likewise. */
 static void sub_scales_q4_k(const uint8_t *header, int8_t *scale, int8_t *min) {
     const uint8_t *a = header + 4, *b = header + 8, *c = header + 12;
     for (int i = 0; i < 4; i++) {
@@ -297,7 +298,7 @@ static void join(uint32_t bits, uint8_t (*quant)[LANES], uint8_t *out) {
     }
 }
 
-/* Unpacks the 32 quants of one row. */
+/* Unpacks 32 columns of row r from `bits` packed vectors. */
 static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *quant) {
     memset(quant, 0, COLUMNS);
     for (const field *x = fields[bits]; x->n; x++)
@@ -307,7 +308,7 @@ static void split(uint32_t bits, const uint8_t *in, int r, uint8_t *quant) {
         }
 }
 
-/* Returns the offset of byte b of word i of row r among the words of a group, see formats.h. */
+/* Returns the offset of byte b of word i of row r among the words of a packed group (layout: formats.h). */
 static size_t place_of(const gw_format *f, uint32_t i, int r, int b) {
     size_t in_word = f->sub == 16 ? 8 * (b / 2) + 2 * r + b % 2 : 4 * r + b;
     return 4 * ROWS * i + in_word;

@@ -66,13 +66,12 @@ enum {
 enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_HEADER = 24, GW_MAX_BITS = 8 };
 
 typedef struct {
-    int type; /* GGML's number */
+    int type; /* GGML type number */
     uint32_t items, bytes;
     uint32_t bits, sub, offset;
     bool mins;
     const int8_t *values; /* the values of the quants; NULL: the value is quant - offset */
     uint32_t first_half, halves, first_word, words;
-    /* Extracts the quants of one block of a file. */
     void (*quants)(const uint8_t *block, uint8_t *quant);
     /* Extracts the integer sub-scales from a header: a scale is the first f16 number times its sub-scale, a min is
      * minus the second one times its sub-min. NULL: the format has no sub-scales, and the f16 numbers are the scale and
@@ -82,7 +81,7 @@ typedef struct {
 
 extern const int8_t gw_iq4_values[16];
 
-/* Returns the format of a type, NULL if it has no row in GW_ALL_FORMATS. */
+/* Returns the format of a GGML type, NULL if the type has no row in GW_ALL_FORMATS. */
 const gw_format *gw_format_of(int type);
 
 /* Converts k items, in blocks as in a file, to floats. */

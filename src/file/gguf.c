@@ -17,7 +17,7 @@ static uint32_t load32(const uint8_t *p) {
 
 static uint64_t load64(const uint8_t *p) { return load32(p) | (uint64_t)load32(p + 4) << 32; }
 
-/* Bytes of a value in the file; 0: not a scalar. Indexed by GW_GGUF_*. */
+/* Bytes of a metadata value in the file, by its type (GW_GGUF_*); 0: the type is not a scalar. */
 static const uint8_t widths[] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
 enum { N_TYPES = sizeof widths };
 
@@ -46,7 +46,8 @@ static int bad_magic(gw_gguf *g, const uint8_t *p) {
                    p[0], p[1], p[2], p[3]);
 }
 
-/* Names appear in one-line messages and in C strings, so they must not have control characters. */
+/* Metadata keys and tensor names appear in one-line messages and in C strings, so they must not have control
+ * characters. */
 static bool is_printable(const uint8_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (p[i] < 32 || p[i] == 127) return false;
@@ -87,7 +88,6 @@ static int read_version(gw_gguf *g, const uint8_t *p, size_t n) {
     return gw_fail(g->error, GW_E_BAD_VERSION, "The GGUF version must be 2 or 3 (got %u).", g->version);
 }
 
-/* Fails if a count in the file is above `most`; `unit` and `key` name the counted things in the error. */
 static int check_count(gw_gguf *g, const char *unit, const char *key, uint64_t count, uint64_t most) {
     if (count <= most) return 0;
     return gw_fail(g->error, GW_E_BAD_COUNT, "The number of %s%.150s must be at most %llu (got %llu). %s", unit, key,
@@ -236,7 +236,6 @@ static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     return 0;
 }
 
-/* Reads the part of a tensor info after the name and the number of dimensions. */
 static int take_tensor(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     int bad = take_shape(g, p, t);
     if (bad) return bad;
@@ -274,7 +273,6 @@ static const reader readers[] = {
     [VALUE] = read_value, [ARRAY] = read_array,     [ELEMENT] = read_elements, [TENSOR] = read_tensor,
 };
 
-/* Returns the kind of the item after the one that has just been read. */
 static int settle(const gw_gguf *g) {
     switch (g->state) {
     case MAGIC: return VERSION;

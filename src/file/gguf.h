@@ -45,18 +45,19 @@ typedef struct {
     uint32_t n_dims;
     uint64_t shape[GW_MAX_DIMS]; /* shape[0] is the row length; missing dimensions are 1 */
     uint32_t type;               /* GGML type number, not checked against the table */
-    uint64_t offset;             /* from the start of the data section; multiple of the alignment */
+    uint64_t offset;             /* bytes from the start of the data section; a multiple of the alignment */
 } gw_gguf_tensor;
 
-/* The callbacks of a listener. Each returns 0, or a negative code that stops the parser for good and is returned by
+/* The callbacks of a listener: `value` receives scalars and strings, `array` announces an array, and `element` receives
+ * its elements in order. Each returns 0, or a negative code that stops the parser for good and is returned by
  * gw_gguf_push; it may fill the parser's error with gw_fail. A NULL callback is skipped. Keys and tensor names are
  * NUL-terminated, not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
 typedef struct {
     void *ctx;
     int (*header)(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata);
-    int (*value)(void *ctx, const char *key, const gw_gguf_value *v);               /* a scalar or string */
-    int (*array)(void *ctx, const char *key, int of, uint64_t count);               /* an array begins */
-    int (*element)(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v); /* the array's elements, in order */
+    int (*value)(void *ctx, const char *key, const gw_gguf_value *v);
+    int (*array)(void *ctx, const char *key, int of, uint64_t count);
+    int (*element)(void *ctx, const char *key, uint64_t i, const gw_gguf_value *v);
     int (*tensor)(void *ctx, const gw_gguf_tensor *t);
 } gw_gguf_listener;
 
@@ -64,12 +65,12 @@ typedef struct {
     gw_gguf_listener on;
     gw_error *error;
     int state;
-    uint32_t version, alignment;    /* alignment: general.alignment, default 32 */
-    uint64_t n_tensors, n_metadata; /* counts in the header */
+    uint32_t version, alignment; /* alignment: general.alignment, default 32 */
+    uint64_t n_tensors, n_metadata;
     uint64_t seen_tensors, seen_metadata;
     uint64_t offset;      /* bytes consumed so far */
     uint64_t data_offset; /* offset of the data section, once the header is complete */
-    /* state of the array being read */
+    /* The value being read: its type (of an array: the elements'), the array's length and current index, the key. */
     int of;
     uint64_t count, index;
     char key[GW_MAX_KEY + 1];

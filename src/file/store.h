@@ -13,14 +13,14 @@ typedef struct {
     gw_gguf_value value; /* value.text is not used */
     int of;
     uint64_t count;
-    size_t first; /* GW_NOT_KEPT: the array's elements are not kept */
+    size_t first; /* GW_NOT_KEPT if the array's elements are not kept */
 } gw_entry;
 #define GW_NOT_KEPT SIZE_MAX
 
 typedef struct {
     gw_gguf_tensor info;
     const gw_type *type;
-    uint64_t bytes; /* size of its data in the file */
+    uint64_t bytes; /* bytes of the tensor's data in the file */
     uint32_t part;  /* of a split model: index of the file that holds the tensor */
 } gw_tensor;
 
@@ -32,7 +32,8 @@ typedef struct {
     uint32_t version, alignment;
 } gw_store;
 
-/* These functions add one item that the parser has read. An element belongs to the array that was added last. */
+/* gw_store_value, _array, _element and _tensor add one item that the parser has read. An element belongs to the array
+ * that was added last. */
 int gw_store_value(gw_store *s, const char *key, const gw_gguf_value *v, gw_error *e);
 int gw_store_array(gw_store *s, const char *key, int of, uint64_t count, gw_error *e);
 int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e);

@@ -8,9 +8,9 @@
 #include "file/formats.h"
 
 typedef struct {
-    int id;                /* GGML's number */
+    int id;                /* GGML type number */
     const char *name;      /* "Q4_0" */
-    uint32_t items, bytes; /* size of a block */
+    uint32_t items, bytes; /* weights in a block, and bytes of a block */
     /* Converts one row of k items (a multiple of `items`) to floats; NULL: the type is known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
     /* Quantises one row of k floats, for test models and tools; rounds to nearest, as ggml's reference quantiser does.
@@ -18,10 +18,10 @@ typedef struct {
     void (*quantise)(const float *in, void *blocks, size_t k);
 } gw_type;
 
-/* Returns the row of a type, NULL for an unknown number. The table has a row for every type that occurs in GGUF files,
- * so that errors can name it and sizes can be checked. */
+/* Returns the table's row for a GGML type number, NULL for an unknown number. The table has a row for every type that
+ * occurs in GGUF files, so that errors can name the type and sizes can be checked. */
 const gw_type *gw_type_of(uint32_t id);
-/* returns a name such as "Q4_0", or "unknown" for a number that is not in the table */
+/* Returns the name of a GGML type, such as "Q4_0", or "unknown" for a number that is not in the table. */
 const char *gw_type_name(uint32_t id);
 
 extern const char gw_type_list[]; /* the names of all supported types, "F32, F16, …", for error texts */

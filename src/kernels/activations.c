@@ -25,7 +25,6 @@ INLINE int32_t sum_of(v128_t v) {
            wasm_i32x4_extract_lane(v, 3);
 }
 
-/* Quantises a block of 32 activations to four vectors of int16, and stores its scale and sums. */
 INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t *sum, int32_t *half) {
     float largest = block_largest(x);
     v128_t inverse = wasm_f32x4_splat(largest > GW_TINY ? top / largest : 0), total = wasm_i32x4_splat(0);
@@ -62,7 +61,6 @@ DEFINE(gw_simd_quantise_int15, GW_INT15_TOP, 16, store)
 
 #else
 
-/* Stores 32 int16 in -128..127 as bytes. */
 INLINE void store(int8_t *q, const v128_t *v) {
     for (int i = 0; i < 2; i++) wasm_v128_store(q + 16 * i, wasm_i8x16_narrow_i16x8(v[2 * i], v[2 * i + 1]));
 }

@@ -27,7 +27,6 @@ INLINE float add_lanes(v128_t v) {
            (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
 }
 
-/* n cache rows of d items, `stride` bytes apart. */
 typedef struct {
     const uint8_t *at;
     size_t stride;

@@ -14,7 +14,7 @@ enum { MOST = 4 };
 
 typedef struct {
     int rows, planes;
-    int panels; /* number of panels that are read at the same time */
+    int panels;
     bool high;  /* nibble n stands for 16 n - 120 (high plane), not for n - 8 (Q4_0) */
     bool pairs; /* the dot product is slow: add a block's products, at most 16 * 127 * 15 in a lane, in 16 bits */
 } few;
@@ -45,7 +45,7 @@ INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, 
 INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, const acts *a, size_t at,
                       const gw_nibble_masks *m) {
     const int8_t *q = a->q + at * k->planes * GW_BLOCK;
-    int last = k->planes - 1; /* index of the plane of low bits */
+    int last = k->planes - 1;
     sums dot;
     UNROLL
     for (int i = 0; i < k->rows; i++)
@@ -70,7 +70,6 @@ INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, 
         }
 }
 
-/* Multiplies the panels of walk s, which are read at the same time, by k->rows rows of activations from row t on. */
 INLINE void multiply(const few *k, const walk *s, const acts *a, int t, size_t ldy) {
     enum { MOST_PAIRS = 4 };
     const gw_nibble_masks m = masks();
@@ -81,8 +80,8 @@ INLINE void multiply(const few *k, const walk *s, const acts *a, int t, size_t l
         for (int r = 0; r < k->rows; r++) total[i / PAIR][r][i % PAIR] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < x.blocks; b++) {
-        /* without unrolling, each load would be from another panel, which defeats the prefetchers: 2.6 times slower for
-         * two rows */
+        /* Without unrolling, each load would be from another panel, which defeats the prefetchers: 2.6 times slower for
+         * two rows. */
         UNROLL
         for (int i = 0; i < k->panels; i += PAIR)
             add_block(k, total[i / PAIR], to.w + i * to.stride + b * GW_Q4_BYTES, to.stride, &x, b * x.stride + t, &m);
@@ -105,7 +104,8 @@ ROWS(three_high, .rows = 3, .planes = 1, .panels = 4, .high = true)
 ROWS(four_high, .rows = 4, .planes = 1, .panels = 4, .high = true)
 ROWS(two_int15, .rows = 2, .planes = 2, .panels = 4)
 
-/* `high` is no compile-time constant here, because code for both cases would be twice as large. */
+/* Multiplies by four byte rows on engines with a slow dot product. `high` is a run-time argument, because code for both
+ * of its values would be twice as large. */
 OUTLINE void four_pairs(const walk *s, const acts *a, int t, size_t ldy, bool high) {
     multiply(&(few){ .rows = MOST, .planes = 1, .panels = PAIR, .high = high, .pairs = true }, s, a, t, ldy);
 }

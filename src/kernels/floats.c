@@ -5,21 +5,18 @@
 
 #ifdef GW_HAVE_SIMD
 
-/* Activation rows and weight panels of a tile; panels read at the same time. */
+/* TILE, PAIR: rows of activations and panels of weights in a tile. INTERLEAVED: panels read at the same time. */
 enum { TILE = 4, PAIR = 2, INTERLEAVED = 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
 /* Compile-time constants of a weight type (F32, F16 or BF16). */
 typedef struct {
-    size_t item;                     /* bytes of a weight */
-    v128_t (*load)(const uint8_t *); /* returns four weights as floats */
+    size_t item;
+    v128_t (*load)(const uint8_t *); /* loads four weights as floats */
     bool small;                      /* load returns 2^-112 times the weights */
 } weights;
 
-/* --- one row of activations --- */
-
-/* Adds a column of n panels, `stride` bytes apart, times activation *x to the sums. */
 INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t stride, int n, const float *x) {
     v128_t xi = wasm_v128_load32_splat(x);
     if (f->small) xi = wasm_f32x4_mul(xi, TWO_112);
@@ -60,8 +57,6 @@ INLINE bool has_room(const float *x, size_t k) {
     return room;
 }
 
-/* --- several rows --- */
-
 /* Two panels, `panel` bytes apart, whose results are `next` floats apart. Alternating between two panels hides the
  * latency of additions, so a single last panel is computed twice, with both distances 0. */
 typedef struct {
@@ -71,7 +66,6 @@ typedef struct {
     size_t ldy, next;
 } pair;
 
-/* Multiplies two panels by the `rows` rows of activations from row t on. */
 INLINE void float_tile(const weights *f, const pair *at, const gw_acts *a, int t, int rows) {
     const uint8_t *w = at->w;
     const float *x = a->x + t * a->ldx;

@@ -34,7 +34,8 @@
 #include "file/formats.h"
 
 enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
-/* Attention: positions in a span; maximum cache rows and queries in a kernel call. */
+/* GW_SPAN: attention positions in a span. GW_KEYS, GW_HEADS: maximum cache rows and queries in a call of an attention
+ * kernel. */
 enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };
 
 /* GW_HAVE_SIMD: the build has kernels with 128-bit vectors, which SIMDe emulates in native builds. GW_HAVE_RELAXED:
@@ -77,7 +78,7 @@ typedef struct {
     int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 high int8, 32 low int8 */
     float *s16;              /* [k / 32][stride] */
     int32_t *sum16, *half16; /* [k / 32][stride] */
-    /* For n = 1 (decode). 1: read the panels of weights one after the other; 0: the kernel may read several at once. */
+    /* For n = 1 (decode). 1: kernels read panels of weights one after the other; 0: they may read several at once. */
     int sequential;
 } gw_acts;
 
@@ -150,7 +151,6 @@ typedef struct {
 /* Bytes per plane of a block: 32 columns of a panel's four rows. */
 enum { GW_HIGH_BYTES = GW_Q4_BYTES, GW_MIDDLE_BYTES = GW_MIDDLE_PLANE ? 32 : 0, GW_LOW_BYTES = 64 - GW_MIDDLE_BYTES };
 
-/* Returns the three planes advanced by `block` blocks. */
 static inline gw_planes gw_planes_from(gw_planes w, size_t block) {
     return (gw_planes){ w.high + block * GW_HIGH_BYTES, w.middle + block * GW_MIDDLE_BYTES,
                         w.low + block * GW_LOW_BYTES };

@@ -27,7 +27,6 @@ static inline words load_words(const uint8_t *p) {
     return w;
 }
 
-/* Transposes four words of each of four rows: stores the first word of each row, then the second words, and so on. */
 static inline void transpose(const uint8_t *in, size_t row_bytes, uint8_t *out) {
     words a = load_words(in), b = load_words(in + row_bytes);
     words c = load_words(in + 2 * row_bytes), d = load_words(in + 3 * row_bytes);
@@ -62,8 +61,6 @@ void gw_pack_panel(const gw_type *type, const uint8_t *rows, int n, size_t k, ui
         }
     }
 }
-
-/* --- infinities and NaN --- */
 
 /* Returns whether all numbers in the first `words` 8-byte words of each of n blocks are finite. Adding 1 to an exponent
  * whose bits are all ones carries into the sign bit, which is tested. */

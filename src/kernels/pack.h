@@ -6,7 +6,6 @@
 #include "kernels/kernels.h"
 #include "file/types.h"
 
-/* Returns whether matrices of this type can be packed. */
 bool gw_can_pack(const gw_type *type);
 
 /* Returns the bytes of `rows` packed rows of k items, the last panel padded with zero rows; UINT64_MAX if the number
@@ -42,7 +41,7 @@ enum { GW_HEAD_MAX_K = 8192, GW_NORMS = 4 };
  * floats, for long rows, and for other types than Q8_0 in builds whose products with int8 and int15 take the same
  * time. */
 int gw_head_norms(const gw_type *type, size_t k);
-/* Sets norms[4] of a panel of n <= 4 rows of another type than Q8_0; those of missing rows are 0. */
+/* Sets norms[4] of a panel of n <= 4 rows of a type other than Q8_0; norms of missing rows are 0. */
 void gw_row_norms(const gw_type *type, const uint8_t *rows, int n, size_t k, float *norms);
 /* Packs n <= 4 rows of Q8_0 to one panel of each plane, and sets norms[GW_NORMS][ld] of the rows. */
 void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *norms, size_t ld);

@@ -31,7 +31,6 @@ static inline void add_codes(sums *s, halves up, halves down) {
     }
 }
 
-/* Writes the nibbles 4 m + l of a block to the middle and the low plane (kernels.h). */
 static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle, uint8_t *low) {
     const int16_t even = 0x3333, odd = (int16_t)0xcccc;
     if (!GW_MIDDLE_PLANE) memcpy(low, down, GW_LOW_BYTES);
@@ -43,7 +42,6 @@ static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle,
     }
 }
 
-/* Splits a block of four rows of Q8_0 into planes, and adds its parts to the sums. */
 static inline void split_block(const uint8_t *in, gw_planes to, sums *s) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
     halves down[GROUPS / 2];

@@ -8,7 +8,6 @@
  * would be too many memory streams); rows of activations in a tile. */
 enum { INTERLEAVED = 4, SEVERAL_INTERLEAVED = GW_MIDDLE_PLANE ? 2 : 4, TILE = 4 };
 
-/* Panels that are read at the same time, and the destinations of their results. */
 typedef struct {
     gw_planes w[INTERLEAVED];
     float *y[INTERLEAVED];
@@ -38,7 +37,6 @@ OUTLINE void each_walk(walker *f, int side, gw_planes w, const uint32_t *panel, 
     }
 }
 
-/* Multiplies the planes that f reads by all rows of activations, row by row. */
 INLINE void each_upper(walker *f, int side, gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     for (int t = 0; t < a->n; t++) {
         gw_acts row = *a;

@@ -31,8 +31,6 @@ INLINE void upper_codes(gw_planes w, int g, v128_t high, v128_t low, v128_t c[2]
     c[1] = wasm_v128_or(wasm_v128_and(wasm_u16x8_shr(n, 2), high), wasm_v128_and(second, low));
 }
 
-/* --- the upper planes --- */
-
 /* Returns the sum over a block of (16 n - 120) q: nibbles n of the high plane, int8 activations q. */
 INLINE v128_t high_dot(gw_planes w, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m, bool pairs) {
     v128_t minus = wasm_i32x4_mul(SPLAT(sum), wasm_i32x4_splat(-120));
@@ -60,7 +58,7 @@ INLINE v128_t upper_dot(gw_planes w, const int8_t *q, const int32_t *sum, v128_t
 }
 
 INLINE void walk_upper(const walk *to, const gw_acts *a, bool middle, bool pairs) {
-    const walk own = *to, *w = &own; /* a local copy, which stores cannot alias */
+    const walk own = *to, *w = &own; /* a local copy of the walk, which stores cannot alias */
     const gw_nibble_masks m = masks();
     v128_t high = unknown(0x3c3c3c3c), low = unknown(0x03030303);
     size_t blocks = a->k / GW_BLOCK;
@@ -97,8 +95,6 @@ void gw_relaxed_planes_upper(gw_planes w, int panels, const gw_acts *a, float *y
     each_upper(adds_pairs() ? upper_by_pairs : upper_by_dots, SEVERAL_INTERLEAVED, w, panels, a, y, ldy);
 }
 
-/* --- all planes --- */
-
 /* Sums over a block: nibbles n (high plane) and l (lower_nibbles()) times the upper and lower plane of the
  * activations. */
 typedef struct {
@@ -129,7 +125,8 @@ INLINE v128_t block_dot(gw_planes w, const int8_t *q, const int32_t *sum, const 
     return joined(s, sum);
 }
 
-/* Like block_dot(), with half as many products, of whole bytes, for engines that multiply unsigned bytes. */
+/* Returns the result of block_dot() with half as many products, of whole bytes, on engines that multiply unsigned
+ * bytes. */
 INLINE v128_t whole_dot(gw_planes w, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
     v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;

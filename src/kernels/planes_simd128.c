@@ -7,8 +7,6 @@
 
 #include "kernels/planes.h"
 
-/* --- the high plane --- */
-
 /* Returns, for each of four rows, 16 times the sum of a block's nibbles times activations. */
 INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
     nibble_sums s = nibble_sums_of(nibbles, q);
@@ -16,7 +14,7 @@ INLINE v128_t nibble_dot(const uint8_t *nibbles, const int16_t *q) {
 }
 
 OUTLINE void walk_high(const walk *to, const gw_acts *a) {
-    const walk own = *to, *w = &own; /* a local copy, which stores cannot alias */
+    const walk own = *to, *w = &own; /* a local copy of the walk, which stores cannot alias */
     size_t blocks = a->k / GW_BLOCK;
     v128_t total[INTERLEAVED];
     for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
@@ -36,8 +34,6 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
 void gw_simd_planes_high(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     each_upper(walk_high, INTERLEAVED, w, panels, a, y, ldy);
 }
-
-/* --- both planes --- */
 
 /* Joins vector g of a block in both planes to bytes (quants plus 128): *first receives columns 4 g … 4 g + 3 of the
  * four rows, *second columns 16 + 4 g … 16 + 4 g + 3. */

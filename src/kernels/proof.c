@@ -37,7 +37,7 @@ typedef struct {
     size_t k; /* number of columns of the quantised rows; 0: no rows yet */
     float x[ROWS * MOST_K];
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES];
-    uint8_t lower[PANELS * 2 * (GW_MIDDLE_BYTES + GW_LOW_BYTES)]; /* middle and low planes of weights */
+    uint8_t lower[PANELS * 2 * (GW_MIDDLE_BYTES + GW_LOW_BYTES)];
     side plain, own, one; /* activations quantised by ref.c, by the build, and only the first row by the build */
     float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
@@ -49,7 +49,6 @@ static uint32_t random_bits(trial *t) {
 
 static float random_float(trial *t) { return (float)(random_bits(t) & 0xffff) / 32768.0f - 1.0f; }
 
-/* Factors of the rows of activations (times) and of the panels (panel_times). */
 static const float times[ROWS] = { 1, 1, -1, -2, 2, 0.5f, -4, 4, 0.25f, -0.5f, 8 };
 static const struct {
     int rows, panels;
@@ -97,8 +96,6 @@ static void take_rows(trial *t, size_t k) {
 }
 
 static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b, n * sizeof *a); }
-
-/* --- products --- */
 
 #define FLOAT(NAME, name) { GW_##NAME, { gw_ref_matmul_##name }, { GW_KERNEL(matmul_##name) } },
 #define FORMAT(NAME, name, ...)                               \
@@ -162,7 +159,6 @@ static void choose_panels(trial *t, const gw_type *type, size_t k) {
     }
 }
 
-/* Returns whether every result equals the reference's, times the factors of its row and its panel. */
 static bool same_products(const trial *t, size_t rows, size_t panels) {
     const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
@@ -242,8 +238,6 @@ static bool planes_hold(trial *t) {
     return true;
 }
 
-/* --- attention --- */
-
 #define CACHE(bit, name, type)                                                                                      \
     {                                                                                                               \
         bit, name, { gw_ref_scores_##type, GW_KERNEL(scores_##type) }, { gw_ref_mix_##type, GW_KERNEL(mix_##type) } \
@@ -257,7 +251,6 @@ static const struct cache {
 } caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };
 
-/* Fills rows of keys, values or queries in the layout of kernels.h. */
 static void choose_cache(trial *t, uint32_t bit, uint8_t *rows, int n) {
     for (int j = 0; j < n; j++, rows += ROW_BYTES) {
         float scale = 0.01f + random_float(t) * 0.005f;
@@ -309,8 +302,6 @@ static bool weigh_holds(trial *t) {
     return same(sum, sum + 1, 1) && same(p[0], p[1], KEYS);
 }
 
-/* --- rounding to Q8_0 --- */
-
 #define ROUNDING(NAME, name) { GW_##NAME, gw_ref_round_##name, GW_KERNEL(round_##name) }
 
 static const struct rounding {
@@ -331,8 +322,6 @@ static bool rounding_holds(trial *t, const struct rounding *r) {
     r->own(t->w, K, blocks[1]);
     return !memcmp(blocks[0], blocks[1], BYTES);
 }
-
-/* --- all kernels of a list --- */
 
 typedef struct {
     const char *kind, *name;

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Operands of a tried instruction; then its result, with the operands after it. */
+/* `operands` are those of a tried instruction; an `outcome` is its result, with the operands after it. */
 typedef struct {
     int8_t x[16];
     uint8_t c[16]; /* 0 … 127 */
@@ -90,8 +90,6 @@ SWIZZLE_SHAPE(xc, v128_t x = X, c = C, low = unknown(0x0f0f0f0f), i = wasm_v128_
               v128_t values = SWIZZLE(x, i); RESULT(wasm_v128_or(values, wasm_v128_andnot(i, low))); KEEP(x, x);
               KEEP(c, c);)
 
-/* --- expected results --- */
-
 typedef void plain(const operands *in, uint8_t *result);
 
 static void plain_pairs(const operands *in, uint8_t *result) {
@@ -119,11 +117,8 @@ static shape *const dot_shapes[] = { dot_ooo, dot_xoo,   dot_oco,   dot_oos,    
                                      dot_xcs, dot_later, dot_lanes, dot_splats, dot_chained, NULL };
 static shape *const swizzle_shapes[] = { swizzle_oo, swizzle_xo, swizzle_oc, swizzle_xc, NULL };
 
-/* --- the proof --- */
-
 enum { ROUNDS = 8 };
 
-/* Chooses random bytes in even rounds, and in odd rounds the largest magnitudes with random signs. */
 static void choose_operands(operands *in, int round, uint32_t *seed) {
     for (int i = 0; i < 16; i++) {
         *seed = *seed * 1664525u + 1013904223u;

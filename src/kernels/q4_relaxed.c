@@ -18,14 +18,12 @@ INLINE v128_t dots(const uint8_t *block, const int8_t *q, const int32_t *sum, co
     return pairs ? wasm_i32x4_add(dot, start_of(sum)) : dot;
 }
 
-/* A loop's position in the activations. */
 typedef struct {
     const int8_t *q;
     const float *scale;
     const int32_t *sum;
 } place;
 
-/* Returns total + the product of one block with row i of the activations. */
 INLINE v128_t add_block(v128_t total, const uint8_t *block, const place *x, int i, const gw_nibble_masks *m,
                         bool pairs) {
     v128_t dot = dots(block, x->q + i * GW_BLOCK, x->sum + i, m, pairs);
@@ -48,7 +46,6 @@ INLINE void interleaved(const walk *s, const gw_acts *a, gw_nibble_masks m, bool
     for (int i = 0; i < INTERLEAVED; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
-/* Multiplies a panel, which is read once, by `rows` rows of activations from row t on. */
 INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_masks m, bool pairs) {
     const uint8_t *w = j->w;
     size_t blocks = a->k / GW_BLOCK, stride = a->stride;

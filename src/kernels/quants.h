@@ -93,7 +93,6 @@ INLINE void unpack8(const uint8_t *p, v128_t *c, const bit_masks *m) {
 
 /* --- reading scales --- */
 
-/* Masks and factors for reading sub-scales and f16 numbers. */
 typedef struct {
     v128_t low, sign_and_rest, two112, four;
 } scale_masks;
@@ -213,8 +212,8 @@ INLINE bit_masks masks_of(const format *f) {
     return m;
 }
 
-/* Unpacks a block's quants to bytes. Not a function pointer in `format`, because compilers resolve such a pointer too
- * late to inline the function. */
+/* Unpacks a block's quants to bytes. The function is not a pointer in `format`, because compilers resolve such a
+ * pointer too late to inline the function. */
 INLINE void unpack(const format *f, const uint8_t *quants, v128_t *c, const bit_masks *m) {
     if (f->bits == 2) unpack2(quants, c, m);
     else if (f->bits == 3) unpack3(quants, c, m);
@@ -271,7 +270,6 @@ INLINE pairs pairs_of(const format *f, const header *h, uint32_t j, const scale_
 INLINE v128_t first_of(v128_t pair) { return wasm_i32x4_shr(wasm_i32x4_shl(pair, 16), 16); }
 INLINE v128_t second_of(v128_t pair) { return wasm_i32x4_shr(pair, 16); }
 
-/* Returns a times the first number of each pair, plus b times the second. */
 INLINE v128_t weighed(v128_t a, v128_t b, v128_t pair) {
     return wasm_i32x4_add(wasm_i32x4_mul(a, first_of(pair)), wasm_i32x4_mul(b, second_of(pair)));
 }
@@ -319,7 +317,6 @@ INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_
 
 /* --- sums --- */
 
-/* Returns total + min * (activation scale * (float)sum of the activations). */
 INLINE v128_t add_min(v128_t total, v128_t min, v128_t sum, v128_t scale) {
     return add_product(total, min, wasm_f32x4_mul(scale, wasm_f32x4_convert_i32x4(sum)));
 }
@@ -373,7 +370,6 @@ INLINE job job_of(const format *f, const uint8_t *w, int panels, const acts *a, 
     return (job){ w, a->blocks / f->blocks * f->bytes, panels, a, y, ldy };
 }
 
-/* Returns the part of a job for `panels` panels from index p on. */
 INLINE job panels_from(const job *j, int p, int panels) {
     return (job){ j->w + p * j->panel, j->panel, panels, j->a, j->y + p * GW_PANEL, j->ldy };
 }

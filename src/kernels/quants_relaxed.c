@@ -20,28 +20,24 @@ typedef struct {
     uint32_t run;
 } product;
 
-/* --- one row of activations --- */
-
 /* Returns activations 4 i … 4 i + 3 of the sixteen in x, repeated four times. */
 INLINE v128_t four_of(v128_t x, int i) {
     return i == 0 ? LANE(x, 0) : i == 1 ? LANE(x, 1) : i == 2 ? LANE(x, 2) : LANE(x, 3);
 }
 
-/* Returns dot + activations x times quants c. */
 INLINE v128_t add_column(const product *m, v128_t x, v128_t c, v128_t dot, const table_masks *table) {
     if (m->f->table) return DOT(x, SWIZZLE(table->values, c), dot);
     return DOT(x, c, dot);
 }
 
-/* Returns sum + the products of sixteen activations with four vectors of quants. */
 INLINE v128_t add_columns(const product *m, v128_t x, const v128_t *c, v128_t sum, const constants *k) {
     UNROLL
     for (int i = 0; i < 4; i++) sum = add_column(m, four_of(x, i), c[i], sum, &k->table);
     return sum;
 }
 
-/* Like dots(), but adds the products of m->run vectors in 16 bits. Activations are splatted as they are loaded, because
- * shuffles would compete with the products for execution units. */
+/* Computes what dots() computes, but adds the products of m->run vectors in 16 bits. Activations are splatted as they
+ * are loaded, because shuffles would compete with the products for execution units. */
 INLINE void pair_dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot) {
     uint32_t subs = m->f->subs, each = COLUMNS / subs;
     for (uint32_t i = 0; i < subs; i++) dot[i] = wasm_i32x4_splat(0);
@@ -91,7 +87,7 @@ INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32
     }
 }
 
-/* Like weighed(), for a and b that fit 16 bits: a times the first number of each pair plus b times the second. */
+/* Returns a times the first number of each pair plus b times the second, for a and b that fit 16 bits. */
 INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
     v128_t both = wasm_i16x8_shuffle(a, wasm_i32x4_shl(b, 16), 0, 9, 2, 11, 4, 13, 6, 15);
     return wasm_i32x4_dot_i16x8(both, pair);
@@ -99,13 +95,12 @@ INLINE v128_t weighed_16(v128_t a, v128_t b, v128_t pair) {
 
 INLINE int32_t two_of(int32_t low, int32_t high) { return (int32_t)((uint32_t)(low & 0xffff) | (uint32_t)high << 16); }
 
-/* Scale of a block of activations, and for each scale of the weights, the sum of the activations that it covers. */
+/* The scale of a block of activations, and for each scale of the weights the sum of the activations that it covers. */
 typedef struct {
     int32_t sum[2];
     float scale;
 } block_acts;
 
-/* Returns total + the sum, over the scales of a block, of scale * dot product + min * sum of the activations. */
 INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const constants *k) {
     const format *f = m->f;
@@ -177,8 +172,7 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
                 continue;
             }
             x.scale = *scale;
-            /* without unrolling, each load would be from another panel, which defeats the prefetchers: 3 times
-             * slower */
+            /* Without unrolling, each load is from another panel, which defeats the prefetchers: 3 times slower. */
             UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2], c[COLUMNS];
@@ -190,8 +184,6 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
     }
     for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
-
-/* --- products --- */
 
 /* Multiplies the rows of activations from t on panel by panel, so that a panel stays in the CPU cache. */
 INLINE void each_panel(const product *m, const job *j, int t) {

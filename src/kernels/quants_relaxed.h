@@ -7,7 +7,6 @@
 
 #include "kernels/quants.h"
 
-/* The constants of a kernel, loaded once: masks for quants and scales, and the table of values. */
 typedef struct {
     bit_masks bits;
     scale_masks scales;
@@ -62,8 +61,6 @@ INLINE void join(int planes, const int8_t *q, int16_t *out) {
         wasm_v128_store(out + 8, wasm_i32x4_shuffle(even, odd, 2, 6, 3, 7));
     }
 }
-
-/* --- several rows of activations --- */
 
 /* Returns how many of the n rows are processed in tiles. */
 INLINE int gw_in_tiles(int n, bool int15) { return n - n % (int15 ? TILE / 2 : TILE); }

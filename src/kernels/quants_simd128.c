@@ -12,14 +12,11 @@ enum { INTERLEAVED = 4, AHEAD = 4 }; /* panels read at the same time; blocks fet
 
 volatile bool gw_simd_no_swizzle;
 
-/* --- one row of activations --- */
-
 INLINE v128_t nibble_dot(const uint8_t *quants, const int16_t *q) {
     nibble_sums s = nibble_sums_of(quants, q);
     return wasm_i32x4_add(s.at0, wasm_i32x4_add(wasm_i32x4_shr(s.at4, 4), wasm_i32x4_shr(s.at8, 8)));
 }
 
-/* Returns dot minus the format's offset times the sum of the activations. */
 INLINE v128_t less_offset(const format *f, v128_t dot, v128_t sum) {
     return wasm_i32x4_sub(dot, wasm_i32x4_mul(sum, wasm_i32x4_splat((int)f->offset)));
 }
@@ -45,12 +42,11 @@ INLINE void dots(const format *f, const uint8_t *quants, const int16_t *q, const
     for (uint32_t i = 0; i < f->subs && f->offset; i++) dot[i] = less_offset(f, dot[i], sum[i]);
 }
 
-/* Sums (sums_of) and scale of a block of activations. */
+/* The scale of a block of activations, and for each scale of the weights the sum of the activations that it covers. */
 typedef struct {
     v128_t sum[2], scale;
 } block_acts;
 
-/* Returns total + a block's dot products, times the scales, plus mins. */
 INLINE v128_t add_block(const format *f, v128_t total, const v128_t *dot, const header *h, uint32_t j,
                         const block_acts *a, const scale_masks *m) {
     uint32_t at = scale_of(f, j);
@@ -132,8 +128,7 @@ INLINE void interleaved(const format *f, bool together, const walk *to, const ac
                 for (int i = 0; i < s->n; i++) total[i] = add_block(f, total[i], &all[i], first + i, j, &x, &m);
                 continue;
             }
-            /* without unrolling, each load would be from another panel, which defeats the prefetchers: 3 times
-             * slower */
+            /* Without unrolling, each load is from another panel, which defeats the prefetchers: 3 times slower. */
             UNROLL
             for (int i = 0; i < s->n; i++) {
                 v128_t dot[2];
@@ -166,8 +161,6 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
     }
     for (int i = 0; i < 2; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
-
-/* --- several rows of activations: chunks of int16 --- */
 
 /* Looks up the values of IQ4 quants, without i8x16.swizzle on engines that compile this instruction wrongly. */
 OUTLINE v128_t values_of(v128_t quants) {
@@ -202,9 +195,6 @@ INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32
 
 TILES(tiles, all_tiles, .rows = TILE)
 
-/* --- products --- */
-
-/* Multiplies all rows of activations by the panels from `first` on. */
 INLINE void rows(const format *f, const job *j, int first) {
     for (int p = first; p < j->panels; p += PAIR) {
         job two = panels_from(j, p, (int)gw_min(PAIR, j->panels - p));
@@ -241,8 +231,7 @@ INLINE void matmul(const format *f, const job *j) {
 GW_FORMATS(DEFINE)
 DEFINE(Q4_0, q4, )
 
-/* --- Q8_0: its signed bytes are multiplied directly --- */
-
+/* Multiplies a block of Q8_0, whose signed bytes need no unpacking, by int15 activations. */
 INLINE v128_t q8_block(const uint8_t *block, const int16_t *q) {
     v128_t even = wasm_i32x4_splat(0), odd = even;
     for (int g = 0; g < 8; g++) {

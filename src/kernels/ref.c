@@ -79,7 +79,6 @@ APART void open_group(const gw_format *f, const uint8_t *group, int r, open_row 
     }
 }
 
-/* The activations in the columns of a group, for one row. */
 typedef struct {
     int32_t q[GW_MAX_ITEMS];
     float scale[GW_MAX_ITEMS / GW_BLOCK];
@@ -243,7 +242,6 @@ void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, siz
         }
 }
 
-/* Rounds softmax weights w[n] to integer multiples of a step. Returns the step. */
 static float round_weights(const float *w, int n, int32_t *out) {
     float largest = 0, part[4] = { 0 };
     for (int j = 0; j < n; j++) {

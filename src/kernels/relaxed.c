@@ -14,7 +14,6 @@ volatile int gw_relaxed_pairs = GW_PAIRS_ASK;
 int gw_relaxed_engine = GW_ENGINE_PAIRS;
 int gw_relaxed_fault = GW_FAULT_NONE;
 
-/* Sums of neighbouring products: low, of bytes 0 … 7; high, of bytes 8 … 15. */
 typedef struct {
     v128_t low, high;
 } pair_sums;

@@ -57,7 +57,7 @@ typedef v128_t sums[TILE][PAIR];
 typedef struct {
     uint32_t subs; /* sub-scales in a block, 1 or 2 */
     bool mins;
-    int rows;        /* rows of activations */
+    int rows;
     int planes, way; /* relaxed build: planes of the activations; way to multiply, one of BY_… */
 } kind;
 
@@ -125,7 +125,6 @@ INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, cons
         EACH_SUM (k->rows, i, p) dot[i][p] = add_dot(dot[i][p], c[p], SPLAT(q + i * GW_BLOCK));
 }
 
-/* Adds the products of a block with a tile's rows of activations to the totals. */
 INLINE void tile_block(const kind *k, const strip *s, const open_block *w, tile_rows *r, sums total) {
     const acts *a = s->a;
     sums dot[2];
@@ -157,7 +156,6 @@ INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
     EACH_SUM (k->rows, i, p) wasm_v128_store(y + i * s->ldy + p * s->next, total[i][p]);
 }
 
-/* Multiplies a chunk by n rows of activations. */
 typedef void tiler(const strip *s, const chunk *c, int n);
 
 INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, int n) {

@@ -26,9 +26,7 @@ INLINE void open_group(const format *f, const strip *s, const uint8_t *group, op
     }
 }
 
-/* --- ways to multiply a part of a block --- */
-
-enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 }; /* kind.way */
+enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 }; /* values of kind.way */
 
 /* Adds the products of `run` vectors of quants in 16 bits, which they fit, before widening. */
 INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
@@ -69,7 +67,7 @@ INLINE v128_t dot_column(const kind *k, v128_t x, v128_t c, v128_t dot, const v1
 /* Multiplies with sums in 32 bits. The loop must not be unrolled, because LLVM would then make each product wait for
  * the previous one of the same sum. */
 INLINE void tile_dots(const kind *k, const v128_t *c, const v128_t *end, const int8_t *q, sums dot, sums high) {
-    /* distances in bytes to the next row of activations and to the low plane */
+    /* Distances in bytes to the next row of activations and to the low plane of the same row. */
     const int row = GW_BLOCK * k->planes, low = GW_BLOCK * (k->planes - 1);
     v128_t table[2] = { wasm_v128_load(low_values), wasm_v128_load(high_values) };
     KEEP_LOOP
@@ -111,8 +109,6 @@ INLINE void tile_part(const kind *k, const strip *s, const open_block *w, uint32
     if (k->planes == 2)
         EACH_SUM (k->rows, i, p) dot[i][p] = joined(high[i][p], dot[i][p]);
 }
-
-/* --- tilers --- */
 
 /* Widens a chunk's quants to int16; quants of the IQ4 formats are replaced by their table values. */
 OUTLINE void widen(const chunk *u, const strip *s, wide_block *out) {
@@ -162,7 +158,7 @@ INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
     strip s = { .b = a->from, .offset = offset_of(f, with_sign), .table = f->table, .run = run_of(f, int15) };
     tiler *tiles = tiler_of(f, int15, a->joined);
     s.with_sign = f->bits == 8 && with_sign;
-    /* two calls, so that the condition is a constant in each and is not tested in every block */
+    /* Two calls, so that s.with_sign is a constant in each and is not tested in every block. */
     if (s.with_sign) strip_rows(f, j, &s, end, n, tiles);
     else strip_rows(f, j, &s, end, n, tiles);
 }
@@ -174,9 +170,6 @@ INLINE void rows(const format *f, const job *j, int n, bool with_sign) {
 GW_ALL_FORMATS(GW_X)
 #undef GW_X
 
-/* --- products of int16 --- */
-
-/* Converts the activations of n rows, at most JOINED blocks from a->from on, to int16. */
 INLINE void join_rows(int planes, const acts *a, int n, int16_t *out) {
     size_t blocks = gw_min(JOINED, a->blocks - a->from);
     for (int t = 0; t < n; t++)

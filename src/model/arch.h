@@ -6,8 +6,8 @@
 
 #include "model/matrix.h"
 
-/* y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and Sennrich
- * 2019; a GGUF stores Gemma's 1 + w). weight NULL: the model lacks this norm; bias NULL: no bias is added. */
+/* A norm: y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and
+ * Sennrich 2019; a GGUF stores Gemma's 1 + w). weight NULL: the model lacks this norm; bias NULL: no bias is added. */
 typedef struct {
     const float *weight, *bias;
 } gw_norm;
@@ -17,40 +17,42 @@ typedef struct {
     const float *bias;
 } gw_linear;
 
+/* The weights of a layer. GW_LAYER_WEIGHTS lists their shapes. */
 typedef struct {
-    gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm; /* [n_embd] */
-    gw_norm q_norm, k_norm;                                     /* [head_dim] */
-    gw_linear q, k, v; /* rows: n_head * head_dim, for k and v n_head_kv * head_dim; columns: n_embd */
-    /* q, k and v as one tensor, if the file has it; q, k and v are then views of it */
+    gw_norm attn_norm, post_attn_norm, ffn_norm, post_ffw_norm;
+    gw_norm q_norm, k_norm;
+    gw_linear q, k, v;
+    /* The weights of q, k and v as one tensor, if the file has it; q, k and v are then views of qkv. */
     gw_linear qkv;
-    gw_linear o;        /* [n_embd][n_head * head_dim] */
-    gw_linear gate, up; /* [n_ff][n_embd] */
-    /* gate and up as one tensor, if the file has it; gate and up are then views of it */
+    gw_linear o;
+    gw_linear gate, up;
+    /* The weights of gate and up as one tensor, if the file has it; gate and up are then views of gate_up. */
     gw_linear gate_up;
-    gw_linear down;              /* [n_embd][n_ff] */
-    gw_linear ple_gate, ple_out; /* [n_ple][n_embd], [n_embd][n_ple] */
-    gw_norm ple_norm;            /* [n_embd] */
-    const float *scale;          /* [1] factor of the layer's output */
+    gw_linear down;
+    gw_linear ple_gate, ple_out;
+    gw_norm ple_norm;
+    const float *scale; /* factor of a layer's output; NULL: the output is not scaled */
 } gw_layer;
 
+/* All weights of a model. GW_MODEL_WEIGHTS lists the shapes of those outside layers. */
 typedef struct {
-    gw_matrix embedding;        /* [n_vocab][n_embd] */
-    gw_matrix positions;        /* [n_ctx_train][n_embd], added to the embedding where positions are learned */
-    gw_linear output;           /* [n_vocab][n_embd]; the embedding matrix if the file has no output matrix */
-    gw_norm output_norm;        /* [n_embd] */
-    const float *rope_factors;  /* [rotated / 2] divisors of the RoPE frequencies of global layers */
-    const float *rope_short;    /* RoPE factors for contexts of at most n_ctx_short tokens */
-    const float *rope_long;     /* RoPE factors for contexts of more than n_ctx_short tokens */
-    gw_matrix ple_table;        /* [n_vocab][n_layer * n_ple] per-layer embeddings of each token */
-    gw_linear ple_proj;         /* [n_layer * n_ple][n_embd] */
-    gw_norm ple_norm;           /* [n_ple] */
-    gw_linear dense_2, dense_3; /* [n_dense][n_embd], [n_embd][n_dense]: applied to the pooled vector of a text */
+    gw_matrix embedding;
+    gw_matrix positions; /* vectors that are added to the embeddings in models with learned positions */
+    gw_linear output;    /* the embedding matrix if the file has no output matrix */
+    gw_norm output_norm;
+    const float *rope_factors; /* divisors of the RoPE frequencies of global layers */
+    const float *rope_short;   /* RoPE factors for contexts of at most n_ctx_short tokens */
+    const float *rope_long;    /* RoPE factors for contexts of more than n_ctx_short tokens */
+    gw_matrix ple_table;       /* per-layer embeddings of each token */
+    gw_linear ple_proj;
+    gw_norm ple_norm;
+    gw_linear dense_2, dense_3; /* dense layers that are applied to the pooled vector of a text */
     gw_layer *layers;
 } gw_weights;
 
-/* Every weight that a file may have: X(name, tensor, field, columns, rows). Names of a layer's tensors are prefixed
- * with "blk.N.". Sizes are those of model.c. Rows NONE: a vector; BY_TOKEN: n_vocab rows, of which the evaluation of a
- * batch reads only those of its tokens. */
+/* Every weight that a file may have: X(name, tensor, field, columns, rows). Names of a layer's tensors have the prefix
+ * "blk.N.". Columns and rows are sizes that model.c defines. Rows NONE: a vector; BY_TOKEN: n_vocab rows, of which the
+ * evaluation of a batch reads only those of its tokens. */
 #define GW_LAYER_WEIGHTS(X)                                                            \
     X(ATTN_NORM, "attn_norm.weight", attn_norm.weight, EMBD, NONE)                     \
     X(ATTN_NORM_BIAS, "attn_norm.bias", attn_norm.bias, EMBD, NONE)                    \
@@ -110,49 +112,50 @@ _Static_assert(GW_WEIGHTS <= 64, "a set of weights must fit in 64 bits");
 
 enum { GW_NORM_RMS, GW_NORM_LAYER };
 enum { GW_ACT_GELU, GW_ACT_SILU };
-/* RoPE (Su et al. 2021) of columns i and i + rotated / 2, or of 2 i and 2 i + 1; or a learned table with a row for each
- * position. */
+/* How a model represents positions: RoPE (Su et al. 2021) of columns i and i + rotated / 2 (HALVES) or of columns 2 i
+ * and 2 i + 1 (PAIRS), or a learned table with a row for each position (LEARNED). */
 enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
 
 enum { GW_TEXTS = 64 }; /* maximum number of texts embedded together */
 
 /* Properties that depend on the direction of attention: arch.c has a causal and a bidirectional policy. */
 typedef struct {
-    bool bidirectional; /* tokens attend to later tokens too */
-    /* the model has logits and a sampler; otherwise it only embeds texts */
+    bool bidirectional;
+    /* Whether the model has logits and a sampler; otherwise it only embeds texts. */
     bool generates;
-    bool by_layer;  /* Each layer finishes all rows of all texts before the next layer begins, so that one cache
-                           * serves all layers. Otherwise each batch passes through all layers. */
-    uint32_t texts; /* maximum number of texts embedded together, up to GW_TEXTS */
+    /* Whether each layer finishes all rows of all texts before the next layer begins, so that one cache serves all
+     * layers. Otherwise each batch passes through all layers. */
+    bool by_layer;
+    uint32_t texts;
 } gw_policy;
 
 typedef struct {
     const char *name; /* value of general.architecture, and prefix of metadata keys */
     const gw_policy *policy;
-    uint64_t required, optional;       /* bit sets of GW_WEIGHT_…; other known weights are rejected */
-    int norm, act, positions;          /* GW_NORM_…, GW_ACT_…, GW_POSITIONS_… */
+    uint64_t required, optional; /* bit sets of GW_WEIGHT_…; a file with any other known weight is rejected */
+    int norm, act, positions;
     double rope_base, rope_base_local; /* default RoPE bases; local: of layers with a sliding window */
     /* Sliding windows: layer l is global if l % pattern == pattern - 1, otherwise it attends to the last `window`
-     * positions. Both numbers are defaults for files that lack them. window 0: without a window in the file, no layer
-     * has one. pattern 0: no layer has one, unless same_window is set. */
+     * positions. Both numbers are defaults for files that lack them. window 0: no layer has a window unless the file
+     * gives one. pattern 0: no layer has a window unless same_window is set. */
     uint32_t pattern, window;
     float attn_cap, logit_cap; /* soft caps c of scores and logits: x becomes c tanh(x / c); 0: none */
     bool scales_embedding;     /* embeddings are multiplied by the square root of n_embd */
-    bool unit_scale;           /* attention scores are the products q k, not scaled */
+    bool unit_scale;           /* attention scores are the products of queries and keys, without a scale factor */
     bool norms_values;         /* an RMS norm without a weight is applied to each head's values */
     bool multiplies;           /* the file has factors for embeddings, residuals, attention scores and logits */
     uint32_t unrotated;        /* layer l has no RoPE if l % unrotated == unrotated - 1; 0: all layers have RoPE */
     bool rotates_part; /* RoPE may rotate only the first columns of a head, and may have factors for long contexts */
     bool same_window;  /* every layer has the file's sliding window; pattern is 0 */
-    bool space_prefix; /* default of add_space_prefix for score-based tokenizers */
-    /* layer count that identifies the 27B model, which scales queries by n_embd / n_head instead of head_dim */
+    bool space_prefix; /* default of the metadata key add_space_prefix for score-based tokenizers */
+    /* Number of layers that identifies the 27B model, which scales queries by n_embd / n_head instead of head_dim. */
     uint32_t layers_27b;
     const char *pre; /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
 
 /* Returns the architecture with this name, NULL if there is none. */
 const gw_arch *gw_arch_of(const char *name);
-extern const char gw_arch_list[]; /* the names of all architectures, for error texts */
+extern const char gw_arch_list[];
 
 /* RoPE of one kind of layers. GW_ROPE_LOCAL: layers with a window (in models without windows: layers without RoPE);
  * GW_ROPE_GLOBAL: all others. base 0: no RoPE. */
@@ -169,21 +172,21 @@ typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
     uint32_t window;   /* number of last positions that attention reaches, including the token's; 0: all */
     uint32_t kv_owner; /* index of the layer whose key/value cache attention reads: this layer or an earlier one */
-    int rope;          /* GW_ROPE_… */
+    int rope;
 } gw_layer_shape;
 
-/* Sizes and rules of one model. */
 typedef struct {
     const gw_arch *arch;
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
-    uint32_t n_ctx_short;     /* longest context with the short RoPE factors */
-    int pooling;              /* GW_POOLING_… */
+    uint32_t n_ctx_short; /* longest context with the short RoPE factors */
+    int pooling;
     uint32_t n_dense;         /* rows of the matrix dense_2; 0: the file has no dense layers */
     uint32_t n_ple;           /* width of the per-layer embeddings; 0: there are none */
     uint32_t n_owners;        /* layers below this one compute keys and values, later ones share them */
-    uint32_t window, pattern; /* window: the largest of any layer; 0: no layer has one */
+    uint32_t window, pattern; /* window: the largest window of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
-    /* Factors of what attention and feed-forward add to x, and of the output matrix's input. */
+    /* residual_scale: factor of what attention and feed-forward add to x; output_scale: factor of the output matrix's
+     * input. */
     float residual_scale, output_scale;
     gw_rope rope[GW_ROPES];
     gw_layer_shape layer[GW_MAX_LAYERS];

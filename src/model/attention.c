@@ -11,10 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 }; /* QUERIES: maximum number of queries in a group */
+enum { QUERIES = 16, FEW_SPANS = 8, CACHE_LINE = 64 };
 
-/* The kernels of a cache type. widen converts rows to floats for many queries; NULL if the other kernels are as fast
- * without it. */
+/* The attention kernels of a type of KV cache. widen converts rows to floats for many queries; it is NULL if the
+ * kernels are as fast without it. */
 static const struct kernels {
     gw_scores_kernel *scores;
     gw_mix_kernel *mix;
@@ -32,11 +32,11 @@ typedef struct {
 
 typedef struct {
     const void *q;        /* the query, in the layout of the layer's kernels */
-    uint32_t first, last; /* positions that the query attends to, last included */
-    partial sum;          /* the query's sums over the current span */
+    uint32_t first, last; /* first and last position that the query attends to */
+    partial sum;
 } query;
 
-/* Some queries of one kv head, in the order of their positions. */
+/* A group: some queries of one KV head, in the order of their positions. */
 typedef struct {
     const gw_kv_layer *kv;
     size_t stride, head; /* bytes of a cache row, and the kv head's offset in it */
@@ -45,14 +45,14 @@ typedef struct {
     query q[QUERIES]; /* [n] */
 } group;
 
-/* --- n query heads that share a KV head, over a span of positions: their scores and weights are p[n][GW_SPAN] --- */
+/* --- a group in one span: its queries' scores, then softmax weights, are p[n][GW_SPAN] --- */
 
-/* Rows of keys or values, as many as the kernels process at once. */
+/* A block: rows of keys or values, as many as the kernels process at once. */
 typedef struct {
     const struct kernels *kernels;
     const uint8_t *rows;
     size_t stride;
-    uint32_t first; /* position of the first row */
+    uint32_t first;
 } block;
 
 /* Consecutive queries of a group that see the same rows of a block: rows from .. to - 1, no rows if from >= to. */
@@ -65,16 +65,15 @@ static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos)
     return plane + pos % g->kv->rows * g->stride + g->head;
 }
 
-/* Touches rows before they are used: hardware prefetchers stop at page boundaries, so the first access to each page
- * would stall. Only for few queries, because many queries use each row often. */
+/* Touches rows of the cache before they are used: hardware prefetchers stop at page boundaries, so the first access to
+ * each page would stall. Only for few queries, because many queries use each row often. */
 static void fetch(const group *g, const uint8_t *plane, uint32_t first, uint32_t end) {
     if (g->n > GW_HEADS || first >= end) return;
-    const volatile uint8_t *row = row_at(g, plane, first); /* volatile, because the values are not used */
+    const volatile uint8_t *row = row_at(g, plane, first); /* volatile keeps reads whose values are not used */
     for (int j = 0; j < GW_KEYS; j++, row += g->stride)
         for (uint32_t i = 0; i < g->kv->head; i += CACHE_LINE) (void)row[i];
 }
 
-/* Returns a block of rows, widened to floats if many queries share it. */
 static block block_at(const group *g, const uint8_t *plane, uint32_t first, uint32_t end, float *wide) {
     block b = { &kernels_of[g->kv->type], row_at(g, plane, first), g->stride, first };
     if (g->n <= GW_HEADS || !b.kernels->widen) return b;
@@ -124,7 +123,6 @@ static void through(const group *g, bool keys, uint32_t from, uint32_t to, float
     }
 }
 
-/* Turns a query's scores into softmax weights exp(score - max). */
 static void weigh(query *q, float cap, uint32_t begin, uint32_t end, float *p) {
     size_t from = gw_max(begin, q->first), to = gw_min(end, (size_t)q->last + 1);
     q->sum.max = -INFINITY;
@@ -160,9 +158,9 @@ static void attend(group *g, uint32_t span) {
     through(g, false, s.from, s.to, p);
 }
 
-/* --- merging spans --- */
+/* --- merging the partial softmaxes of spans --- */
 
-/* a += b */
+/* Adds the partial softmax b to a. */
 static void merge(partial *a, const partial *b, int d) {
     if (b->total == 0) return;
     if (a->total == 0) {
@@ -183,7 +181,7 @@ static void divide(const partial *a, int d) {
     for (int i = 0; i < d; i++) a->acc[i] *= inverse;
 }
 
-/* --- a batch in groups --- */
+/* --- dividing a batch into groups --- */
 
 typedef struct {
     gw_heads h;
@@ -193,9 +191,9 @@ typedef struct {
     size_t ldq;
     int n;
     float *out;
-    int tokens, heads;   /* maximum number of tokens, and of query heads, in a group */
-    int parts, items;    /* groups for the same tokens: per KV head, and of all KV heads */
-    uint32_t first_span; /* this field and the next two are set only for a single token */
+    int tokens, heads;
+    int parts, items;    /* number of groups for the same tokens: per KV head, and of all KV heads */
+    uint32_t first_span; /* first_span, partials and rows are set only for a single token */
     float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */
 } job;
@@ -210,7 +208,8 @@ static size_t query_bytes(const job *j) {
     return j->kv->type == GW_KV_I16 ? GW_I16_BYTES((size_t)j->h.head_dim) : j->h.head_dim * sizeof(float);
 }
 
-/* Returns query q in the kernels' layout: converted into row i of `room`, or q itself if floats are the layout. */
+/* Returns query q in the layout of the attention kernels: converted into row i of `room`, or q itself if floats are the
+ * layout. */
 static const void *query_row(const job *j, const float *q, uint8_t *room, int i) {
     if (j->kv->type != GW_KV_I16) return q;
     uint8_t *row = room + i * query_bytes(j);
@@ -218,8 +217,8 @@ static const void *query_row(const job *j, const float *q, uint8_t *room, int i)
     return row;
 }
 
-/* Prepares a work item's group, without queries yet. Returns its number of query heads; *head receives the first
- * one. */
+/* Prepares the group of a work item, without queries yet. Returns the number of the group's query heads; *head receives
+ * the first of them. */
 static int open_group(const job *j, int item, group *g, int *head) {
     int kv_head = item % j->items / j->parts, part = item % j->parts, of_kv = j->h.n_head / j->h.n_head_kv;
     g->kv = j->kv;
@@ -236,7 +235,7 @@ static void add_query(const job *j, group *g, uint32_t pos, const void *q, float
     g->q[g->n++] = (query){ q, first_visible(&j->h, pos), last_visible(&j->h, pos), { .acc = acc } };
 }
 
-/* Work item for several tokens: a few of them, with all their spans in order. */
+/* Work item of a batch of several tokens: attention for a few of the tokens, with all their spans in order. */
 static void tokens_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -263,7 +262,7 @@ static float *partial_at(const job *j, uint32_t span, int head) {
     return j->partials + ((size_t)(span - j->first_span) * j->h.n_head + head) * (j->h.head_dim + 2);
 }
 
-/* Work item for a single token: one of its spans, which are merged later. */
+/* Work item of a batch of a single token: attention in one of the token's spans, which merge_head() merges later. */
 static void span_item(void *ctx, int item) {
     const job *j = ctx;
     group g;
@@ -317,7 +316,7 @@ void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, co
     else gw_parallel(o->pool, tokens_item, &j, (n + j.tokens - 1) / j.tokens * j.items);
 }
 
-/* --- one query's weights, for inspection --- */
+/* --- attention weights of one query, for inspection --- */
 
 void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, int head, float *out) {
     job j = { .h = h, .kv = kv, .heads = 1, .parts = h.n_head / h.n_head_kv, .items = h.n_head };
@@ -325,7 +324,7 @@ void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const
     uint8_t room[GW_I16_BYTES(GW_MAX_HEAD_DIM)];
     group g;
     int which;
-    open_group(&j, head, &g, &which); /* with one head per group, a work item is a head */
+    open_group(&j, head, &g, &which); /* with groups of one head, the index of a work item is that of a head */
     add_query(&j, &g, pos, query_row(&j, q, room, 0), NULL);
     uint32_t first = g.q[0].first, last = g.q[0].last, done = first;
     for (uint32_t span = first / GW_SPAN; span <= last / GW_SPAN; span++) {

@@ -32,9 +32,7 @@ static int bad_value(const job *j, const char *key, const char *expected, double
     return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s (got %g).", room, expected, got);
 }
 
-/* --- whole numbers --- */
-
-/* Reads a whole number. otherwise: the default of a missing key; 0: the key is required. */
+/* Reads a whole number from the metadata. otherwise: the default for a missing key; 0: the key is required. */
 static int read_size(const job *j, const char *key, uint32_t otherwise, double least, double most, uint32_t *out) {
     char room[KEY], expected[64];
     const gw_entry *e = find(j, key);
@@ -47,7 +45,8 @@ static int read_size(const job *j, const char *key, uint32_t otherwise, double l
     return 0;
 }
 
-/* Reads a field of gw_layer_shape for every layer: from a number, or from an array with one for each layer. */
+/* Reads a field of gw_layer_shape for every layer: from one number for all layers, or from an array with a number for
+ * each layer. */
 static int read_each(const job *j, const char *key, uint32_t otherwise, double most, size_t field) {
     gw_config *c = j->c;
     char room[KEY];
@@ -70,7 +69,6 @@ static int read_each(const job *j, const char *key, uint32_t otherwise, double m
 }
 #define EACH(field) offsetof(gw_layer_shape, field)
 
-/* Reads a whole number, 0 if the key is missing. */
 static int read_optional(const job *j, const char *key, double most, uint32_t *out) {
     *out = 0;
     return find(j, key) ? read_size(j, key, 1, 0, most, out) : 0;
@@ -93,7 +91,7 @@ static int read_sizes(const job *j) {
     return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }
 
-/* Checks a key that may be missing, but must have this value if it is present. */
+/* Checks a metadata key that may be missing, but must have this value if it is present. */
 static int check_same(const job *j, const char *key, uint32_t value, const char *why) {
     char expected[64];
     const gw_entry *e = find(j, key);
@@ -102,7 +100,6 @@ static int check_same(const job *j, const char *key, uint32_t value, const char 
     return bad_value(j, key, expected, gw_is_number(e) ? e->value.number : NAN);
 }
 
-/* Reads the number of columns of a head that RoPE rotates. */
 static int read_rotated(const job *j) {
     gw_rope *rope = &j->c->rope[GW_ROPE_GLOBAL];
     const char *key = "rope.dimension_count";
@@ -110,7 +107,6 @@ static int read_rotated(const job *j) {
     return bad || rope->rotated % 2 == 0 ? bad : bad_value(j, key, "even", rope->rotated);
 }
 
-/* Reads the head sizes of windowed layers (`local`) and of global ones, and checks the keys that must match them. */
 static int read_heads(const job *j) {
     gw_config *c = j->c;
     char expected[64];
@@ -140,9 +136,6 @@ static int read_heads(const job *j) {
     return check_same(j, "rope.dimension_count", global->head_dim, ", the size of a head");
 }
 
-/* --- real numbers --- */
-
-/* Reads a finite real number that must be at least `least`. */
 static int read_real(const job *j, const char *key, double otherwise, double least, const char *expected, double *out) {
     const gw_entry *e = find(j, key);
     *out = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
@@ -167,8 +160,7 @@ static int read_scaling(const job *j) {
     return bad;
 }
 
-/* Reads the metadata that belongs to two sets of RoPE factors, for short and long contexts (Ding et al. 2024, arXiv
- * 2402.13753). */
+/* Reads the metadata of two sets of RoPE factors, for short and long contexts (Ding et al. 2024, arXiv 2402.13753). */
 static int read_long_rope(const job *j) {
     gw_config *c = j->c;
     int bad = read_positive(j, "rope.scaling.attn_factor", 1, &c->rope[GW_ROPE_GLOBAL].gain);
@@ -188,7 +180,6 @@ static int read_caps(const job *j) {
     return 0;
 }
 
-/* Reads factors for embeddings, residuals, attention scores and logits. */
 static int read_factors(const job *j) {
     gw_config *c = j->c;
     double embedding, residual, attention, logits;
@@ -226,9 +217,7 @@ static int read_reals(const job *j) {
     return a->multiplies ? read_factors(j) : 0;
 }
 
-/* --- vectors of texts --- */
-
-/* Reads the pooling type. Generative models may be trained for embedding, too, with any pooling type except a
+/* Reads the pooling type. Generative models may also be trained for embedding, with any pooling type except a
  * reranker's. */
 static int read_pooling(const job *j) {
     gw_config *c = j->c;
@@ -242,7 +231,6 @@ static int read_pooling(const job *j) {
     return bad;
 }
 
-/* Reads the pooling type and, in embedding models, the sizes of the two dense layers, if present. */
 static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
@@ -254,9 +242,7 @@ static int read_dense(const job *j) {
     return check_same(j, "dense_3_feat_out", c->n_embd, ", like embedding_length");
 }
 
-/* --- layers --- */
-
-/* Reads which layers have a window: c->pattern, or an array with an entry for each layer, to which *listed is set. */
+/* Reads which layers have a window: sets c->pattern, or sets *listed to an array with an entry for each layer. */
 static int read_pattern(const job *j, const double **listed) {
     gw_config *c = j->c;
     char room[KEY];
@@ -273,8 +259,8 @@ static int read_pattern(const job *j, const double **listed) {
     return 0;
 }
 
-/* Sets kv_owner. Layers without keys and values use those of the last layer of the same kind (windowed or global) that
- * has them (transformers' kv_sharing_modes). */
+/* Sets kv_owner of each layer. Layers without keys and values use those of the last layer of the same kind (windowed or
+ * global) that has them (transformers' kv_sharing_modes). */
 static int read_owners(const job *j) {
     gw_config *c = j->c;
     uint32_t shared;
@@ -292,7 +278,6 @@ static int read_owners(const job *j) {
     return bad;
 }
 
-/* Reads windows, RoPE, and the sizes that depend on these. */
 static int read_layers(const job *j) {
     gw_config *c = j->c;
     const char *key = "attention.sliding_window";

@@ -6,7 +6,7 @@
 #include "file/store.h"
 #include "model/arch.h"
 
-/* Reads all fields of c except n_vocab. Returns 0 or an error code. */
+/* Reads all fields of c except n_vocab from the metadata. Returns 0 or an error code. */
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e);
 
 #endif

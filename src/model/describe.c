@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CUT = 65536 }; /* maximum bytes of a string in the output */
+enum { CUT = 65536 }; /* maximum bytes of a metadata string in the JSON */
 
 static const char *const value_types[] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
@@ -52,7 +52,7 @@ static bool put_string(gw_buffer *out, const char *text, size_t len) {
     return ok && put(out, "\"");
 }
 
-/* Writes a number if JSON can represent it, otherwise a string. */
+/* Writes a metadata number as a JSON number, or as a string if JSON cannot represent it exactly. */
 static bool put_number(gw_buffer *out, const gw_gguf_value *v) {
     if (v->type == GW_GGUF_BOOL) return put(out, v->i ? "true" : "false");
     if (v->type == GW_GGUF_F32 || v->type == GW_GGUF_F64)

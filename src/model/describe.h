@@ -4,11 +4,12 @@
 
 #include "model/model.h"
 
-/* Empty `out` and write NUL-terminated JSON to it. Return NULL for an index out of range or if out of memory. */
+/* Describe a metadata entry or a tensor: empty `out` and write NUL-terminated JSON to it. Return NULL for an index out
+ * of range or if out of memory. */
 const char *gw_describe_entry(const gw_store *s, uint32_t i, gw_buffer *out);
 const char *gw_describe_tensor(const gw_tensor *t, uint64_t data_offset, bool stays, gw_buffer *out);
 
-/* Return a value by name; NAN or NULL for an unknown key or a missing value. api.h lists the keys. */
+/* Return a property of the model by name; NAN or NULL for an unknown name or a missing value. api.h lists the names. */
 double gw_describe_number(const gw_file *f, const char *key);
 const char *gw_describe_text(const gw_file *f, const char *key);
 

@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-/* --- norms --- */
-
 typedef struct {
     gw_norm_rule rule;
     const gw_norm *w;
@@ -18,7 +16,6 @@ static float total_of(const float *part) {
     return ((part[0] + part[4]) + (part[1] + part[5])) + ((part[2] + part[6]) + (part[3] + part[7]));
 }
 
-/* Returns the sum of (x - from)^2. */
 static float squares_of(const float *x, uint32_t n, float from) {
     float part[SUMS] = { 0 };
     uint32_t i = 0;
@@ -37,7 +34,6 @@ static float mean_of(const float *x, uint32_t n) {
     return total_of(part) / (float)n;
 }
 
-/* Normalises one group: sets out to, or adds to it, (x - mean) / spread * weight + bias. */
 static void norm_group(const norm_job *j, const float *x, float *out) {
     const float *w = j->rule.unweighted ? NULL : j->w->weight, *bias = w ? j->w->bias : NULL;
     uint32_t n = j->width;
@@ -77,8 +73,6 @@ void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t widt
     gw_parallel(p, norms ? norm_token : plain_token, &j, x.n);
 }
 
-/* --- RoPE --- */
-
 void gw_rope_angles(float *angles, int n, uint32_t pos, const gw_rope *rope, const float *factors) {
     uint32_t d = rope->rotated, half = d / 2;
     double ratio = pow(rope->base, -2.0 / d), frequency = 1.0;
@@ -98,7 +92,8 @@ typedef struct {
     float scale;
 } rope_job;
 
-/* Rotates columns a[i * step] and b[i * step]. Called with constant steps, so that step 1 is vectorised. */
+/* Rotates columns a[i * step] and b[i * step] by the angle with cosine c[i] and sine s[i]. Called with constant steps,
+ * so that step 1 is vectorised. */
 static inline void rotate(float *a, float *b, const float *c, const float *s, uint32_t half, uint32_t step,
                           float scale) {
     for (uint32_t i = 0; i < half; i++) {
@@ -129,11 +124,9 @@ void gw_rotate(gw_pool *p, gw_view x, const gw_rope *rope, const float *angles, 
     rope_job j = { x, angles, rope->head_dim, rope->rotated, pairs, scale };
     bool scales = scale != 1 && (!angles || j.rotated < j.d);
     if (scales) gw_parallel(p, scale_token, &j, x.n);
-    if (scales) j.scale = 1; /* scale_token() has scaled all columns, also the ones without rotation */
+    if (scales) j.scale = 1; /* scale_token() has scaled all columns, including those without rotation */
     if (angles) gw_parallel(p, rotate_token, &j, x.n);
 }
-
-/* --- activations and biases --- */
 
 typedef struct {
     float *gate;
@@ -150,7 +143,7 @@ static inline float gelu(float x) {
 
 static inline float silu(float x) { return x / (1.0f + gw_exp(-x)); }
 
-/* One loop for each function, so that compilers vectorise them. */
+/* Has one loop for each activation function, so that compilers vectorise them. */
 static void activate_part(void *ctx, int part) {
     const activation_job *j = ctx;
     size_t first = part * j->step, last = gw_min(first + j->step, j->items);

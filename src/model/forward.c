@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Computes y[i] = w[i] x for `count` matrices with the same input x. int15: see gw_matmul (ops.h). */
 static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool int15) {
     const gw_matrix *matrix[3] = { 0 };
     float *out[3] = { 0 };
@@ -18,7 +17,6 @@ static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
     gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
 }
 
-/* Normalises each head of x. w NULL: without a weight. */
 static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view x) {
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps, !w };
     gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
@@ -29,14 +27,14 @@ static void scale(gw_view x, float by) {
         for (uint32_t j = 0; j < x.columns; j++) gw_row(x, t)[j] *= by;
 }
 
-/* x += norm(h * residual_scale); changes h. */
+/* Computes x += norm(h * residual_scale); overwrites h. */
 static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
     scale(h, s->config->residual_scale);
     gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
     gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
 }
 
-/* Returns the segment without the rows before row `first` of the batch; n = 0 if no rows remain. */
+/* Returns a segment without its rows before row `first` of the batch; n = 0 if no rows remain. */
 static gw_segment segment_from(gw_segment p, int first) {
     int skip = first > p.row ? (int)gw_min(first - p.row, p.n) : 0;
     p.row += skip;
@@ -50,7 +48,6 @@ static const float *rope_factors(const gw_state *s) {
     return w->rope_factors ? w->rope_factors : s->long_context ? w->rope_long : w->rope_short;
 }
 
-/* Rotates x, which begins with row `first` of the batch, and multiplies it by scale. */
 static void rope(gw_state *s, gw_view x, const gw_layer_shape *shape, int first, float scale) {
     gw_view angles = s->batch.angles[shape->rope];
     gw_rotate(s->ops.pool, x, &s->config->rope[shape->rope], angles.at ? gw_row(angles, first) : NULL,
@@ -111,13 +108,12 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
     if (c->n_ple) embed_per_layer(s, ids);
 }
 
-/* Returns the cache that holds a layer's keys and values. */
 static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer, const gw_kv *kv) {
     const gw_config *c = s->config;
     return &kv->layers[c->arch->policy->by_layer ? 0 : c->layer[layer].kv_owner];
 }
 
-/* Computes k and v of all tokens, if this layer owns its keys and values, and q of the tokens from `first` on. In a
+/* Computes k and v of all tokens, if the layer owns its keys and values, and q of the tokens from `first` on. In a
  * layer without a weight for values, the values are the keys before their norm. */
 static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
     gw_batch *b = &s->batch;
@@ -133,7 +129,6 @@ static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
     for (int t = 0; t < b->k.n; t++) memcpy(gw_row(b->v, t), gw_row(b->k, t), b->k.columns * sizeof(float));
 }
 
-/* Stores keys and values of the batch's tokens in the cache of a layer that owns them. */
 static void store(gw_state *s, uint32_t layer) {
     const gw_layer *w = &s->weights->layers[layer];
     const gw_layer_shape *shape = &s->config->layer[layer];
@@ -238,7 +233,6 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
 
 void gw_forward_hidden(gw_state *s) { norm(s, &s->weights->output_norm, s->batch.x, s->batch.h); }
 
-/* Returns the output matrix's input for tokens first .. first + rows - 1. */
 static gw_view head_input(gw_state *s, int first, int rows) {
     gw_view x = gw_from(s->batch.x, first), h = s->batch.h;
     x.n = h.n = rows;

@@ -22,51 +22,52 @@ _Static_assert((int)GW_BATCH <= (int)GW_ROWS_AT_ONCE, "a row cache must have roo
 
 /* Consecutive rows of a batch that are consecutive tokens of one text. */
 typedef struct {
-    int row, n;      /* the segment is rows row .. row + n - 1 of the batch */
-    uint32_t pos;    /* position of the segment's first token in its text */
-    uint32_t length; /* length of the text; 0 for a context */
-    uint32_t cache;  /* the text's first row in the cache; 0 for a context */
-    uint32_t text;   /* index of the text */
-    const gw_kv *kv; /* keys and values of the text's sequence */
+    int row, n;
+    uint32_t pos;
+    uint32_t length; /* length of the text in tokens; 0 for a context */
+    uint32_t cache;  /* first row of the text in the KV cache; 0 for a context */
+    uint32_t text;
+    const gw_kv *kv;
 } gw_segment;
 
-/* Activations of a batch of n tokens; each array has room for GW_BATCH rows. The number of columns of q, k, v, gate and
- * up is the current layer's. */
+/* Activations of a batch of n tokens; each array has room for GW_BATCH rows. q, k, v, gate and up have as many columns
+ * as the current layer needs. */
 typedef struct {
     int n, n_segments;
-    gw_segment segments[GW_BATCH]; /* usually one; many if texts or sequences share the batch */
-    gw_view x;                     /* [n_embd]  the residual stream */
-    gw_view h;                     /* [n_embd]  normalised input of a product, or its output */
-    gw_view q, a;                  /* [n_head * head_dim]  queries; attention's result */
-    gw_view k, v;                  /* [n_head_kv * head_dim] */
+    gw_segment segments[GW_BATCH]; /* usually one segment; many if texts or sequences share the batch */
+    gw_view x;                     /* [n_embd] the residual stream */
+    gw_view h;                     /* [n_embd] normalised input of a matrix product, or its output */
+    gw_view q, a;                  /* [n_head * head_dim] queries; results of attention */
+    gw_view k, v;                  /* [n_head_kv * head_dim] keys and values */
     gw_view gate, up;              /* [n_ff] */
     gw_view ple;                   /* [n_layer * n_ple] per-layer embeddings of each token; one more row as scratch */
-    gw_view angles[GW_ROPES];      /* [head_dim] RoPE's cosines and sines of each row; `at` is NULL without RoPE */
+    gw_view angles[GW_ROPES];      /* [head_dim] cosines and sines of RoPE for each row; `at` is NULL without RoPE */
 } gw_batch;
 
-/* Config and weights belong to the model, all other pointers to the session's memory block. */
+/* The state of the forward pass. `config` and `weights` belong to the model, all other pointers to the session's memory
+ * block. */
 typedef struct {
     const gw_config *config;
     const gw_weights *weights;
     gw_ops ops;
     gw_batch batch;
-    gw_view logits;    /* [n_vocab]  has room for as many rows as are computed at once */
+    gw_view logits;    /* [n_vocab] with room for as many rows as are computed at once */
     bool long_context; /* the context has room for more than n_ctx_short tokens */
 } gw_state;
 
-/* Makes the first n_segments segments the rows of the batch. */
+/* Forms the batch from the first n_segments elements of batch.segments. */
 void gw_forward_begin(gw_state *s, int n_segments);
-/* Returns a row cache that lacks rows of the batch's ids[0..n), NULL if no rows are missing. */
+/* Returns a row cache that lacks rows of the batch's tokens ids[0..n), NULL if no rows are missing. */
 gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
-/* Computes x = embeddings of the batch's ids[0..n), and the RoPE angles of their positions. No row may be missing from
- * a row cache. */
+/* Computes the embeddings x of the batch's tokens ids[0..n), and the RoPE angles of their positions. No row of these
+ * tokens may be missing from a row cache. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. gw_forward_keep stores the keys and values of
  * all tokens, since bidirectional attention needs those of a whole text before any of its tokens attends. */
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);
 void gw_forward_attend(gw_state *s, uint32_t layer, int first);
 void gw_forward_feed(gw_state *s, uint32_t layer, int first);
-/* Returns how a layer's queries attend to keys. length: length of the text. */
+/* Returns how the queries of a layer attend to keys. length: number of tokens of the text, for bidirectional models. */
 gw_heads gw_forward_heads(const gw_config *c, uint32_t layer, uint32_t length);
 /* Returns a layer's keys and values of the segment's text, from its position 0 on. */
 gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment *p);
@@ -74,8 +75,8 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes logits of the batch's tokens first .. first + rows - 1: of token first + i the logits that t[i] describes;
- * -INFINITY may replace the others. Returns the largest number of panels that the bound did not exclude
+/* Computes logits of the batch's tokens first .. first + rows - 1: of token first + i at least those that t[i]
+ * describes; -INFINITY may replace all others. Returns the largest number of panels that the bound did not exclude
  * (gw_matmul_topk). */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
 /* Computes one token's logits for the given rows of the output matrix only, as gw_matmul_few does. */

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns the bytes that one head occupies in a row of keys or values. */
 static uint64_t head_bytes(int type, uint32_t d) {
     if (type == GW_KV_Q8) return (uint64_t)d + ((uint64_t)d + GW_BLOCK - 1) / GW_BLOCK * sizeof(uint16_t);
     return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
@@ -44,7 +43,6 @@ uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
     return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
 }
 
-/* Copies positions first .. last - 1 of keys or values from one ring to another. */
 static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows, uint32_t first,
                       uint32_t last, size_t row) {
     for (uint32_t p = first; p < last; p++) memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
@@ -62,7 +60,6 @@ static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
     }
 }
 
-/* Returns whether the rings have all rows that a cache truncated to this length needs. */
 static bool rings_reach(const gw_kv *kv, uint32_t length) { return gw_kv_window_start(kv, length) >= kv->low; }
 
 uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length) {
@@ -106,11 +103,11 @@ void gw_kv_reserve(gw_kv *kv, uint32_t n) {
             kv->low = (uint32_t)gw_max(kv->low, end - kv->layers[l].rows);
 }
 
-/* --- storing: each function converts one head, in[d], to `out` --- */
+/* Each store_… function converts the keys or values in[d] of one head to the format of a cache type. */
 
 static void store_f32(uint8_t *out, const float *in, uint32_t d) { memcpy(out, in, d * sizeof *in); }
 
-/* Returns x, limited to half of FLT_MAX in magnitude, or 0 for NaN: the caller marks NaN in the scale. */
+/* Returns x, limited to half of FLT_MAX in magnitude, or 0 for NaN: callers mark NaN in the scale of a row. */
 static float finite(float x) {
     if (x != x) return 0;
     return x > FLT_MAX / 2 ? FLT_MAX / 2 : x < -FLT_MAX / 2 ? -FLT_MAX / 2 : x;
@@ -122,7 +119,7 @@ static float largest_of(const float *in, uint32_t d) {
     return largest;
 }
 
-/* Returns the largest norm of the four lanes (kernels.h) of in[d] / unit. */
+/* Returns the largest of the norms of the four SIMD lanes (kernels.h) of in[d] / unit. */
 static float lane_norm(const float *in, uint32_t d, float unit) {
     float sum[GW_I16_LANES] = { 0 }, largest = 0, inverse = 1.0f / unit;
     for (uint32_t i = 0; i < d; i++) {
@@ -133,7 +130,8 @@ static float lane_norm(const float *in, uint32_t d, float unit) {
     return sqrtf(largest);
 }
 
-/* Leaves room for rounding, which adds at most 1/2 to each of a lane's 128 items, so at most 6 to the lane's norm. */
+/* The 8 that round_i16() subtracts leaves room for rounding, which adds at most 1/2 to each of a lane's 128 items, so
+ * at most 6 to the lane's norm. */
 _Static_assert(GW_MAX_HEAD_DIM / GW_I16_LANES <= 128,
                "a lane must have at most 128 items: the norm leaves room for their rounding");
 static void round_i16(uint8_t *out, const float *in, uint32_t d, bool norm) {
@@ -212,15 +210,12 @@ void gw_kv_save(gw_kv *kv, uint32_t length) {
     kv->saved_pos = length;
 }
 
-/* --- rows of saved states --- */
-
-/* Returns the bytes of a head's keys or values without padding. */
 static size_t used_bytes(int type, uint32_t d) {
     return type == GW_KV_I16 ? d * sizeof(int16_t) + sizeof(float) : (size_t)head_bytes(type, d);
 }
 
-/* The sound_… functions return whether a store_… function could have written the bytes. A scale is at most that of
- * finite numbers. */
+/* Each sound_… function returns whether a store_… function could have written the bytes. Stored scales have a bound,
+ * because store_… functions limit numbers to FLT_MAX / 2. */
 static bool sound_scale(float x, float parts) { return x >= 0 && x <= FLT_MAX / parts; }
 
 static bool sound_f32(const uint8_t *in, uint32_t d) {
@@ -233,8 +228,8 @@ static bool sound_f32(const uint8_t *in, uint32_t d) {
     return !wild;
 }
 
-/* Checks the bounds that keep 32-bit sums from overflowing: the magnitude of each integer, and for keys the norm of the
- * integers whose products are added in the same SIMD lane (kernels.h). */
+/* Checks the bounds that keep 32-bit sums of products from overflowing: the magnitude of each integer, and for keys the
+ * norm of the integers whose products are added in the same SIMD lane (kernels.h). */
 static bool sound_i16(const uint8_t *in, uint32_t d, bool values) {
     int64_t sum[GW_I16_LANES] = { 0 };
     float scale;

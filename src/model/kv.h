@@ -15,15 +15,15 @@ typedef struct {
     uint32_t window;             /* the largest window of any layer: all rings hold equally many positions */
     uint32_t batch;              /* maximum number of rows written at once */
     const gw_layer_shape *layer; /* [n_layer] */
-    int type;                    /* GW_KV_* of all layers */
+    int type;
 } gw_kv_shape;
 
-/* Position p is at row p % rows; a row has n_head heads of `head` bytes. */
+/* The keys and values of a layer. Position p is at row p % rows; a row has n_head heads of `head` bytes. */
 typedef struct {
     uint8_t *k, *v;
     uint32_t rows, n_head, head_dim, head;
-    int type;  /* GW_KV_…, but not GW_KV_AUTO */
-    bool ring; /* the layer has a window */
+    int type; /* type of the rows: GW_KV_…, but not GW_KV_AUTO */
+    bool ring;
 } gw_kv_layer;
 
 typedef struct {
@@ -31,10 +31,10 @@ typedef struct {
     gw_kv_layer *layers; /* [n_layer]; all zeros for layers that share another layer's rows */
     uint32_t pos;        /* positions 0 .. pos - 1 are valid in global layers */
     uint32_t low;        /* positions low .. pos - 1 are valid in the rings */
-    /* Copies of the rows before position saved_pos, so that a retry can rewind to this position after the rings have
-     * overwritten them. */
-    gw_kv_layer *saved; /* [n_layer], rings only */
-    uint32_t saved_pos; /* 0: no rows are saved */
+    /* Copies of the rows of the rings before position saved_pos, so that a retry can rewind to saved_pos after the
+     * rings have overwritten these rows. saved_pos 0: no rows are saved. */
+    gw_kv_layer *saved; /* [n_layer] all zeros for layers without a ring */
+    uint32_t saved_pos;
 } gw_kv;
 
 /* Allocates the cache in the arena, which may only add up sizes (base.h). */
@@ -45,18 +45,19 @@ uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length);
 /* Truncates the cache to gw_kv_reach(kv, length); returns the new length. */
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
 
-/* Copies the first `length` positions of `from` to `to`, a cache of the same shape; fewer if the rings of `from` no
- * longer hold the rows they need. Returns the number of positions. */
+/* Copies the first `length` positions of the cache `from` to `to`, a cache of the same shape; fewer if the rings of
+ * `from` no longer hold the rows they need. Returns the number of positions copied. */
 uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length);
 
-/* Must be called before rows pos .. pos + n - 1 are written (n <= batch). */
+/* Prepares the cache for writing rows pos .. pos + n - 1 (n <= batch), which may overwrite the oldest rows of rings.
+ * Must be called before these rows are written. */
 void gw_kv_reserve(gw_kv *kv, uint32_t n);
 void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float *v);
-/* Returns a layer that consists of the rows from `row` on, for one of several texts that share a cache. */
+/* Returns the part of a layer's cache from row `row` on, for one of several texts that share a cache. */
 gw_kv_layer gw_kv_from(const gw_kv_layer *l, uint32_t row);
-/* Must be called when rows up to pos + n - 1 are complete in all layers. */
+/* Adds n positions to the cache. Must be called when rows up to pos + n - 1 are complete in all layers. */
 void gw_kv_advance(gw_kv *kv, uint32_t n);
-/* Converts a query q[d] to a row like the keys of GW_KV_I16. */
+/* Converts a query q[d] to a row in the format of keys of GW_KV_I16. */
 void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
 
 /* Rows in the format of saved states (run/state.h): heads without gaps. gw_kv_row_bytes returns the bytes of one row of
@@ -68,7 +69,8 @@ bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t
 /* Returns the first position that a query at position p attends to in a ring. */
 uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p);
 
-/* Copies the rows that a later rewind to `length` <= pos needs. Does nothing if the rings no longer hold them. */
+/* Copies the rows of rings that a later rewind to `length` <= pos needs. Does nothing if the rings no longer hold these
+ * rows. */
 void gw_kv_save(gw_kv *kv, uint32_t length);
 
 #endif

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* STEP_BYTES: how many bytes of a later part's header are read at once */
+/* STEP_BYTES: number of bytes of a later part's header that are read at once */
 enum { WINDOW_BYTES = 2 << 20, STEP_BYTES = 64 << 10 };
 _Static_assert((int)WINDOW_BYTES >= (int)GW_GGUF_ITEM,
                "WINDOW_BYTES must be at least GW_GGUF_ITEM, the largest item of a header");
 
-/* --- events of the parser --- */
+/* --- events of the GGUF parser --- */
 
 enum { SPLIT_NO, SPLIT_COUNT, SPLIT_TENSORS, SPLIT_KEYS };
 static const char *const split_keys[SPLIT_KEYS] = { "split.no", "split.count", "split.tensors.count" };
@@ -32,11 +32,11 @@ static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
     gw_loader *l = ctx;
     for (int i = 0; i < SPLIT_KEYS; i++)
         if (!strcmp(key, split_keys[i])) l->split[i] = v->i;
-    /* only split.* is read from later parts; all other metadata is in the first part */
+    /* Later parts only provide the keys split.*; all other metadata is in the first part. */
     return l->part ? 0 : gw_store_value(&l->file->store, key, v, &l->file->error);
 }
 
-/* The arrays for the tokenizer. An array's key is compared once, not for each of its up to a million elements. */
+/* The tokenizer's metadata arrays. The key of an array is compared once, not for each of up to a million elements. */
 enum { OTHER, TOKENS, SCORES, TOKEN_TYPES, MERGES, ARRAYS, ANY = -1 };
 static const struct {
     const char *key, *of_what;
@@ -115,7 +115,7 @@ const gw_part *gw_loader_part(const gw_loader *l, uint32_t i) {
 
 static gw_part *part_of(gw_loader *l, uint32_t i) { return (gw_part *)l->parts.data + i; }
 
-/* Frees the memory that is only needed during loading. */
+/* Frees the memory that is only needed during loading, not the weights. */
 static void finish(gw_loader *l) {
     for (uint32_t i = 0; gw_loader_part(l, i); i++) {
         gw_free(part_of(l, i)->kept);
@@ -153,7 +153,7 @@ static void drop(gw_loader *l, size_t n) {
 
 /* --- parts --- */
 
-/* Saves the bytes in the window, because the next bytes come from another part. */
+/* Saves the unparsed bytes of a part in the window, because the next bytes come from another part. */
 static int keep_rest(gw_loader *l) {
     gw_part *p = part_of(l, l->part);
     p->position = l->position;
@@ -190,7 +190,6 @@ static int check_first(gw_loader *l, int64_t count) {
                    l->n_parts, l->n_parts, l->n_parts, l->n_parts, l->n_given);
 }
 
-/* Checks that the file whose header is complete is the expected part. */
 static int check_part(gw_loader *l) {
     gw_error *e = &l->file->error;
     bool split = l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0;
@@ -237,8 +236,8 @@ static int by_place(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Checks that a tensor begins where the previous one ends, after alignment, and the first one where the data section
- * begins. A gap would mean unknown bytes, or a wrong type. */
+/* Checks that a tensor begins where the previous tensor ends, after alignment, and that the first tensor begins where
+ * the data section begins. A gap would mean unknown bytes, or a wrong type. */
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
     if (t->info.offset != due)
@@ -306,7 +305,7 @@ static int commit_header(gw_loader *l) {
     return how ? end_header(l) : GW_LOAD_HEADER;
 }
 
-/* Returns the size that the window needs: it must hold four rows of any matrix, and any vector. */
+/* Returns the necessary size of the window: it must hold four rows of any matrix, and any vector. */
 static size_t window_needed(const gw_loader *l) {
     size_t most = WINDOW_BYTES;
     for (uint32_t i = 0; i < gw_store_tensors(&l->file->store); i++) {
@@ -357,8 +356,8 @@ int gw_loader_reserve(gw_loader *l) {
 
 typedef struct {
     const gw_matrix *m;
-    const gw_type *from; /* type in the file */
-    uint64_t seed;       /* hash seed of the tensor */
+    const gw_type *from;
+    uint64_t seed;
     _Atomic uint64_t *wild, *sample;
     uint8_t *rows;
     /* first: index of the first row; row_bytes: bytes of a row in the file; sampled_from, sampled_to: the rows that
@@ -377,7 +376,8 @@ static void find_sampled(const gw_loader *l, uint32_t i, size_t *from, size_t *t
     *to = *from + n;
 }
 
-/* Returns eight bytes, or all of a shorter row. A copy of constant length compiles to one load, any other to a call. */
+/* Returns the first eight bytes at `at`, or all bytes of a shorter row. A copy of constant length compiles to one load,
+ * any other copy to a call. */
 static inline uint64_t word_at(const uint8_t *at, size_t row_bytes) {
     uint64_t word = 0;
     if (row_bytes >= sizeof word) memcpy(&word, at, sizeof word);
@@ -427,7 +427,6 @@ static pack_job job_of(gw_loader *l, const gw_tensor *t, const gw_matrix *m) {
     return j;
 }
 
-/* Packs whole panels of four rows. Returns how many of the n bytes at `bytes` were packed. */
 static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, uint8_t *bytes, size_t n) {
     pack_job j = job_of(l, t, m);
     j.rows = bytes;
@@ -437,7 +436,8 @@ static size_t take_rows(gw_loader *l, const gw_tensor *t, const gw_matrix *m, ui
     return j.n_rows * j.row_bytes;
 }
 
-/* Samples rows of a tensor that stays in the file. The tensor is complete after the last sampled row. */
+/* Samples rows of a tensor that stays in the file, for the model's hash. The tensor is complete after the last sampled
+ * row. */
 static size_t sample_some(gw_loader *l, const gw_tensor *t, const gw_matrix *m, const uint8_t *bytes, size_t n) {
     pack_job j = job_of(l, t, m);
     size_t rows = gw_min(n / j.row_bytes, j.sampled_to - j.first);
@@ -454,13 +454,13 @@ static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uin
     return t->bytes;
 }
 
-/* Returns the offset in the file of the next byte that the current tensor needs. */
 static uint64_t due(const gw_loader *l, const gw_tensor *t) {
     return gw_loader_part(l, t->part)->data_offset + t->info.offset + l->done;
 }
 
-/* Processes some bytes of the current tensor from window[at] on. Returns their number; 0 if it needs more bytes, or is
- * complete. Skips bytes only if an option allows it, because other hosts do not expect that. */
+/* Processes some bytes of the current tensor from window[at] on. Returns their number; 0 if the tensor needs more
+ * bytes, or is complete. Skips bytes only with GW_TABLES_LARGE or GW_TABLES_FILE, because hosts that do not set these
+ * options do not expect skipped bytes. */
 static size_t take_some(gw_loader *l, size_t at) {
     uint32_t i = l->order[l->current];
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, i);
@@ -486,7 +486,6 @@ static size_t take_some(gw_loader *l, size_t at) {
     return n;
 }
 
-/* Returns the current tensor if it is in the current part, else NULL. */
 static const gw_tensor *next_tensor(gw_loader *l) {
     if (l->current == gw_store_tensors(&l->file->store)) return NULL;
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
@@ -501,7 +500,7 @@ static int not_finite(gw_loader *l) {
                    (unsigned long long)l->wild - 1);
 }
 
-/* Processes the complete rows in the window. Returns false if the part's next tensor needs more bytes. */
+/* Processes all complete rows in the window. Returns false if the next tensor of the part needs more bytes. */
 static bool take_window(gw_loader *l) {
     size_t at = 0;
     const gw_tensor *t = NULL;
@@ -540,7 +539,7 @@ static int commit_weights(gw_loader *l) {
 size_t gw_loader_room(const gw_loader *l) {
     if (l->state != GW_LOAD_HEADER && l->state != GW_LOAD_WEIGHTS) return 0;
     size_t room = l->window_size - l->used;
-    /* Reads little beyond the header of a later part: these bytes are kept until all headers are read. */
+    /* Reads little beyond the header of a later part, because these bytes are kept until all headers are read. */
     bool later = l->state == GW_LOAD_HEADER && l->part;
     return later ? gw_min(room, l->used < STEP_BYTES ? STEP_BYTES - l->used : STEP_BYTES) : room;
 }

@@ -5,34 +5,33 @@
 #include "kernels/pack.h"
 
 typedef struct {
-    const gw_type *type; /* type as packed; NULL: the model lacks this matrix */
+    const gw_type *type; /* type of the packed weights; NULL: the model lacks this matrix */
     uint32_t rows, k;
-    uint8_t *data;    /* packed weights, NULL if in planes; pointers are owned by the model's arena */
+    uint8_t *data;    /* packed weights, NULL if they are in planes; the model's arena owns the memory */
     gw_planes planes; /* bit planes of a Q8_0 output matrix (kernels.h); otherwise NULL */
     float *norms;     /* [gw_head_norms()][gw_ld(rows)] of a two-stage output head (pack.h); otherwise NULL */
-    /* row cache if rows stay in the file (rowcache.h; `data` is NULL), otherwise NULL */
+    /* Row cache (rowcache.h) if the rows stay in the file and `data` is NULL; otherwise NULL. */
     struct gw_row_cache *cache;
 } gw_matrix;
 
-/* Returns the stride of rows of floats, rounded up because a kernel may write whole panels. */
+/* Returns the stride of rows of `columns` floats, rounded up because a kernel may write whole panels. */
 static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANEL); }
 
-/* Allocates the matrix in the arena, in planes if a row has GW_NORMS norms. If the arena only adds up sizes, leaves the
- * matrix unchanged. */
+/* Allocates a matrix in the arena, in bit planes if each row has GW_NORMS norms. If the arena only adds up sizes,
+ * leaves the matrix unchanged. */
 void gw_matrix_place(gw_matrix *m, int norms, gw_arena *arena);
-/* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of the matrix; overwrites the source
+/* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of matrix m; overwrites the source
  * bytes. Returns false if a number or a block's scale is not finite. */
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
-/* Unpacks row `row` to floats[k]. If the matrix has a row cache, the row must be in it. */
+/* Unpacks one row of a matrix to floats out[k]. If the matrix has a row cache, the row must be in the cache. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
-/* Returns the planes of a matrix from a panel on. */
 static inline gw_planes gw_matrix_planes(const gw_matrix *m, size_t panel) {
     return gw_planes_from(m->planes, panel * (m->k / GW_BLOCK));
 }
-/* Returns rows first … first + rows - 1 (first: a multiple of 4) as a matrix that shares the bytes. */
+/* Returns rows first .. first + rows - 1 (first: a multiple of 4) of m as a matrix that shares the bytes. */
 gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows);
 
-/* n rows of `columns` floats, gw_ld(columns) apart. */
+/* A view of n rows of `columns` floats, gw_ld(columns) apart. */
 typedef struct {
     float *at;
     int n;
@@ -40,7 +39,7 @@ typedef struct {
 } gw_view;
 
 static inline float *gw_row(gw_view v, int i) { return v.at + (size_t)i * gw_ld(v.columns); }
-/* Returns the view without the rows before `first`. */
+/* Returns a view without its rows before `first`. */
 static inline gw_view gw_from(gw_view v, int first) { return (gw_view){ gw_row(v, first), v.n - first, v.columns }; }
 
 #endif

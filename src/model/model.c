@@ -20,7 +20,8 @@ static const struct weight {
     bool of_layer;
 } weights[GW_WEIGHTS] = { GW_LAYER_WEIGHTS(LAYER_ROW) GW_MODEL_WEIGHTS(MODEL_ROW) };
 
-/* Returns a size that the weight tables (arch.h) name. layer: n_layer for weights that belong to no layer. */
+/* Returns a size that the weight tables (arch.h) name, such as EMBD. layer: n_layer for weights that belong to no
+ * layer. */
 static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
     const gw_layer_shape *s = &c->layer[layer % c->n_layer];
     uint32_t q = c->n_head * s->head_dim, kv = s->n_head_kv * s->head_dim;
@@ -44,9 +45,7 @@ static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
 
 static bool is_vector(int weight) { return weights[weight].rows == NONE; }
 
-/* --- matching tensors with weights --- */
-
-/* The weights that a layer needs only if it computes its keys and values itself. */
+/* Weights that a layer needs only if it computes its own keys and values. */
 #define OWNED (1ull << GW_WEIGHT_K | 1ull << GW_WEIGHT_V | 1ull << GW_WEIGHT_K_NORM)
 
 /* Splits "blk.12.attn_q.weight" into 12 and "attn_q.weight"; returns NULL for other names. */
@@ -70,7 +69,7 @@ static gw_bound find_weight(const gw_file *f, const char *name) {
         /* Some files have unused weights for keys and values in layers that use those of another layer. */
         if (rest && f->config.layer[layer].kv_owner != layer && OWNED >> w & 1) break;
         if (found.weight == GW_WEIGHTS || known >> w & 1)
-            found = (gw_bound){ w, layer }; /* two known weights may share a name */
+            found = (gw_bound){ w, layer }; /* two weights may share a tensor name; the architecture's own wins */
     }
     return found;
 }
@@ -99,7 +98,7 @@ static int check_type(gw_file *f, const gw_tensor *t, int weight) {
                    t->info.name, t->type->name, is_vector(weight) ? "F32" : gw_type_list);
 }
 
-/* Rejects weights that this architecture does not use: ignoring them would silently produce wrong results. */
+/* Rejects weights that the model's architecture does not use: ignoring them would silently produce wrong results. */
 static int check_known(gw_file *f, const gw_tensor *t, int weight) {
     const gw_arch *a = f->config.arch;
     bool dense = weight == GW_WEIGHT_DENSE_2 || weight == GW_WEIGHT_DENSE_3;
@@ -154,7 +153,6 @@ static int check_all_bound(gw_file *f) {
     return 0;
 }
 
-/* Allocates zeroed memory. */
 static void *take(size_t n, size_t size) {
     void *p = gw_alloc(n * size);
     if (p) memset(p, 0, n * size);
@@ -183,8 +181,6 @@ int gw_file_bind(gw_file *f) {
     return bind_tensors(f);
 }
 
-/* --- types --- */
-
 static bool is_matrix(gw_bound b) { return b.weight < GW_WEIGHTS && !is_vector(b.weight); }
 
 const gw_type *gw_file_layer_type(const gw_file *f) {
@@ -207,13 +203,11 @@ static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0;
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);
-    bool small = f->config.arch->policy->by_layer; /* the cache holds only one layer */
+    bool small = f->config.arch->policy->by_layer; /* then the KV cache holds only one layer at a time */
     return asked == GW_KV_AUTO && (floats || small) ? GW_KV_F32 : asked;
 }
 
-/* --- placing weights in memory --- */
-
-enum { LARGE_OUTPUT = 1 << 22 }; /* number of weights from which an output matrix counts as large */
+enum { LARGE_OUTPUT = 1 << 22 };
 
 static bool has_output(const gw_file *f) { return f->has[f->config.n_layer] >> GW_WEIGHT_OUTPUT & 1; }
 
@@ -229,7 +223,6 @@ bool gw_file_stays(const gw_file *f, uint32_t i) {
     return gw_file_by_token(f, i) && (f->tables == GW_TABLES_FILE || (f->tables == GW_TABLES_LARGE && large));
 }
 
-/* Returns the number of norms per row of a two-stage output head, 0 for other matrices. */
 static int norms_of(const gw_file *f, int weight, const gw_matrix *m) {
     bool is_output = weight == (has_output(f) ? GW_WEIGHT_OUTPUT : GW_WEIGHT_EMBEDDING);
     bool large = gw_times(m->rows, m->k) >= LARGE_OUTPUT;
@@ -237,7 +230,6 @@ static int norms_of(const gw_file *f, int weight, const gw_matrix *m) {
     return f->config.arch->policy->generates && is_output && wanted ? gw_head_norms(m->type, m->k) : 0;
 }
 
-/* Allocates a tensor in the arena and sets *matrix or *vector. */
 static void take_place(const gw_file *f, uint32_t i, bool to_q8, gw_arena *arena, gw_matrix *matrix, void **vector) {
     const gw_tensor *t = gw_store_tensor_at(&f->store, i);
     if (!is_matrix(f->bound[i])) {
@@ -271,8 +263,8 @@ static gw_linear part_of(const gw_linear *whole, uint32_t first, uint32_t rows) 
     return (gw_linear){ gw_matrix_rows(&whole->matrix, first, rows), whole->bias ? whole->bias + first : NULL };
 }
 
-/* Sets weights that are views of others: an output matrix that is the embedding, q, k, v of qkv, gate and up of
- * gate_up. */
+/* Sets weights that are views of other weights: an output matrix that is the embedding matrix; q, k and v of qkv; gate
+ * and up of gate_up. */
 static void share(gw_file *f) {
     if (!has_output(f)) f->weights.output.matrix = f->weights.embedding;
     for (uint32_t l = 0; l < f->config.n_layer; l++) {
@@ -312,10 +304,8 @@ float *gw_file_vector(const gw_file *f, uint32_t i) {
     return vector ? (float *)*(const float **)field_of(f, f->bound[i]) : NULL;
 }
 
-/* --- hash --- */
-
-/* Hashes field by field, because structs have padding. Saved states contain the model's hash, so a change rejects all
- * of them. */
+/* Hashes a config field by field, because structs have padding. Saved states contain the model's hash, so a change of
+ * this function rejects all saved states. */
 static uint64_t hash_rules(const gw_config *c) {
     const gw_layer_shape *first = c->layer;
     const gw_rope *local = &c->rope[GW_ROPE_LOCAL], *global = &c->rope[GW_ROPE_GLOBAL];

@@ -7,19 +7,21 @@
 #include "model/arch.h"
 #include "model/tokens.h"
 
-/* The storage of F32, F16 and BF16 matrices. AUTO: not converted, not even an F16 embedding (api.h says why). */
+/* How F32, F16 and BF16 matrices are stored. GW_FLOATS_AUTO converts none of them, not even an F16 embedding matrix
+ * (api.h says why). */
 enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
 
-/* Whether a quantised output matrix is multiplied in two stages (topk.c). AUTO: if it is large. A small one stays in
- * the CPU cache, so computing bounds would take longer than reading its bytes. */
+/* Whether a quantised output matrix is multiplied in two stages (topk.c). GW_OUTPUT_AUTO: if the matrix is large. A
+ * small matrix stays in the CPU cache, so computing bounds would take longer than reading its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_STAGES };
 
-/* Where to store matrices of which only the rows of a batch's tokens are read: in memory; in the file from
+/* Where matrices are stored of which a batch reads only the rows of its tokens: in memory; in the file from
  * GW_LARGE_TABLE bytes on; always in the file. */
 enum { GW_TABLES_MEMORY, GW_TABLES_LARGE, GW_TABLES_FILE };
 enum { GW_LARGE_TABLE = 64 << 20 };
 
-/* The weight that a tensor holds: GW_WEIGHT_…, or GW_WEIGHTS if the tensor's bytes are skipped; and its layer. */
+/* The weight that a tensor holds (GW_WEIGHT_…, or GW_WEIGHTS if the tensor's bytes are skipped), and the weight's
+ * layer. */
 typedef struct {
     int weight;
     uint32_t layer;
@@ -31,9 +33,9 @@ typedef struct {
     gw_config config;
     gw_tokens tokens;
     gw_weights weights;
-    gw_bound *bound;            /* [number of tensors in the store] */
+    gw_bound *bound;            /* [number of tensors in the store] the weight of each tensor */
     uint64_t *has;              /* [n_layer + 1] sets of GW_WEIGHT_…; the last set: weights that belong to no layer */
-    int floats, output, tables; /* GW_FLOATS_*, GW_OUTPUT_*, GW_TABLES_*; may change until the weights are placed */
+    int floats, output, tables; /* GW_FLOATS_*, GW_OUTPUT_*, GW_TABLES_*: options, fixed when the weights are placed */
     _Atomic uint64_t sample;    /* sum of hashes of sampled bytes of the weights (load.c) */
     gw_error error;
 } gw_file;
@@ -43,21 +45,20 @@ typedef struct {
 int gw_file_bind(gw_file *f);
 /* Returns the most frequent type among the weights of the layers' matrices. */
 const gw_type *gw_file_layer_type(const gw_file *f);
-/* Returns GW_KV_F32 for GW_KV_AUTO if the layers' weights are floats or the cache holds only one layer; otherwise
- * `asked`. */
+/* Returns the type of a KV cache for the option `asked`: GW_KV_AUTO becomes GW_KV_F32 if the layers' weights are floats
+ * or if the cache holds only one layer. */
 int gw_file_kv_type(const gw_file *f, int asked);
 
 /* gw_file_by_token returns whether evaluation reads only the rows of a batch's tokens from tensor i, gw_file_stays
- * whether it therefore stays in the file. */
+ * whether tensor i therefore stays in the file. */
 bool gw_file_by_token(const gw_file *f, uint32_t i);
 bool gw_file_stays(const gw_file *f, uint32_t i);
-/* Return the bytes of weights in memory, and of weights that stay in the file. */
 uint64_t gw_file_weight_bytes(const gw_file *f);
 uint64_t gw_file_bytes_on_disk(const gw_file *f);
 /* Allocates the weights in the arena and sets the packed types of matrices. */
 void gw_file_place(gw_file *f, gw_arena *arena);
-/* Return the matrix or the vector that tensor i is loaded into, NULL if it is not one. The weights must have been
- * allocated. */
+/* Return the matrix or the vector of weights into which tensor i is loaded, NULL if the tensor is skipped or of the
+ * other kind. The weights must have been allocated. */
 gw_matrix *gw_file_matrix(const gw_file *f, uint32_t i);
 float *gw_file_vector(const gw_file *f, uint32_t i);
 

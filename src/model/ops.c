@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Allocates buffers for n rows of k quantised activations. */
 static void take_acts(gw_acts *a, int n, size_t k, gw_arena *arena) {
     size_t blocks = gw_acts_stride(n) * (k / GW_BLOCK + 1), items = blocks * GW_BLOCK;
     a->q8 = gw_arena_take(arena, items * sizeof *a->q8);
@@ -38,17 +37,14 @@ void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int1
     return place;
 }
 
-/* --- matrix products --- */
-
 enum { NEEDS_INT8 = 1, NEEDS_INT15 = 2 };
 
 #define FORMAT(NAME, name, ...) \
     { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15), NEEDS_INT8, NEEDS_INT15 },
 
-/* The kernels of each weight type for int8 and int15 activations. */
 static const struct product {
     int type;
-    gw_matmul_kernel *int8, *int15; /* equal for types with a single kernel */
+    gw_matmul_kernel *int8, *int15;
     int int8_needs, int15_needs;
 } products[] = { { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
                  { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
@@ -60,7 +56,7 @@ static const struct product {
 static const struct product *product_of(const gw_matrix *m) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (products[i].type == m->type->id) return &products[i];
-    return NULL; /* not reached: the model rejects types that cannot be packed */
+    return NULL; /* not reached, because model.c rejects weight types that cannot be packed */
 }
 
 enum { MAX_TOGETHER = 3 };
@@ -74,10 +70,11 @@ typedef struct {
         float *y;
         int first;
     } part[MAX_TOGETHER];
-    int count, step; /* step: panels per work item */
+    int count, step;
 } matmul_job;
 
-/* columns that a work item quantises, for all rows, so that no two threads write the same cache line */
+/* Number of columns of activations that a work item quantises, for all rows, so that no two threads write the same
+ * cache line. */
 enum { QUANTISED_AT_ONCE = 512 };
 
 static void quantise_columns(void *ctx, int item) {
@@ -92,7 +89,6 @@ static void quantise_columns(void *ctx, int item) {
 
 static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
 
-/* Finds the matrix (index in j->part) and the panels that belong to a work item. */
 static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     int i = j->count - 1;
     while (item < j->part[i].first) i--;
@@ -113,7 +109,6 @@ void gw_multiply_panels(const gw_matrix *m, bool int15, uint32_t first, uint32_t
     multiply_with(int15 ? p->int15 : p->int8, m, first, (int)panels, acts, y, ld);
 }
 
-/* Computes the columns of y[n][ld] that belong to a work item. */
 static void multiply(const matmul_job *j, int i, int first, int panels, float *y, size_t ld) {
     multiply_with(j->part[i].kernel, j->part[i].m, (uint32_t)first, panels, &j->acts, y, ld);
 }
@@ -136,7 +131,7 @@ static void row_put(void *ctx, int item, const float *out) {
     memcpy(j->part[i].y + first * GW_PANEL, out, (size_t)panels * GW_PANEL * sizeof(float));
 }
 
-enum { MOST_PANELS = 256 }; /* maximum number of panels per work item */
+enum { MOST_PANELS = 256 };
 _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "a work item must fit in GW_PURE_FLOATS");
 
 /* Returns a number of panels per work item, small enough to balance threads and large enough for long reads of
@@ -164,8 +159,6 @@ static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k,
     if (j.needs) gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
     gw_parallel(o->pool, matmul_item, &j, items);
 }
-
-/* --- one row by selected panels --- */
 
 typedef struct {
     matmul_job job;
@@ -202,14 +195,12 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
     gw_parallel(o->pool, some_item, s, (panels_of(m) + j.step - 1) / j.step);
 }
 
-/* --- several matrices --- */
-
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
                bool int15) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
-    /* products that read float activations directly cannot use gw_parallel_pure, because the floats change after the
-     * call */
+    /* Products that read float activations directly cannot use gw_parallel_pure, because the floats change after the
+     * call. */
     bool pure = true;
     for (int i = 0; i < count; i++) panels += panels_of(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));

@@ -9,10 +9,10 @@
 
 typedef struct {
     gw_pool *pool;
-    gw_acts acts;    /* buffers for a batch's quantised activations; `sequential` as in kernels.h */
-    uint8_t *places; /* [GW_PLACES][place_bytes] memory areas (base/pure.h) for products of one row */
+    gw_acts acts;
+    uint8_t *places; /* [GW_PLACES][place_bytes] memory areas (base/pure.h) for products with one row of activations */
     size_t place_bytes;
-    float *partial; /* scratch for attention with a single token, see attention.c */
+    float *partial; /* scratch memory of gw_attention() for batches of a single token */
 } gw_ops;
 
 enum { GW_JOB_BYTES = 16384 };
@@ -20,8 +20,8 @@ enum { GW_JOB_BYTES = 16384 };
 /* Allocates buffers for batches of `batch` rows of up to k_max columns, and for `partials` floats of attention. */
 void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_t partials, gw_arena *arena);
 
-/* Returns a memory area (base/pure.h) for a product of one row: GW_JOB_BYTES for the job, followed by x[k], quantised.
- * Sets *acts to describe the quantised x. */
+/* Returns a memory area (base/pure.h) for the product of a matrix and one row of activations: GW_JOB_BYTES for the job,
+ * followed by x[k], quantised. Sets *acts to describe the quantised x. */
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
 /* Multiplies `panels` panels of a matrix, from index `first` on, by int15 or int8 activations, or by floats if its type
@@ -45,13 +45,14 @@ typedef struct {
     uint32_t words;
 } gw_rows;
 
-/* Returns which rows of panel p are in the set, as 4 bits. */
+/* Returns which of the four rows of panel p are in a set of rows, as 4 bits. */
 static inline uint32_t gw_rows_of(const gw_rows *rows, uint32_t p) {
     if (!rows->bits) return 15;
     return p / 8 < rows->words ? rows->bits[p / 8] >> p % 8 * GW_PANEL & 15 : 0;
 }
 
-/* Computes y[r] like gw_matmul for one row of x with int15, if r's panel has a row in the set; else -INFINITY. */
+/* Multiplies matrix m by one row x of int15 activations. Computes only the panels of which a row is in `rows`; all
+ * other elements of y become -INFINITY. */
 void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows *rows, float *y);
 
 #endif

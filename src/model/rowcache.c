@@ -30,14 +30,12 @@ gw_row_cache *gw_row_cache_place(const gw_matrix *m, const gw_type *from, uint32
     return c;
 }
 
-/* Returns the slot of a row, n_slots if the row is not in the cache. */
 static uint32_t find(const gw_row_cache *c, int32_t row) {
     uint32_t s = 0;
     while (s < c->n_slots && c->row[s] != row) s++;
     return s;
 }
 
-/* Inserts a row into the sorted list of missing rows, unless the list has it. */
 static void add_wanted(gw_rows_wanted_list *w, int32_t row) {
     int at = w->n;
     while (at > 0 && w->row[at - 1] >= row) at--;
@@ -47,7 +45,6 @@ static void add_wanted(gw_rows_wanted_list *w, int32_t row) {
     w->n++;
 }
 
-/* Empties the least recently used slot and returns it. */
 static uint32_t evict(gw_row_cache *c) {
     uint32_t oldest = 0;
     for (uint32_t s = 1; s < c->n_slots; s++)
@@ -58,7 +55,7 @@ static uint32_t evict(gw_row_cache *c) {
 }
 
 int gw_row_cache_want(gw_row_cache *c, const int32_t *rows, int n) {
-    if (++c->clock == 0) { /* the clock wraps to 0 after four billion calls: all rows count as equally old */
+    if (++c->clock == 0) { /* the clock wraps to 0 after four billion calls; then all rows count as equally old */
         memset(c->used, 0, c->n_slots * sizeof *c->used);
         c->clock = 1;
     }
@@ -74,7 +71,6 @@ int gw_row_cache_want(gw_row_cache *c, const int32_t *rows, int n) {
 
 uint8_t *gw_row_cache_room(gw_row_cache *c, int i) { return c->bytes + c->slot[i] * c->row_bytes; }
 
-/* Packs a slot's row as the first row of c->panel. Returns whether its numbers are finite. */
 static bool pack(gw_row_cache *c, uint32_t slot) {
     memcpy(c->scratch, c->bytes + slot * c->row_bytes, c->row_bytes);
     return gw_matrix_put(&c->panel, c->from, c->scratch, 1, 0);

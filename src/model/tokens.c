@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tokens that end a turn, then tokens that end a text, in all model families. Files give only one or two of their
- * ids. */
+/* Names of tokens that end a turn, then of tokens that end a text, in all model families. Files give the ids of only
+ * one or two of them. */
 static const char *const end_names[] = { "<end_of_turn>",   "<|eot_id|>",    "<|im_end|>",
                                          "<turn|>",         "<|end|>",       "<|eom_id|>",
                                          "<|end_of_text|>", "<|endoftext|>", "<|tool_response>" };
@@ -47,13 +47,11 @@ static int read_ids(gw_tokens *t, int32_t *eom, const gw_store *s, uint32_t n, g
     return bad;
 }
 
-/* Reads a bool; `otherwise` if the key is missing. */
 static bool flag(const gw_store *s, const char *key, bool otherwise) {
     const gw_entry *e = gw_store_find(s, key);
     return gw_is_number(e) ? e->value.number != 0 : otherwise;
 }
 
-/* Finishes the tokenizer and reads the ids of *t and *eom. */
 static int finish(gw_tokens *t, int32_t *eom, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer,
                   gw_error *e) {
     gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
@@ -72,11 +70,12 @@ static void add_end(gw_tokens *t, int32_t id) {
     if (id >= 0 && !gw_tokens_end(t, id) && t->n_ends < GW_MAX_ENDS) t->ends[t->n_ends++] = id;
 }
 
-/* Returns whether BOS begins a text. The default is llama.cpp's: of the byte-level vocabularies only Llama 3's. */
+/* Returns whether BOS begins a text. If the file does not say it, BOS is added as llama.cpp does: of the byte-level
+ * vocabularies, only for Llama 3's. */
 static bool adds_bos(const gw_store *s) {
     const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
     bool by_score = !strcmp(model, "llama");
-    if (!strcmp(model, "gemma4")) return true; /* llama.cpp ignores add_bos_token here */
+    if (!strcmp(model, "gemma4")) return true; /* llama.cpp ignores add_bos_token for gemma4 */
     return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
 }
 

@@ -11,12 +11,12 @@ enum { GW_MAX_ENDS = 16 };
 
 typedef struct {
     int32_t bos, eos, eot, pad; /* -1: none */
-    int32_t ends[GW_MAX_ENDS];  /* generation stops on these tokens */
+    int32_t ends[GW_MAX_ENDS];  /* tokens on which generation stops */
     uint32_t n_ends;
     bool add_bos, add_eos; /* whether BOS begins and EOS ends a text */
 } gw_tokens;
 
-/* Finishes the tokenizer, which already has its pieces. Returns 0 or a code. */
+/* Reads the metadata of the tokenizer, which already has its pieces, and finishes it. Returns 0 or an error code. */
 int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e);
 bool gw_tokens_end(const gw_tokens *t, int32_t id);
 

@@ -32,30 +32,31 @@
 #include <math.h>
 #include <string.h>
 
-/* PARTS, MOST_PARTS: usual and maximum number of parts; MOST_STEP: maximum number of panels in a part; AT_ONCE: panels
- * whose bounds are computed together; AT_ONCE_ROWS: rows of activations that a kernel multiplies side by side. */
+/* PARTS, MOST_PARTS: usual and maximum number of parts of the output matrix; MOST_STEP: maximum number of panels in a
+ * part; AT_ONCE: panels whose bounds are computed together; AT_ONCE_ROWS: rows of activations that a kernel multiplies
+ * side by side. */
 enum { PARTS = 256, MOST_PARTS = 1024, MOST_STEP = GW_PURE_FLOATS / GW_PANEL, AT_ONCE = 64, AT_ONCE_ROWS = 8 };
 _Static_assert(MOST_PARTS * MOST_STEP * GW_PANEL >= GW_MAX_VOCAB,
                "the parts must cover a vocabulary of GW_MAX_VOCAB tokens");
 
-/* If the norms of the int8 and int15 activations add up to less than this, no sum of products can overflow: HUGE_NORM
- * times f16's largest scale, times 4096, the greatest quotient of a weight and that scale, times the square root of the
- * maximum row length, is below FLT_MAX. */
+/* If the norms of the int8 and int15 activations add up to less than HUGE_NORM, no sum of products can overflow:
+ * HUGE_NORM times f16's largest scale, times 4096, the greatest quotient of a weight and that scale, times the square
+ * root of the maximum row length, is below FLT_MAX. */
 #define HUGE_NORM 1e28f
 
 typedef struct {
     float best;
     uint32_t row, open;
-} part; /* best, row: greatest approximate logit and its row; open: panels that are not excluded */
+} part; /* best, row: a part's greatest approximate logit and its row; open: number of panels that are not excluded */
 
 typedef struct {
     gw_acts acts;
     const gw_matrix *m;
     float *y, *out;
-    bool upper;                    /* the first pass reads the middle plane too */
-    float by_most, by_rest, least; /* factors of |h| and |l| in the bound, and its constant term */
+    bool upper;                    /* whether the first pass reads the middle plane too */
+    float by_most, by_rest, least; /* the bound's factors of |h| and |l|, and its constant term */
     float cap, threshold;
-    uint32_t panels, step; /* step: panels per part */
+    uint32_t panels, step;
     int parts;
     gw_topk want;
     part part[MOST_PARTS];
@@ -64,7 +65,7 @@ _Static_assert(sizeof(topk_job) <= GW_JOB_BYTES, "topk_job must fit in GW_JOB_BY
 
 static uint32_t begin_of(const topk_job *j, int i) { return (uint32_t)gw_min(i * j->step, j->panels); }
 
-/* --- the soft cap --- */
+/* --- the soft cap of logits --- */
 
 enum { CAPPED_AT_ONCE = 4096 };
 
@@ -85,16 +86,16 @@ void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap) {
     if (cap > 0) gw_parallel(o->pool, cap_item, &j, (int)((n + CAPPED_AT_ONCE - 1) / CAPPED_AT_ONCE));
 }
 
-/* Returns the threshold below which logits, once capped, are less than `logit`. The last tenth covers its rounding. */
+/* Returns the value below which all logits, once capped, are less than the capped `logit`. The factor 2.1 covers the
+ * errors of two soft caps, each GW_CAP_ERROR, and rounding. */
 static float threshold_of(float logit, float cap) {
     if (!(cap > 0)) return logit;
     double t = (double)gw_capped(logit, cap) / cap - 2.1 * GW_CAP_ERROR;
     return t > -1 ? (float)(cap * atanh(t)) : -INFINITY;
 }
 
-/* --- the bound --- */
+/* --- upper bounds of logits --- */
 
-/* Adds a block's squared norms: of the int8 activations, the int15 activations, and their difference. */
 static void add_block(const gw_acts *a, size_t b, double *int15, double *int8, double *gap) {
     for (size_t c = 0; c < GW_BLOCK; c++) {
         double x16 = (double)gw_int15_at(a->q16 + b * GW_BLOCK, c) * a->s16[b];
@@ -117,7 +118,6 @@ static void set_bound(topk_job *j) {
     if (!(int15 + int8 < HUGE_NORM)) j->by_most = INFINITY;
 }
 
-/* Computes upper bounds of n logits from `row` on, whose approximations are in j->y. */
 static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
     size_t ld = gw_ld(j->m->rows);
     const float *most = j->m->norms + (j->upper ? 2 * ld : 0) + row, *y = j->y + row;
@@ -126,7 +126,7 @@ static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
         upper[i] = y[i] + (most[i] * j->by_most + rest[i] * j->by_rest + j->least) * (1 + 1e-6f);
 }
 
-/* --- the first pass --- */
+/* --- the first pass: approximate logits --- */
 
 static float greatest_of(const float *x, size_t n) {
     float most[8], greatest = -INFINITY;
@@ -139,12 +139,10 @@ static float greatest_of(const float *x, size_t n) {
     return greatest;
 }
 
-/* Returns whether the first pass should read the middle plane too. */
 static bool needs_upper(const gw_matrix *m, const gw_topk *t) {
     return GW_MIDDLE_PLANE && m->planes.high && t->best > 1;
 }
 
-/* Computes approximate logits of n panels from `begin` on. */
 static void approximate_panels(const gw_matrix *m, bool upper, uint32_t begin, uint32_t n, const gw_acts *a, float *y) {
     gw_planes_kernel *kernel = GW_KERNEL_INT(planes_high);
     if (!m->planes.high) {
@@ -165,7 +163,6 @@ static void approximate(const void *place, int i, float *out) {
     approximate_panels(j->m, j->upper, begin, end - begin, &j->acts, out);
 }
 
-/* Excludes rows that are not in want.rows. */
 static void leave_out(const topk_job *j, uint32_t begin, uint32_t end) {
     for (uint32_t p = begin; p < end && j->want.rows.bits; p++) {
         uint32_t rows = gw_rows_of(&j->want.rows, p);
@@ -174,7 +171,6 @@ static void leave_out(const topk_job *j, uint32_t begin, uint32_t end) {
     }
 }
 
-/* Finds the greatest approximate logit of part i, and its row. */
 static void find_best(void *ctx, int i) {
     topk_job *j = ctx;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
@@ -190,7 +186,6 @@ static void find_best(void *ctx, int i) {
     j->part[i].row = (uint32_t)(row + at);
 }
 
-/* Stores the approximate logits of part i, and finds the greatest. */
 static void put_part(void *place, int i, const float *a) {
     const topk_job *j = place;
     uint32_t begin = begin_of(j, i), end = begin_of(j, i + 1);
@@ -202,8 +197,8 @@ static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
     gw_multiply_panels(j->m, true, panel, 1, &j->acts, y, GW_PANEL);
 }
 
-/* Removes the part with the greatest approximate logit. Returns the threshold from that row's exact logit, -FLT_MAX if
- * no candidate is left. */
+/* Removes the part with the greatest approximate logit from the candidates. Returns the threshold from the exact logit
+ * of that part's best row, -FLT_MAX if no candidate is left. */
 static float take_best(topk_job *j) {
     part *best = &j->part[0];
     float y[GW_PANEL];
@@ -225,14 +220,12 @@ static float least_threshold(topk_job *j) {
     return least;
 }
 
-/* --- the second pass --- */
+/* --- the second pass: exact logits --- */
 
 static void cap_panel(float *y, uint32_t panel, float cap) {
     if (cap > 0) GW_KERNEL(soft_cap)(y + (size_t)panel * GW_PANEL, GW_PANEL, cap);
 }
 
-/* Lists those of the panels begin .. end - 1, at most AT_ONCE, with a row that is not excluded. Returns their
- * number. */
 static uint32_t open_panels(const topk_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
     uint32_t count = 0;
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;
@@ -259,19 +252,18 @@ static void refine_part(void *ctx, int i) {
     }
 }
 
-/* Computes required rows one after the other, since there are usually one or two. */
+/* Computes the required rows one after the other, since there are usually one or two of them. */
 static void compute_required(const topk_job *j) {
     for (int e = 0; e < j->want.n; e++) {
         uint32_t id = (uint32_t)j->want.required[e], panel = id / GW_PANEL;
-        if (j->out[id] != -INFINITY) continue; /* this row is already computed */
+        if (j->out[id] != -INFINITY) continue;
         exact_panel(j, panel, j->out + (size_t)panel * GW_PANEL);
         cap_panel(j->out, panel, j->cap);
     }
 }
 
-/* --- both passes --- */
+/* --- the two-stage output head --- */
 
-/* Returns the number of panels of a part. */
 static uint32_t step_of(uint32_t panels) {
     return (uint32_t)gw_min(gw_round_up((panels + PARTS - 1) / PARTS, 4), MOST_STEP);
 }
@@ -329,7 +321,7 @@ static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const 
     gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
 }
 
-/* Computes the logits of one row of activations. approximated: the first pass has filled j->y. */
+/* Computes the logits of one row of activations. approximated: whether j->y already has the first pass's results. */
 static uint32_t topk_row(gw_ops *o, topk_job *j, bool approximated) {
     static const gw_pure first_pass = { approximate, put_part };
     uint32_t open = 0;
@@ -346,7 +338,7 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
                         float *y) {
     uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0, best = 0;
     for (int r = 0; r < n; r++) best = (uint32_t)gw_max(best, t[r].best);
-    /* A threshold from rows in most of the parts excludes few rows. */
+    /* A threshold that comes from rows in most of the parts would exclude few rows. */
     if (!m->norms || (best > 1 && best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, t, y);
     for (int r = 0; r < n && n > 1; r += AT_ONCE_ROWS)
         approximate_all(o, x + r * ldx, ldx, (int)gw_min(AT_ONCE_ROWS, n - r), m, t + r, y + r * gw_ld(m->rows));
@@ -361,8 +353,8 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
     return most;
 }
 
-/* Computing selected rows pays off up to 1/FEW of the panels: scattered panels take longer than consecutive ones, and
- * greedy decoding reads only half of each. */
+/* Computing only selected rows is faster up to 1/FEW of all panels: scattered panels take longer to read than
+ * consecutive ones, and greedy decoding reads only half of each panel. */
 enum { FEW = 4 };
 
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows) {

@@ -8,30 +8,31 @@
 /* Replaces each of x[n] by cap * tanh(x / cap); does nothing if cap is 0. */
 void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap);
 
-/* The rows whose logits are needed: the n in `required`, and the `best` greatest of the other `rows`. */
+/* The rows of the output matrix whose logits are needed: the n rows in `required`, and of the other `rows` those with
+ * the `best` greatest logits. */
 typedef struct {
     uint32_t best;
     int n;
     const int32_t *required;
     gw_rows rows;
-    float *to; /* [gw_ld(rows)] destination of the logits; NULL: y of gw_matmul_topk */
+    float *to; /* [gw_ld(rows)] destination of the logits; NULL: the argument y of gw_matmul_topk */
 } gw_topk;
 
-/* Computes y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x[n][ldx], m, int15)) exactly for the rows of t and for every row
- * that the bound cannot exclude; sets the others to -INFINITY. Computes all rows if the matrix has no planes, or too
- * few parts for the bound to exclude rows. Returns the number of panels not excluded, the maximum over the rows of
- * x. */
+/* Computes logits y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x[n][ldx], m, int15)): exactly for the rows that t asks for
+ * and for every row that the bound cannot exclude; all other logits become -INFINITY. Computes all rows if the matrix
+ * has no norms, or too few parts for the bound to exclude rows. Returns the number of panels that were not excluded,
+ * the maximum over the rows of x. */
 uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
                         float *y);
 
-/* Returns whether gw_matmul_few is faster than computing all rows. */
+/* Returns whether gw_matmul_few is faster for these rows than computing all logits. */
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);
-/* Computes y = gw_soft_cap(gw_matmul(x[k], m, int15)) for the panels that contain a row of `rows`, -INFINITY
- * elsewhere. */
+/* Computes logits y = gw_soft_cap(gw_matmul(x[k], m, int15)) for the panels that contain a row of `rows`; all other
+ * logits become -INFINITY. */
 void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y);
 
-/* For tests: runs the first pass. y[r] approximates logit r, upper[r] is an upper bound. middle: reads the middle
- * plane. */
+/* Runs the first pass of the two-stage output head, for tests: y[r] approximates logit r, upper[r] is an upper bound of
+ * logit r. middle: whether the pass reads the middle plane. */
 void gw_matmul_bounds(gw_ops *o, const float *x, const gw_matrix *m, bool middle, float *y, float *upper);
 
 #endif

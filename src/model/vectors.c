@@ -14,7 +14,6 @@ void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena
     v->wide = take(arena, c->n_dense ? texts : 0, c->n_dense);
 }
 
-/* Adds a segment's rows of h to its text's sum. After the last token, stores the pooled vector. */
 static void add_segment(gw_vectors *v, gw_view h, const gw_segment *p) {
     uint32_t width = h.columns;
     bool first = p->pos == 0, last = p->pos + (uint32_t)p->n == p->length;

@@ -85,7 +85,7 @@ struct gw_sampler {
 
 /* --- exponentials --- */
 
-typedef double pair __attribute__((vector_size(16))); /* two lanes, with the same results in every compiler */
+typedef double pair __attribute__((vector_size(16))); /* two doubles, with the same results in every compiler */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
 /* Returns e^x = 2^k e^r for x <= 0, to about 1 ulp; 0 below -700. k is added to the exponent bits; e^r is a Taylor
@@ -233,7 +233,6 @@ static size_t gather(const float *x, size_t n, float least, candidate *c) {
     return m;
 }
 
-/* Sorts a few candidates, best first. */
 static void insertion_sort(candidate *c, size_t n) {
     for (size_t i = 1; i < n; i++)
         for (size_t j = i; j && before(&c[j], &c[j - 1]); j--) swap(&c[j], &c[j - 1]);
@@ -245,7 +244,7 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     size_t a = 0, b = n / 2, last = n - 1;
     if (before(&c[b], &c[a])) swap(&c[a], &c[b]);
     if (before(&c[last], &c[a])) swap(&c[a], &c[last]);
-    if (before(&c[b], &c[last])) swap(&c[b], &c[last]); /* the median of three is at the end */
+    if (before(&c[b], &c[last])) swap(&c[b], &c[last]);
     candidate pivot = c[last];
     size_t place = 0;
     *mass = 0;
@@ -280,7 +279,7 @@ static size_t take_mass(candidate *c, size_t n, double target) {
     return low;
 }
 
-/* --- the chain --- */
+/* --- the chain of sampling options --- */
 
 static float top_of(const candidate *c, size_t m) {
     float top = c[0].logit;
@@ -288,7 +287,7 @@ static float top_of(const candidate *c, size_t m) {
     return top;
 }
 
-/* Sets each mass to exp((logit - top) * scale). Returns the sum. */
+/* Sets the mass of each candidate to exp((logit - largest logit) * scale). Returns the sum. */
 static double weigh(candidate *c, size_t m, double scale) {
     double top = top_of(c, m), total = 0;
     for (size_t i = 0; i < m; i += 2) {
@@ -445,8 +444,7 @@ uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_d
     return k;
 }
 
-/* Applies the penalties once to each id in the penalty window. The repetition penalty divides positive logits and
- * multiplies others. */
+/* Applies the penalties, once for each distinct id in the penalty window. */
 static void penalise(gw_sampler *s) {
     const double *o = s->option;
     uint32_t window = (uint32_t)fmin(o[WINDOW], s->n_history);
@@ -471,7 +469,6 @@ static const float *adjusted(gw_sampler *s, const float *logits) {
     return s->logits;
 }
 
-/* Returns whether no option excludes tokens. */
 static bool draws_all(const gw_sampler *s) {
     const double *o = s->option;
     return (o[TOP_K] == 0 || o[TOP_K] >= s->n) && o[TYPICAL_P] == 1 && o[TOP_P] == 1 && o[MIN_P] == 0;
@@ -629,7 +626,6 @@ void gw_sampler_write(const gw_sampler *s, uint8_t *out) {
     }
 }
 
-/* Reads the biases and accepted ids of a saved sampler. */
 static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_error *e) {
     for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(saved_bias)) {
         saved_bias b;

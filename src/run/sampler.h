@@ -31,7 +31,6 @@ void gw_sampler_accept(gw_sampler *s, int32_t id);
  * logit is finite or one is NaN or +INFINITY. */
 int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
 
-/* Returns whether the next draw is an argmax (temperature 0). */
 bool gw_sampler_greedy(const gw_sampler *s);
 
 /* Returns how many of the greatest logits the next draw needs: 1 for an argmax, k with top-k. It also needs all logits
@@ -46,8 +45,9 @@ uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_d
  * gw_sampler_draw. */
 int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);
 
-/* Save and restore everything that later draws depend on (run/state.h), at most GW_SAMPLER_MOST bytes. gw_sampler_read
- * returns 0, or GW_E_BAD_SAVED; after this error, the sampler must be reset. */
+/* gw_sampler_write saves and gw_sampler_read restores everything that later draws depend on (run/state.h):
+ * gw_sampler_state_bytes(), at most GW_SAMPLER_MOST bytes. gw_sampler_read returns 0, or GW_E_BAD_SAVED; after this
+ * error, the sampler must be reset. */
 enum { GW_SAMPLER_MOST = 160 << 10 };
 size_t gw_sampler_state_bytes(const gw_sampler *s);
 void gw_sampler_write(const gw_sampler *s, uint8_t *out);

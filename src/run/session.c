@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Allocates `rows` rows of `columns` floats; the view has no rows yet. */
+/* Allocates `rows` rows of `columns` floats. The returned view has no rows yet. */
 static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
     return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
 }
@@ -142,7 +142,8 @@ int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n) {
     return n ? (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n)) : 0;
 }
 
-/* Sets the context to ids, without evaluating them. Returns how many stay evaluated. */
+/* Sets the context to ids, without evaluating them. Returns how many of the first ids are evaluated already, or an
+ * error. */
 static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
     if (n == 0) return gw_fail(s->error, GW_E_BAD_OPTION, "Evaluation needs at least one token id.");
     if (n > s->n_ctx)
@@ -178,7 +179,7 @@ gw_session_room gw_session_together(const gw_session *s) {
     return (gw_session_room){ policy->texts, policy->by_layer ? s->n_ctx : ids };
 }
 
-/* Sets the boundaries of texts to embed in their ids. A single text may be as long as the context. */
+/* Sets the boundaries of the texts to embed in the array of their ids. A single text may be as long as the context. */
 static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     gw_session_room most = gw_session_together(s);
     uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
@@ -254,7 +255,7 @@ void gw_session_clear(gw_session *s) {
     s->now->n_ids = s->now->n_prompt = 0;
 }
 
-/* Evaluates rows of zeros, which take as long as any others, because they read the same weights. */
+/* Evaluates rows of zeros, which take as long as any other rows, because they read the same weights. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows) {
     gw_state *st = &s->state;
     gw_session_drop_block(s);

@@ -13,12 +13,11 @@ enum { GW_MOST_REQUIRED = 256, GW_SEQUENCES = 16 };
  * last layer. */
 enum { GW_STEP_KEEP, GW_STEP_ATTEND, GW_STEP_FEED, GW_STEP_FINISH };
 
-/* Texts to embed that are evaluated together. */
+/* Texts to embed that are evaluated together: text i has ids first[i] .. first[i + 1] - 1. */
 typedef struct {
     uint32_t n, first[GW_TEXTS + 1];
-} gw_texts; /* text i has ids first[i] .. first[i + 1] - 1 */
+} gw_texts;
 
-/* A sequence: a context with its KV cache. */
 typedef struct {
     gw_kv kv;
     int32_t *ids;      /* [n_ctx] */
@@ -29,7 +28,7 @@ typedef struct {
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
-    uint32_t rest;  /* number of next tokens without two-stage output head, because it excluded few rows */
+    uint32_t rest;  /* number of next tokens without two-stage output head, because the head excluded few rows */
     gw_topk needed; /* the logits that will be used, until the next sync; best = 0: all of needed.rows */
     int32_t required[GW_MOST_REQUIRED];
 } gw_sequence;
@@ -48,7 +47,7 @@ typedef struct {
     uint32_t turn; /* index of the sequence whose prompt is evaluated first */
     uint32_t layer;
     int step;                       /* GW_STEP_… */
-    gw_view x, q, angles[GW_ROPES]; /* for all rows of a block; the batch's views are parts of these */
+    gw_view x, q, angles[GW_ROPES]; /* rows of the whole current block; the views in state.batch are parts of these */
     gw_view logits;                 /* [n_vocab]  has room for a row of each sequence; unused with a single sequence */
     bool want_vectors, want_look;
     gw_texts texts; /* if want_vectors: boundaries of the texts to embed */
@@ -71,7 +70,7 @@ gw_session_need gw_session_measure(const gw_config *c, gw_session_shape shape);
 int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, gw_session_shape shape,
                     gw_error *e);
 void gw_session_free(gw_session *s);
-/* Like gw_session_run, but evaluates all sequences whose bit is set in `mask`, and only one block of at most GW_BATCH
+/* Evaluates, like gw_session_run(), all sequences whose bit is set in `mask`, but only one block of at most GW_BATCH
  * rows. Each sequence that has one id to evaluate has a row; prompts share the other rows. */
 int gw_session_step(gw_session *s, uint32_t mask, int layers);
 
@@ -101,7 +100,7 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx);
 void gw_session_drop_block(gw_session *s);
 /* Drops the current block if the selected sequence is a member. */
 void gw_session_leave_block(gw_session *s);
-/* Documented as gw_rehearse in api.h. */
+/* api.h documents gw_session_autotune as gw_rehearse. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows);
 
 #endif

@@ -30,7 +30,7 @@ static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.sessi
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;
-    if (!l->rows) return (span){ 0 }; /* another layer owns the rows */
+    if (!l->rows) return (span){ 0 }; /* another layer owns the rows of this layer */
     if (io->plane < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
     return (span){ gw_kv_window_start(&io->of.session->now->kv, aside), aside };
 }
@@ -222,7 +222,7 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
     return check_places(io, h);
 }
 
-/* Checks the header, then empties the cache. */
+/* Checks the header of a saved state, then empties the cache. */
 static int take_header(gw_state_io *io, const uint8_t *bytes) {
     gw_state_header h;
     uint64_t whole = io->head.bytes;
@@ -247,7 +247,8 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
     return 0;
 }
 
-/* Stores a row. Skips rows for which the ring has no room because its context length is shorter. */
+/* Stores a row of keys or values. Skips rows for which the session's ring has no room, because its context is shorter
+ * than that of the saved state. */
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv *kv = &io->of.session->now->kv;
     const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
@@ -257,7 +258,6 @@ static int take_row(gw_state_io *io, const uint8_t *bytes) {
                    io->at);
 }
 
-/* Completes the restored state if its hash is correct. */
 static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     gw_session *s = io->of.session;
     gw_kv *kv = &s->now->kv;
@@ -284,7 +284,8 @@ static int read_piece(gw_state_io *io, const uint8_t *bytes, size_t n) {
     }
 }
 
-/* Ends reading. If it fails after the header was accepted, empties the context and resets the sampler. */
+/* Ends the reading of a saved state. If reading failed after the header was accepted, empties the context and resets
+ * the sampler. */
 static int end_reading(gw_state_io *io, int how) {
     if (how < 0 && io->phase > HEADER) {
         gw_session_clear(io->of.session);

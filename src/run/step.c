@@ -79,7 +79,6 @@ static void find_ids(gw_session *s) {
     }
 }
 
-/* Sets up the batch with the next rows of the block. */
 static void begin_batch(gw_session *s) {
     gw_batch *b = &s->state.batch;
     int at = (int)s->row;
@@ -91,8 +90,8 @@ static void begin_batch(gw_session *s) {
     find_ids(s);
 }
 
-/* Moves to the next step of the evaluation (GW_STEP_…) once all rows of the batch's current block have completed this
- * one. Returns false after the last step. */
+/* Moves to the next step of the evaluation (GW_STEP_…) once all rows of the current block have completed the current
+ * step. Returns false after the last step. */
 static bool find_step(gw_session *s) {
     if (s->row < s->end) return true;
     if (s->step == GW_STEP_FINISH) return false;
@@ -102,7 +101,7 @@ static bool find_step(gw_session *s) {
     return true;
 }
 
-/* Returns of how many of a sequence's last rows in the block logits are wanted. */
+/* Returns how many of a sequence's last rows in the block need logits. */
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
 /* Returns the first row of the batch whose result in this layer is used. From the last layer with its own keys and
@@ -136,7 +135,7 @@ static int take_step(gw_session *s) {
 
 /* --- logits of contexts --- */
 
-/* Computes logits of the next rows of the block's only sequence, for which those of all positions are wanted. */
+/* Computes logits of the next rows of the block's only sequence, which wants the logits of all positions. */
 static int give_rows(gw_session *s) {
     gw_sequence *q = s->members[0];
     q->logit_first = q->kv.pos + s->row;
@@ -148,8 +147,8 @@ static int give_rows(gw_session *s) {
 }
 
 /* Returns whether the sequence's next token should use the two-stage output head (model/topk.c). If a model's logits
- * are close to each other, it excludes few rows, and is then skipped for q->rest tokens, since its first pass reads
- * half of the matrix. For an argmax, it is always worthwhile. */
+ * are close to each other, the head excludes few rows, and is then skipped for q->rest tokens, since its first pass
+ * reads half of the matrix. For an argmax, the head is always worthwhile. */
 static bool may_exclude(gw_sequence *q) {
     if (q->needed.best == 1 || q->rest == 0) return true;
     q->rest--;
@@ -174,7 +173,7 @@ static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
     return g;
 }
 
-/* Adds the next sequence to a group. Returns false if it needs another group. */
+/* Adds the next sequence to a group. Returns false if the sequence needs another group. */
 static bool join(const gw_session *s, group *g, const group *next) {
     bool single = g->rows == g->n && next->rows == 1; /* gw_forward_topk has one destination for each row */
     bool adjacent = g->row + g->rows == next->row && g->rows + next->rows <= s->n_sequences;
@@ -185,7 +184,7 @@ static bool join(const gw_session *s, group *g, const group *next) {
 }
 
 static void give_top(gw_session *s, const group *g) {
-    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: quarters of all panels */
+    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: quarters of all panels; REST: tokens */
     gw_topk needed[GW_SEQUENCES];
     uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
     for (uint32_t r = 0; r < g->rows; r++) {
@@ -242,8 +241,8 @@ static void end_context(gw_sequence *q) {
 
 /* --- vectors of texts --- */
 
-/* Ends a block of texts; `last` if all texts are evaluated. Empties the cache of several texts, which cannot be
- * continued. */
+/* Ends a block of texts to embed. last: all texts are evaluated. Empties the cache after several texts, because these
+ * cannot be continued. */
 static void end_pack(gw_session *s, bool last) {
     if (last) gw_vectors_finish(&s->vectors, &s->state, (int)s->texts.n);
     if (s->texts.n > 1) gw_session_clear(s);
@@ -252,7 +251,8 @@ static void end_pack(gw_session *s, bool last) {
 
 /* --- running --- */
 
-/* Ends the block. Returns GW_RUN_DONE if its only sequence has no more ids to evaluate, otherwise GW_RUN_MORE. */
+/* Ends the current block. Returns GW_RUN_DONE if the block's only sequence has no more ids to evaluate, otherwise
+ * GW_RUN_MORE. */
 static int end_block(gw_session *s) {
     bool last = completes(s->members[0]);
     uint32_t n = s->n_members;
@@ -264,7 +264,6 @@ static int end_block(gw_session *s) {
     return last && n == 1 ? GW_RUN_DONE : GW_RUN_MORE;
 }
 
-/* Computes logits of the batch's rows, or adds them to the vectors of their texts. */
 static int finish_rows(gw_session *s) {
     if (s->want_vectors) gw_vectors_add(&s->vectors, &s->state);
     else if (s->members[0]->want_all) return give_rows(s);
@@ -273,7 +272,6 @@ static int finish_rows(gw_session *s) {
     return GW_RUN_MORE;
 }
 
-/* Evaluates a step of up to GW_BATCH rows. Returns what gw_session_run returns. */
 static int evaluate(gw_session *s) {
     if (s->state.batch.n == 0) begin_block(s);
     if (find_step(s)) {
@@ -309,8 +307,8 @@ static void choose_members(gw_session *s, uint32_t mask) {
         add_member(s, q, room);
         room -= q->rows;
         if (completes(q)) continue;
-        /* This prompt is the first one in the next block. In this block, it is first, too, since none of its logits are
-         * wanted. */
+        /* A prompt that continues in the next block comes first there. It also comes first in this block, because none
+         * of its logits are wanted. */
         s->turn = (uint32_t)(q - s->sequences);
         s->members[s->n_members - 1] = s->members[0];
         s->members[0] = q;
@@ -327,7 +325,7 @@ static int advance(gw_session *s, int64_t *left) {
     if (atomic_load(&s->abort)) return aborted(s);
     int how = evaluate(s);
     *left -= quarters[s->step];
-    return gw_pool_failed(pool) ? worker_failed(s) : how; /* also checked after logits were computed */
+    return gw_pool_failed(pool) ? worker_failed(s) : how; /* a helper may also have failed while logits were computed */
 }
 
 int gw_session_run(gw_session *s, int layers) {

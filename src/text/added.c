@@ -73,8 +73,8 @@ static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
     return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
 }
 
-/* Returns the index of the first of the pieces ids[lo..hi) whose byte at `depth` is >= c. They are all longer than
- * `depth` and share the bytes before it. */
+/* Returns the index of the first of the pieces ids[lo..hi) whose byte at `depth` is >= c. All of these pieces are
+ * longer than `depth` and share the bytes before it. */
 static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -84,8 +84,8 @@ static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t d
     return lo;
 }
 
-/* Narrows the range of matching pieces in the sorted list byte by byte; pieces that end at the current depth are at its
- * start. */
+/* Narrows the range of matching pieces in the sorted list byte by byte; pieces that end at the current depth are at the
+ * start of the range. */
 size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
                       int32_t *id) {
     lists l = { m, v };
@@ -99,7 +99,7 @@ size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const ui
         }
         if (depth == len) break;
         int c = text[depth];
-        /* all pieces of the range have this byte */
+        /* The range need not be narrowed if all its pieces have this byte. */
         if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue;
         lo = lower_bound(&l, lo, hi, depth, c);
         if (lo < hi && byte_of(&l, lo, depth) != c) break;

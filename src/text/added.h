@@ -7,21 +7,21 @@
 #include "text/vocabulary.h"
 
 typedef struct {
-    uint32_t *ids; /* [n] sorted by text */
+    uint32_t *ids; /* [n] ids of the added tokens, sorted by their texts */
     uint32_t n;
     size_t size;
-    uint32_t longest;    /* bytes of the longest piece */
+    uint32_t longest;    /* bytes of the longest added token */
     uint32_t first[257]; /* ids[first[c]] … ids[first[c + 1] - 1] are the pieces that start with byte c */
 } gw_added_tokens;
 
 int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v); /* returns 0 or GW_E_NO_MEMORY */
 void gw_added_free(gw_added_tokens *m);
 
-/* Returns the length of the longest added token at the start of text[0..len), and stores its id in *id; returns 0 if
- * none matches. */
+/* Returns the length of the longest added token at the start of text[0..len), and stores the token's id in *id; returns
+ * 0 if none matches. */
 size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
                       int32_t *id);
-/* Returns the offset of the first character where an added token matches, or len if there is none. */
+/* Returns the offset of the first character of a text where an added token matches, or len if there is none. */
 size_t gw_added_next(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special);
 
 #endif

@@ -6,8 +6,6 @@
 
 enum { MOST_MERGE = 2 * GW_MAX_PIECE + 1, MOST_REACH = 256 };
 
-/* --- merges ----------------------------------------------------------------------------------- */
-
 int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len) {
     if (b->block) return GW_E_BAD_STATE;
     if (len > MOST_MERGE || memchr(text, 0, len)) return GW_E_BAD_TOKENIZER;
@@ -24,7 +22,6 @@ static uint32_t hash_pair(int32_t left, int32_t right) {
     return (uint32_t)((((uint64_t)(uint32_t)left << 32 | (uint32_t)right) * 0x9E3779B97F4A7C15u) >> 32);
 }
 
-/* Returns the index of a pair's merge, or GW_NO_PIECE; *slot receives the pair's hash slot, or the free slot for it. */
 static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot) {
     uint32_t at = hash_pair(left, right) & b->slot_mask;
     for (uint32_t n = 0; b->slots[at] && n <= b->reach; at = (at + 1) & b->slot_mask, n++) {
@@ -49,19 +46,20 @@ static bool insert(gw_bpe *b, uint32_t i) {
     return true;
 }
 
-/* Returns the piece that a merge names by its text: a normal piece, or else one of any type. */
+/* Returns the piece that a merge in the file names by its text: a normal piece, or else one of any type. */
 static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
     int32_t id = gw_find_normal(v, p, len);
     return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
 }
 
-/* Decodes one side of a merge to bytes. `out` may overlap the text if it does not come after it. Returns the number of
+/* Decodes one side of a merge to bytes. `out` may overlap `text` if it begins at or before it. Returns the number of
  * bytes; 0 or less if the text is not valid. */
 static int read_part(const gw_vocabulary *v, const uint8_t *text, size_t len, uint8_t *out) {
     return v->spelling == GW_BYTE_LEVEL ? gw_alphabet_read(text, len, out) : (int)gw_read_spaces(text, len, out);
 }
 
-/* Parses "left right" in place. Returns false unless both sides are pieces whose concatenation is a piece, too. */
+/* Parses the text "left right" of a merge in place. Returns false unless both sides are pieces whose concatenation is a
+ * piece, too. */
 static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
     size_t len = strlen((char *)text);
     const uint8_t *gap = len ? memchr(text + 1, ' ', len - 1) : NULL;
@@ -76,7 +74,7 @@ static bool read_merge(const gw_vocabulary *v, uint8_t *text, gw_merge *m) {
     return m->left != GW_NO_PIECE && m->right != GW_NO_PIECE && m->made != GW_NO_PIECE;
 }
 
-/* Text must never merge into a control token, whatever the file says. */
+/* Returns whether text may merge into a piece: never into a control token, whatever the file says. */
 static bool may_make(const gw_vocabulary *v, int32_t id) {
     int type = v->types[id];
     return type == GW_TOKEN_NORMAL || type == GW_TOKEN_USER || type == GW_TOKEN_UNUSED;
@@ -134,8 +132,6 @@ void gw_bpe_free(gw_bpe *b) {
 }
 
 size_t gw_bpe_bytes(const gw_bpe *b) { return b->block_size + b->in_merges.size; }
-
-/* --- words ------------------------------------------------------------------------------------ */
 
 int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right) {
     uint32_t slot;

@@ -12,7 +12,7 @@ typedef struct {
 } gw_merge;
 
 typedef struct {
-    gw_buffer in_merges; /* texts "left right", each NUL-terminated; freed by gw_bpe_make */
+    gw_buffer in_merges; /* texts "left right" of merges, each NUL-terminated; freed by gw_bpe_make */
     gw_split split;
     bool whole_words; /* llama-bpe: a word that is itself a piece becomes that piece, regardless of merges */
     void *block;
@@ -24,12 +24,13 @@ typedef struct {
 } gw_bpe;
 
 int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len);
-/* Builds the tables. pre: name of the rule that splits a text into words; ignored unless v is byte-level. */
+/* Builds the tables of merges. pre: name of the rule that splits a text into words; ignored unless v is byte-level. */
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e);
 void gw_bpe_free(gw_bpe *b);
 size_t gw_bpe_bytes(const gw_bpe *b);
 
-/* Returns the index of a pair's merge; GW_NO_PIECE if there is none, or if text must never merge into its result. */
+/* Returns the index of the merge of two pieces; GW_NO_PIECE if there is none, or if text must never merge into its
+ * result. */
 int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right);
 
 /* Encodes a text without added tokens. Omits tokens that end after `limit`. Returns 0 or a code; *taken receives the

@@ -4,7 +4,8 @@
 
 enum { BLOCKS = sizeof starts / sizeof *starts };
 
-/* Finds the last block that begins at or before the code point, then the code point's range in that block. */
+/* Finds the last block of the table that begins at or before the code point, then the code point's range in that
+ * block. */
 gw_class gw_class_of(uint32_t code_point) {
     uint32_t lo = 0, hi = BLOCKS;
     while (hi - lo > 1) {

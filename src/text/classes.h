@@ -4,16 +4,16 @@
 
 #include "base/base.h"
 
-/* Letters (\p{L}), numbers (\p{N}), white space (White_Space), or others. Letters are also classified by case, and
- * others by whether they are marks (\p{M}). */
+/* The class of a character: letter (\p{L}), number (\p{N}), white space (White_Space), or other. Letters are also
+ * classified by case, and others by whether they are marks (\p{M}). */
 typedef enum {
     GW_OTHER,
-    GW_LETTER, /* \p{Lm}, \p{Lo} */
+    GW_LETTER, /* letters without case: \p{Lm}, \p{Lo} */
     GW_NUMBER,
     GW_BLANK,
-    GW_WITHOUT_CASE = 3, /* class & GW_WITHOUT_CASE is one of the four values above */
+    GW_WITHOUT_CASE = 3, /* class & GW_WITHOUT_CASE is one of the four values GW_OTHER to GW_BLANK */
     GW_MARK = GW_OTHER | 1 << 2,
-    GW_UPPER = GW_LETTER | 1 << 2, /* \p{Lu}, \p{Lt} */
+    GW_UPPER = GW_LETTER | 1 << 2, /* upper and title case: \p{Lu}, \p{Lt} */
     GW_LOWER = GW_LETTER | 2 << 2, /* \p{Ll} */
 } gw_class;
 

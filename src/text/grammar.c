@@ -10,8 +10,6 @@ static int wrong(gw_error *e, const char *what, const char *expected, uint32_t g
                    got);
 }
 
-/* --- layout ---------------------------------------------------------------------------------------- */
-
 static int read_head(gw_grammar *g, size_t n, gw_error *e) {
     const gw_grammar_header *h = g->head = (const gw_grammar_header *)g->words;
     if (h->magic != MAGIC) return wrong(e, "the magic number", "GWG1", h->magic);
@@ -29,8 +27,6 @@ static int read_head(gw_grammar *g, size_t n, gw_error *e) {
     g->members = (const uint32_t *)(g->loops + h->n_loops);
     return 0;
 }
-
-/* --- contents -------------------------------------------------------------------------------------- */
 
 static bool rising(const uint32_t *ends, uint32_t n, uint32_t last) {
     for (uint32_t i = 0; i < n; i++)
@@ -84,7 +80,7 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
                 : act == GW_EXIT ? loop && !members
                                  : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
-    /* a member set cannot pass from one loop to another */
+    /* A member set cannot pass from one loop to another. */
     else if (members || g->loops[into].members) fits = fits && into == loop;
     return fits ? 0 : wrong(e, "the action of an edge", "valid for the loops it connects", act);
 }
@@ -102,11 +98,9 @@ static int check_states(const gw_grammar *g, uint32_t n_vocab, gw_error *e) {
     return 0;
 }
 
-/* --- left recursion -------------------------------------------------------------------------------- */
-
 typedef struct {
     uint32_t rule, edge;
-} visited; /* edge: index of the next edge to visit */
+} visited;
 enum { OPEN = 1, DONE = 2 };
 
 /* Searches the rules that a rule can start with, depth first; fails on left recursion. */
@@ -149,8 +143,6 @@ static int check_rules(const gw_grammar *g, gw_error *e) {
     gw_free(stack);
     return bad;
 }
-
-/* --- reading --------------------------------------------------------------------------------------- */
 
 int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab, gw_error *e) {
     gw_grammar_header head;

@@ -19,9 +19,9 @@
 
 #include "base/base.h"
 
-enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges */
-/* Effects of an edge on its rule's register, in order: none; start the next round of a loop; leave the loop; add an
- * object member; check that another member is allowed. */
+enum { GW_BYTES = 0, GW_CALL = 1, GW_TOKEN = 2 }; /* kinds of edges: bytes of a character, rule, control token */
+/* Effects of an edge on the register of its rule, in order: none; start the next round of a loop; leave the loop; add
+ * an object member; check that another member is allowed. */
 enum { GW_KEEP = 0, GW_NEXT = 1, GW_EXIT = 2, GW_TAKE = 3, GW_MORE = 4 };
 enum { GW_NEVER = 0xFFFFFFFF };
 enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* maximum size of a grammar: 8 MB */
@@ -29,9 +29,9 @@ enum { GW_GRAMMAR_WORDS = 1 << 21 }; /* maximum size of a grammar: 8 MB */
 
 typedef struct {
     uint32_t magic, version; /* "GWG1", 1 */
-    uint32_t size;           /* of the header and all arrays, in words of 32 bits */
+    uint32_t size;           /* size of the header and all arrays, in words of 32 bits */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
-    uint32_t start; /* the rule of a whole text, GW_NEVER: none */
+    uint32_t start; /* rule that matches a whole text; GW_NEVER: none */
     uint32_t empty; /* nonzero if the empty text is complete */
 } gw_grammar_header;
 
@@ -46,7 +46,7 @@ typedef struct {
 } gw_loop;
 
 typedef struct {
-    uint32_t *words; /* owned copy of the grammar; the other pointers point into it */
+    uint32_t *words; /* owned copy of the grammar; all other pointers point into it */
     const gw_grammar_header *head;
     const uint32_t *node_ends, *state_ends, *states, *rules, *members;
     const gw_byte_span *spans;

@@ -3,27 +3,28 @@
 
 #include <string.h>
 
-enum { NODES_PER_STEP = 16 }; /* trie nodes that count as one step of the work budget */
-/* Allowance for exits (matcher.h) beyond 3/2 of the trie's nodes. A rule that may end anywhere has an exit at each node
- * with children; below an exit, the next rule may have exits, too. For Gemma's vocabulary with its 588,000 nodes, a
- * walk has at most 800,000 exits. */
+enum { NODES_PER_STEP = 16 };
+/* Allowance for exits (matcher.h) of a walk, beyond 3/2 of the trie's nodes. A rule that may end anywhere has an exit
+ * at each node with children; below an exit, the next rule may have exits, too. For Gemma's vocabulary with its 588,000
+ * nodes, a walk has at most 800,000 exits. */
 enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
-/* The tokens that a DFA state allows, cached in the array of states.h. */
+/* The tokens that a DFA state allows, cached in the array of the DFA cache (states.h). */
 typedef struct {
-    uint32_t n; /* number of words in tokens[] before the exits */
+    uint32_t n;
     bool bits;
     uint32_t n_exits;
-    uint32_t plain;    /* result of gw_plain_length; unless 0, tokens[] lacks plain tokens (trie.h) */
-    uint32_t tokens[]; /* [n] ids, or a mask if `bits`; then the exits */
+    uint32_t plain;    /* result of gw_plain_length; unless it is 0, tokens[] lacks plain tokens (trie.h) */
+    uint32_t tokens[]; /* [n] token ids, or a mask if `bits` is set; then the exits */
 } memo;
 
 static memo *memo_of(const gw_mask_builder *b, uint32_t state) { return (memo *)(b->d->words + b->d->memo[state]); }
 
 static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Collects garbage (states.h). Keeps what is in use: the items, the returns, and states [first, last) of the path. */
+/* Collects garbage (states.h). Keeps what a walk still needs: the items, the returns, and states [first, last) of the
+ * path. */
 static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
     return gw_dfa_collect(b->d,
                           &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first, last - first });
@@ -35,9 +36,6 @@ static int too_ambiguous(const gw_mask_builder *b, const char *what, uint32_t mo
                    most, what);
 }
 
-/* --- walking the trie ------------------------------------------------------------------------------ */
-
-/* Returns the state that a byte leads to. Returns 0 with *bad = GW_FULL or a coded error if that fails. */
 static uint32_t next_of(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     const uint16_t *table = gw_dfa_table(d, state);
     *bad = table ? 0 : GW_FULL;
@@ -76,9 +74,6 @@ static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, 
     return 0;
 }
 
-/* --- cached tokens of a DFA state --- */
-
-/* Caches the result of a walk for the DFA state where it began, b->path[0]. */
 static int store(gw_mask_builder *b, uint32_t plain) {
     gw_dfa *d = b->d;
     b->found++;
@@ -111,7 +106,8 @@ static int find(gw_mask_builder *b, uint32_t *state) {
     return bad;
 }
 
-/* Most masks consist of one large set of tokens and a few others, so the first set is copied instead of added. */
+/* Adds a set of tokens to the mask. Most masks consist of one large set of tokens and a few others, so the first set is
+ * copied instead of added. */
 static void apply_bits(gw_mask_builder *b, const uint32_t *from, uint32_t *mask) {
     if (b->fresh) memcpy(mask, from, b->trie->words * sizeof *mask);
     for (uint32_t i = 0; i < b->trie->words && !b->fresh; i++) mask[i] |= from[i];
@@ -132,10 +128,8 @@ static void apply(gw_mask_builder *b, const memo *m, uint32_t *mask) {
     for (uint32_t i = 0; i < m->n; i++) set_bit(mask, m->tokens[i]);
 }
 
-/* --- tokens that continue after the end of a rule --- */
-
-/* Returns in *r the DFA state of frame i of a stack, with the bottom (matcher.h) in place of the stack below, and that
- * stack. A stack with a single frame caches the DFA state. */
+/* Sets *r to the DFA state of frame i of a stack, with the bottom (matcher.h) in place of the stack below the frame,
+ * and to that stack. A stack with a single frame caches the DFA state. */
 static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
     gw_stack *s = gw_stack_at(b->d, stack);
     gw_frame f = s->frames[i];
@@ -187,8 +181,8 @@ static int returns_of(gw_mask_builder *b, uint32_t at) {
 
 static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, uint32_t *mask);
 
-/* Walks the nodes below an exit, starting in the DFA state of returns[at]. The nodes count as work, because each byte
- * of a token can multiply the returns. */
+/* Walks the trie nodes below an exit, starting in the DFA state of returns[at]. The nodes count as work, because each
+ * byte of a token can multiply the returns. */
 static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask) {
     const gw_tree *t = exit & IN_ODD ? &b->trie->odd : &b->trie->all;
     uint32_t node = exit & ~IN_ODD, first = b->n_exits, work = 1 + (t->skip[node] - node) / NODES_PER_STEP;
@@ -200,8 +194,8 @@ static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask)
     return bad;
 }
 
-/* Continues the walk at b->exits[exits..exits + n), which were reached on the stack of returns[at]. The recursion is at
- * most as deep as the longest token has bytes. */
+/* Continues a walk of the trie at b->exits[exits..exits + n), which were reached on the stack of returns[at]. The
+ * recursion is at most as deep as the longest token has bytes. */
 static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, uint32_t *mask) {
     uint32_t first = b->n_returns;
     int bad = returns_of(b, at);
@@ -212,7 +206,7 @@ static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, ui
     return bad;
 }
 
-/* Returns the DFA state of items, with the bottom in place of their stack; 0 if the array is full. */
+/* Returns the DFA state of n items, with the bottom (matcher.h) in place of their stack; 0 if the DFA cache is full. */
 static uint32_t state_of(gw_mask_builder *b, const gw_item *items, uint32_t n) {
     gw_dfa *d = b->d;
     gw_set_clear(d);

@@ -11,8 +11,8 @@ struct gw_matcher {
     gw_mask_builder masks;
     gw_words words;
     gw_error *error;
-    gw_item *items; /* [n], at most GW_MOST_ITEMS: the text's items. Computing a mask sorts them by stack */
-    gw_item *next;  /* scratch for as many items */
+    gw_item *items; /* [n] items of the text, at most GW_MOST_ITEMS; computing a mask sorts them by stack */
+    gw_item *next;
     uint32_t n;
     bool complete, ended;
     uint32_t *mask; /* [words] */
@@ -21,7 +21,6 @@ struct gw_matcher {
 
 /* --- steps ---------------------------------------------------------------------------------------- */
 
-/* Copies the result of a step, d.set, to the text's items. */
 static void settle(gw_matcher *m) {
     gw_set *set = m->d.set;
     memcpy(m->items, set->items, set->n * sizeof *m->items);
@@ -42,9 +41,10 @@ static int no_room(gw_matcher *m) {
                    GW_STATES_WORDS * 4);
 }
 
-enum { NO = 0, YES = 1 }; /* results besides GW_FULL and negative errors */
+enum { NO = 0, YES = 1 }; /* results of a step besides GW_FULL and negative errors */
 
-/* Advances the text's items by n bytes, to d.set. Returns NO if the grammar does not allow the bytes. */
+/* Advances the items of the text by n bytes, with the result in d.set. Returns NO if the grammar does not allow the
+ * bytes. */
 static int walk_bytes(gw_matcher *m, const uint8_t *p, size_t n) {
     memcpy(m->next, m->items, m->n * sizeof *m->items);
     uint32_t count = m->n;
@@ -73,7 +73,8 @@ static bool is_end(const gw_matcher *m, int32_t id) {
     return false;
 }
 
-/* Advances by a token: by its id if the grammar names that id at this point, otherwise by its bytes. */
+/* Advances the items of the text by a token: by its id if the grammar names that id at this point, otherwise by its
+ * bytes. */
 static int walk_once(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     int how = id < 0 ? NO : walk_token(m, id);
     return how == NO && n ? walk_bytes(m, text, n) : how;
@@ -86,7 +87,8 @@ static int try_walk(gw_matcher *m, int32_t id, const uint8_t *text, size_t n) {
     return how == GW_FULL ? no_room(m) : how;
 }
 
-/* Tries to advance by a token, to d.set. Tokens that do not stand for text have no bytes. */
+/* Tries to advance the items of the text by a token, with the result in d.set. Tokens that do not stand for text have
+ * no bytes. */
 static int walk(gw_matcher *m, int32_t id) {
     const gw_vocabulary *v = gw_tokenizer_vocabulary(m->words.tokenizer);
     const uint8_t *text = NULL;
@@ -155,7 +157,7 @@ static void sort_by_stack(gw_item *p, uint32_t n) {
 
 static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
 
-/* Sets or clears the bits of tokens that end a text, and sets those of tokens that the grammar names. */
+/* Sets or clears the mask's bits of tokens that end a text, and sets those of tokens that the grammar names. */
 static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->words.n_ends; i++) {
         uint32_t id = (uint32_t)m->words.ends[i];
@@ -165,7 +167,7 @@ static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->n; i++) {
         if (!(m->items[i].node & GW_AT_TOKEN)) continue;
         uint32_t id = m->items[i].node & ~GW_AT_TOKEN;
-        int how = walk_token(m, (int32_t)id); /* because the rule may be unable to continue after the token */
+        int how = walk_token(m, (int32_t)id); /* a token is allowed only if its rule can continue after it */
         if (how == YES) set_bit(m->mask, id);
         else if (how != NO) return how;
     }
@@ -185,7 +187,7 @@ static int try_mask(gw_matcher *m) {
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_duplicates; i++)
         if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) set_bit(m->mask, t->duplicates[i].id);
-    int bad = mask_tokens(m); /* last, because end tokens and named tokens do not stand for their text */
+    int bad = mask_tokens(m); /* last, because tokens that end a text and named tokens do not stand for their text */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 
@@ -201,7 +203,8 @@ const uint32_t *gw_matcher_bits(const gw_matcher *m) { return m->mask; }
 
 /* --- jump-forward bytes --- */
 
-/* Returns the only byte that can follow; -1 if several bytes or none can follow, or if the text may end here. */
+/* Returns the only byte that can follow n items; -1 if several bytes or none can follow, or if the text may end
+ * here. */
 static int only_byte(const gw_matcher *m, const gw_item *items, uint32_t n, bool ends) {
     int only = -1;
     for (uint32_t i = 0; i < n && !ends; i++) {
@@ -216,7 +219,6 @@ static int only_byte(const gw_matcher *m, const gw_item *items, uint32_t n, bool
     return only;
 }
 
-/* Advances the items in m->next by a byte. */
 static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     gw_set_clear(&m->d);
     int bad = gw_set_step(&m->d, m->next, *count, byte);
@@ -226,7 +228,7 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
-/* One search for jump-forward bytes may use 1/32 of a call's work budget; the next call continues. */
+/* One search for jump-forward bytes may use 1/32 of a call's work budget; the next search continues. */
 enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
@@ -237,7 +239,7 @@ int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     size_t n = 0;
     for (int byte; n < cap && m->d.work > ENOUGH && (byte = only_byte(m, m->next, count, ends)) >= 0; n++) {
         int bad = forward(m, &count, (uint32_t)byte);
-        if (bad == GW_FULL) break; /* the bytes found so far are valid */
+        if (bad == GW_FULL) break; /* the forced bytes found so far are valid */
         if (bad) return bad;
         out[n] = (char)byte;
         ends = m->d.set->ends;
@@ -245,7 +247,6 @@ int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {
     return (int)n;
 }
 
-/* Returns whether a byte can follow the items in m->next. */
 static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t node = m->next[i].node;
@@ -256,7 +257,6 @@ static bool can_follow(const gw_matcher *m, uint32_t count, uint32_t byte) {
     return false;
 }
 
-/* Returns the trie node that p[0..n) leads to from the root, t->n if there is none. */
 static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     uint32_t i = 0, end = t->n;
     for (size_t at = 0; at < n; at++) {
@@ -268,7 +268,7 @@ static uint32_t find_node(const gw_tree *t, const uint8_t *p, size_t n) {
     return t->n;
 }
 
-/* Returns whether some token begins with p[0..n) and continues with a byte that the grammar allows next. */
+/* Returns whether some token begins with p[0..n) and continues with a byte that can follow the items in m->next. */
 static bool piece_spans(const gw_matcher *m, const uint8_t *p, size_t n, uint32_t count) {
     const gw_tree *t = &m->words.trie->all;
     uint32_t node = find_node(t, p, n);

@@ -59,22 +59,23 @@ typedef struct {
     uint32_t n_ends;
 } gw_words;
 
-/* Reads a grammar (grammar.h), allocates all memory, and starts an empty text. Returns NULL, with an error in e, if
- * that fails. Later calls report their errors in e, too. */
+/* Reads a compiled grammar (grammar.h), allocates all memory of a matcher, and starts an empty text. Returns NULL, with
+ * an error in e, if that fails. Later calls report their errors in e, too. */
 gw_matcher *gw_matcher_new(const void *bytes, size_t n, gw_words words, gw_error *e);
 void gw_matcher_free(gw_matcher *m);
 size_t gw_matcher_bytes(const gw_matcher *m);
 uint32_t gw_matcher_found(const gw_matcher *m); /* returns the number of DFA states whose tokens were computed */
 
-/* An int result below 0 is a coded error. A token or text that is not accepted leaves the matcher unchanged. */
+/* In all gw_matcher_… functions, an int result below 0 is a coded error. A token or text that is not accepted leaves
+ * the matcher unchanged. */
 int gw_matcher_reset(gw_matcher *m);
-int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* 1: accepted; 0: not allowed */
+int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* returns 1, or 0 if the token is not allowed */
 int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* like gw_matcher_accept, for bytes */
-int gw_matcher_allows(gw_matcher *m, int32_t id);                      /* 1 or 0 */
+int gw_matcher_allows(gw_matcher *m, int32_t id);                      /* returns 1, or 0 if the token is not allowed */
 bool gw_matcher_complete(const gw_matcher *m);                         /* returns whether the text so far is complete */
-/* returns whether the text is complete and nothing can follow */
+/* Returns whether the text is complete and nothing can follow. */
 bool gw_matcher_finished(const gw_matcher *m);
-/* returns whether a token that ends texts was accepted, after which no token is allowed */
+/* Returns whether a token that ends texts was accepted, after which no token is allowed. */
 bool gw_matcher_ended(const gw_matcher *m);
 
 /* Returns a bit mask of the tokens that are allowed, valid until the next call; NULL on an error. */

@@ -7,10 +7,8 @@ enum { COVERS = 1, AVOIDS = 2, MIXES = 3 };
 enum { YES = 1, NO = 2, ASKED = 3 };
 enum { MOST_LABELS = 256 };
 
-/* --- spellings -------------------------------------------------------------------------------------- */
-
-/* Returns the node that byte b leads to from `node`, GW_NEVER if none. Lowers *until to the last byte with the same
- * result, if it is greater. */
+/* Returns the node that byte b leads to from `node`, GW_NEVER if none. If *until is greater than the last byte with the
+ * same result, lowers it to that byte. */
 static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
     uint32_t i = gw_span_from(g, node, b);
     if (i == g->node_ends[node]) return GW_NEVER;
@@ -72,15 +70,12 @@ static int does_with_plain(gw_plain *p, uint32_t node) {
     return *known;
 }
 
-/* --- unlimited repetitions --- */
-
-/* Returns whether an edge reads characters without a limit on their number. */
 static bool is_free(const gw_grammar *g, uint32_t state, const gw_edge *e) {
     if (gw_edge_kind(e) != GW_BYTES) return false;
     return gw_edge_act(e) == GW_KEEP || (gw_edge_act(e) == GW_NEXT && g->loops[gw_loop_of(g, state)].max == GW_NEVER);
 }
 
-/* Adds a label to the list unless it is there: thousands of edges may have only a few distinct labels. */
+/* Adds a label to a list of labels unless the list has it: thousands of edges may have only a few distinct labels. */
 static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
     for (uint32_t i = 0; i < n; i++)
         if (labels[i] == label) return n;
@@ -88,7 +83,7 @@ static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
     return n;
 }
 
-/* Returns whether each plain character leads from a state to one that p->total does not mark NO. */
+/* Returns whether each plain character leads from a grammar state to one that p->total does not mark NO. */
 static bool leads_on(const gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     uint32_t labels[MOST_LABELS], n = 0;
@@ -99,8 +94,8 @@ static bool leads_on(const gw_plain *p, uint32_t state) {
     return n && covers_plain(g, labels, n);
 }
 
-/* Returns whether any number of plain characters can follow in a state: the greatest fixpoint over the reachable
- * states. Failing states are removed until no failing state is left. */
+/* Returns whether any number of plain characters can follow in a grammar state: the greatest fixpoint over the
+ * reachable states. Failing states are removed until no failing state is left. */
 static bool is_total(gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
     if (p->total[state]) return p->total[state] == YES;
@@ -109,7 +104,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     p->total[state] = ASKED;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = p->asked[i];
-        if (!leads_on(p, from)) { /* this NO is final, because NO never changes back */
+        if (!leads_on(p, from)) { /* a state's NO is final, because NO never changes back */
             p->total[from] = NO;
             continue;
         }
@@ -120,7 +115,8 @@ static bool is_total(gw_plain *p, uint32_t state) {
             if (p->total[e->to] == ASKED) p->asked[n++] = e->to;
         }
     }
-    /* backwards, so that a failure at the end of a chain of states removes the whole chain in one pass */
+    /* Visits the states backwards, so that a failure at the end of a chain of states removes the whole chain in one
+     * pass. */
     for (bool struck = true; struck;) {
         struck = false;
         for (uint32_t i = n; i-- > 0;)
@@ -131,9 +127,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     return p->total[state] == YES;
 }
 
-/* --- counted repetitions ---------------------------------------------------------------------------------- */
-
-/* Returns whether a state reads plain characters only in a loop to itself. *act is the loop's effect on the
+/* Returns whether a grammar state reads plain characters only in a loop to itself. *act is the loop's effect on the
  * register. */
 static bool loops_on_plain(gw_plain *p, uint32_t state, uint32_t *act) {
     const gw_grammar *g = p->d->g;

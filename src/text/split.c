@@ -16,13 +16,11 @@
 
 gw_split gw_split_named(const char *name) {
     static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
-    if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM; /* refact splits with smollm's regular expression */
+    if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM;
     for (int i = 0; name && i < GW_SPLIT_UNKNOWN; i++)
         if (!strcmp(name, names[i])) return (gw_split)i;
     return GW_SPLIT_UNKNOWN;
 }
-
-/* --- characters ------------------------------------------------------------------------------- */
 
 enum { END = -1 };
 
@@ -31,14 +29,15 @@ typedef struct {
     size_t len;
 } span;
 
-/* Classifies ASCII directly, since most text is ASCII. */
+/* Returns the class of an ASCII character without using the table, because most text is ASCII. */
 static int ascii_class(uint8_t c) {
     if ((uint8_t)((c | 0x20) - 'a') < 26) return GW_LETTER;
     if ((uint8_t)(c - '0') < 10) return GW_NUMBER;
     return c == ' ' || (uint8_t)(c - 9) < 5 ? GW_BLANK : GW_OTHER;
 }
 
-/* Overlong encodings and code points beyond U+10FFFF are not characters. */
+/* Returns the class of a character of n bytes. Overlong encodings and code points beyond U+10FFFF are not
+ * characters. */
 static int wide_class(const uint8_t *p, size_t n) {
     static const uint32_t least[] = { 0, 0x80, 0x80, 0x800, 0x10000 };
     uint32_t c = n < 2 ? 0 : p[0] & (0x7F >> n);
@@ -65,7 +64,6 @@ static int case_at(span s, size_t at, size_t *n) {
     return class == GW_MARK ? GW_LETTER : class;
 }
 
-/* Returns the end of the run of characters of this class that begins at `at`, limited to `most` characters. */
 static size_t run(span s, size_t at, int class, size_t most) {
     size_t n;
     while (most-- && class_at(s, at, &n) == class) at += n;
@@ -73,8 +71,6 @@ static size_t run(span s, size_t at, int class, size_t most) {
 }
 
 static bool is_break(span s, size_t at) { return at < s.len && (s.text[at] == '\r' || s.text[at] == '\n'); }
-
-/* --- parts of the regular expressions --- */
 
 /* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. */
 static size_t contraction(span s, bool any_case) {
@@ -100,9 +96,8 @@ static size_t scan_blanks(span s, size_t *last, size_t *end) {
     return broken;
 }
 
-/* --- the regular expressions --- */
-
-/* numbers_are_out (smollm): each number is a word by itself, so it ends the word before it. */
+/* Matches gpt-2's regular expression or, with numbers_are_out, smollm's: each number is a word by itself, so it ends
+ * the word before it. */
 static size_t gpt2_word(span s, bool numbers_are_out) {
     size_t n, last, end, body = s.text[0] == ' ';
     int class = class_at(s, body, &n);

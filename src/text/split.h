@@ -15,7 +15,8 @@ typedef enum {
     GW_SPLIT_UNKNOWN
 } gw_split;
 
-/* Returns the kind of splitting for a name of tokenizer.ggml.pre, one of GW_SPLIT_NAMES. */
+/* Returns the kind of splitting for a value of tokenizer.ggml.pre, one of GW_SPLIT_NAMES; GW_SPLIT_UNKNOWN for any
+ * other value. */
 gw_split gw_split_named(const char *name);
 #define GW_SPLIT_NAMES "gpt-2, gpt-4o, llama-bpe, qwen2, refact or smollm"
 
@@ -23,8 +24,8 @@ gw_split gw_split_named(const char *name);
  * space, or of upper case for gpt-4o. That run is the next word, so splitting a whole text takes linear time. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
-/* Returns whether text[at], at > 0, continues a run of upper case for gpt-4o: the text after the run may then change
- * where words before `at` end. */
+/* Returns whether the character at text[at], at > 0, continues a run of upper case for gpt-4o: the text after the run
+ * may then change where words before `at` end. */
 bool gw_split_depends(gw_split kind, const uint8_t *text, size_t len, size_t at);
 
 #endif

@@ -4,15 +4,12 @@
 
 #include <string.h>
 
-/* --- filter of character pairs --- */
-
 static uint32_t char_pack(const uint8_t *p, size_t n) {
     uint32_t c = 0;
     for (size_t i = 0; i < n; i++) c = c << 8 | p[i];
     return c;
 }
 
-/* Returns the filter's bit for character a followed by b. */
 static uint32_t pair_bit(const gw_spm *s, uint32_t a, uint32_t b) {
     uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15u;
     return (uint32_t)(h >> 40) & s->pair_mask;
@@ -48,8 +45,6 @@ void gw_spm_free(gw_spm *s) { gw_free(s->pairs); }
 
 size_t gw_spm_bytes(const gw_spm *s) { return s->pairs ? (s->pair_mask + (size_t)1) / 8 : 0; }
 
-/* --- encoding a segment --- */
-
 typedef struct {
     const gw_spm *s;
     const gw_vocabulary *v;
@@ -64,7 +59,8 @@ static int32_t look(const void *tokenizer, const gw_word *w, uint32_t i) {
     return len > j->s->max_normal ? GW_NO_PIECE : gw_find_normal(j->v, w->text + a->start, len);
 }
 
-/* The rank of a score: lower for a higher score, equal only for equal scores. A score is never NaN or -0. */
+/* Returns the rank of a piece's score: lower for a higher score, equal only for equal scores. A score is never NaN or
+ * -0. */
 static uint32_t order(const void *tokenizer, int32_t merge) {
     uint32_t bits;
     memcpy(&bits, &((const job *)tokenizer)->v->scores[merge], sizeof bits);
@@ -102,8 +98,8 @@ static int emit_char(const job *j, const uint8_t *p, size_t len) {
     return code;
 }
 
-/* Encodes text[0..len) of `chars` characters; with `prefix`, a space is put before the text and counts as one of the
- * characters. */
+/* Encodes a segment text[0..len) of `chars` characters. If `prefix` is set, a space is put before the text and counts
+ * as one of the characters. */
 static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t chars, bool prefix) {
     gw_word w;
     if (chars == 1) return prefix ? emit_char(j, (const uint8_t *)" ", 1) : emit_char(j, text, len);
@@ -131,9 +127,6 @@ static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t 
     return code;
 }
 
-/* --- segments --------------------------------------------------------------------------------- */
-
-/* Returns the end of the segment at the start of text[0..len), and its number of characters in *chars. */
 static size_t segment_end(const gw_spm *s, const uint8_t *text, size_t len, bool prefix, size_t *chars) {
     size_t at = prefix ? 0 : gw_char_len(text, len), n;
     uint32_t before = prefix ? ' ' : char_pack(text, at);

@@ -9,15 +9,15 @@ typedef struct {
     uint8_t *pairs;       /* hashed filter of the character pairs inside normal pieces, one bit each */
     uint32_t pair_mask;   /* number of bits of the filter - 1; 0: no filter */
     uint32_t max_normal;  /* bytes of the longest normal piece */
-    const gw_bpe *merges; /* NULL: pairs merge by score */
+    const gw_bpe *merges; /* merges of the file; NULL: pairs merge by score */
 } gw_spm;
 
 int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges); /* returns 0 or GW_E_NO_MEMORY */
 void gw_spm_free(gw_spm *s);
 size_t gw_spm_bytes(const gw_spm *s);
 
-/* Encodes a text without added tokens, with `prefix` as if it began with a space. Omits tokens that end after `limit`.
- * Returns 0 or a code; *taken receives the number of bytes encoded. */
+/* Encodes a text without added tokens; if `prefix` is set, as if the text began with a space. Omits tokens that end
+ * after `limit`. Returns 0 or a code; *taken receives the number of bytes encoded. */
 int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, bool prefix,
                   gw_ids *to, size_t *taken);
 

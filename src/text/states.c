@@ -4,13 +4,13 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 }; /* indexes of the hash tables */
-/* numbers of hash chains; the cache's array has room for 700,000 stacks */
+enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 };
+/* Numbers of hash chains of stacks, member sets and DFA states; the DFA cache's array has room for 700,000 stacks. */
 static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 3 };
 
-/* Entries of the cache's array, like gw_stack. A member set has the members that an object has so far. */
+/* Entries of the DFA cache's array, like gw_stack. A member set has the members that a JSON object has so far. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken, bits[];
@@ -19,7 +19,7 @@ typedef struct {
     gw_link link;
     uint32_t number, n, flags;
     gw_item items[];
-} dfa_state; /* items are sorted */
+} dfa_state; /* the items of a DFA state are sorted */
 #define WORDS(type) (sizeof(type) / sizeof(uint32_t))
 
 static uint32_t mix(uint32_t h, uint32_t x) {
@@ -70,7 +70,6 @@ static bool frame_before(const gw_frame *a, const gw_frame *b) {
     return a->reg != b->reg ? a->reg < b->reg : a->below < b->below;
 }
 
-/* Returns the stack with n sorted frames, 0 if the array is full. */
 static uint32_t stack_of(gw_dfa *d, const gw_frame *f, uint32_t n) {
     uint32_t hash = hash_words(f, n * WORDS(gw_frame), n);
     for (uint32_t at = *chain_of(d, STACKS, hash); at; at = gw_stack_at(d, at)->link.next) {
@@ -120,7 +119,7 @@ static uint32_t set_size(const gw_dfa *d, uint32_t loop) {
     return WORDS(member_set) + (d->g->loops[loop].members + 31) / 32;
 }
 
-/* A register can hold the offset of a member set, 0 for the empty set. */
+/* The register of an object's rule holds the offset of a member set, 0 for the empty set. */
 static bool has(const gw_dfa *d, uint32_t set, uint32_t i) { return set && set_at(d, set)->bits[i / 32] >> i % 32 & 1; }
 static uint32_t taken(const gw_dfa *d, uint32_t set) { return set_at(d, set)->taken; }
 
@@ -145,7 +144,7 @@ static bool may_take_any(const gw_dfa *d, uint32_t loop, uint32_t set) {
     return false;
 }
 
-/* Interns the member set at the array's end: returns an equal older set, if there is one. */
+/* Interns the member set at the end of the DFA cache's array: returns an equal older set, if there is one. */
 static uint32_t intern_set(gw_dfa *d, uint32_t at, uint32_t size) {
     const uint32_t *content = &set_at(d, at)->loop;
     size_t n = size - WORDS(gw_link);
@@ -158,7 +157,6 @@ static uint32_t intern_set(gw_dfa *d, uint32_t at, uint32_t size) {
     return add_to_chain(d, MEMBER_SETS, hash, at);
 }
 
-/* Returns a copy of a member set with member i added, 0 if the array is full. */
 static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) {
     uint32_t size = set_size(d, loop), at = gw_dfa_take(d, size);
     if (!at) return 0;
@@ -166,7 +164,7 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
     else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
-    /* a loop without a maximum stops counting members at its minimum */
+    /* A loop without a maximum stops counting members at its minimum. */
     s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;
     s->bits[i / 32] |= 1u << i % 32;
     return intern_set(d, at, size);
@@ -205,8 +203,9 @@ static bool may_end(const gw_dfa *d, uint32_t state, uint32_t reg) {
     return taken(d, reg) >= l->min && !missing(d, loop, reg);
 }
 
-/* Round reg + 1 of a repetition is in progress, and a token starts at most `longest` rounds. So counts on the same side
- * of the minimum are equivalent if no token can raise them to the next bound. */
+/* Returns a representative of equivalent counts of rounds. Round reg + 1 of a repetition is in progress, and a token
+ * starts at most `longest` rounds. So counts on the same side of the minimum are equivalent if no token can raise them
+ * to the next bound. */
 uint32_t gw_register_class(const gw_dfa *d, uint32_t state, uint32_t reg, uint32_t longest) {
     const gw_loop *l = &d->g->loops[gw_loop_of(d->g, state)];
     uint64_t reach = (uint64_t)reg + longest + 2;
@@ -228,8 +227,8 @@ void gw_set_clear(gw_dfa *d) {
     }
 }
 
-/* Returns whether the closure reaches a frame for the first time. If the hash table is crowded, it may return true
- * again. */
+/* Returns whether the closure of an NFA set reaches a frame for the first time. If the hash table is crowded, it may
+ * return true again. */
 static bool first_time(gw_dfa *d, const gw_frame *frame) {
     uint32_t h = hash_words(frame, WORDS(gw_frame), 7);
     for (uint32_t i = 0; i < 64; i++) {
@@ -296,7 +295,7 @@ static int follow(gw_dfa *d, const gw_edge *e, gw_frame from) {
     return below ? push(d, (gw_frame){ d->g->rules[e->label], 0, below }) : GW_FULL;
 }
 
-/* Follows the edges of a frame's state and, if its rule may end there, returns to the frames below. */
+/* Follows the edges of a frame's grammar state and, if the rule may end in this state, returns to the frames below. */
 static int expand(gw_dfa *d, gw_frame at) {
     uint32_t first = gw_first(d->g->state_ends, at.to), last = d->g->state_ends[at.to];
     int bad = out_of_budget(d, 1 + (last - first) / EDGES_PER_STEP) ? too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
@@ -324,8 +323,8 @@ int gw_set_begin(gw_dfa *d) {
     return start == GW_NEVER ? 0 : gw_set_enter(d, (gw_frame){ d->g->rules[start], 0, d->bottom });
 }
 
-/* Returns the node that a byte leads to, GW_NEVER if there is none. Narrows the range d->alike to bytes that lead to
- * the same node. */
+/* Returns the node that a byte leads to from a node, GW_NEVER if there is none. Narrows the range d->alike to bytes
+ * that lead to the same node. */
 static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
     const gw_grammar *g = d->g;
     uint32_t first = gw_first(g->node_ends, node), end = g->node_ends[node], i = gw_span_from(g, node, byte);
@@ -366,7 +365,7 @@ static bool item_before(const gw_item *a, const gw_item *b) {
     return a->node != b->node ? a->node < b->node : frame_before(&a->frame, &b->frame);
 }
 
-/* Shell sort: sets are small and nearly sorted. */
+/* Sorts items by Shell sort, because NFA sets are small and nearly sorted. */
 static void sort_items(gw_item *p, uint32_t n) {
     for (uint32_t gap = n > 16 ? 301 : 1; gap; gap = gap > 1 ? gap / 3 + (gap < 3) : 0)
         for (uint32_t i = gap; i < n; i++) {
@@ -472,7 +471,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e) {
     d->error = e;
     d->work = GW_MOST_WORK;
     d->size = GW_STATES_WORDS;
-    d->stamp = GW_NEVER; /* the first gw_set_clear clears the hash tables */
+    d->stamp = GW_NEVER; /* so that the first gw_set_clear clears the hash tables */
     empty(d);
     return 0;
 }
@@ -497,18 +496,18 @@ size_t gw_dfa_bytes(const gw_dfa *d) {
 
 typedef struct {
     uint32_t to, reg, below, set_size;
-} saved_frame; /* below: number of a stack in the buffer; set_size words of a member set follow */
+} saved_frame; /* below: number of a stack in the buffer; set_size words of a member set follow the struct */
 typedef struct {
     uint32_t n, flags;
 } saved_state; /* followed by n items: a node and a saved_frame each */
 typedef struct {
     uint32_t stack, next;
-} unfinished; /* next: index of the next frame to visit */
+} unfinished;
 
 typedef struct {
     gw_dfa *d;
-    gw_buffer out;  /* the stacks, each after the stacks below it; then the roots */
-    gw_buffer open; /* unfinished stacks of the depth-first search */
+    gw_buffer out; /* first the stacks, each after the stacks below it; then the roots */
+    gw_buffer open;
     uint32_t n_stacks;
     bool failed;
 } writer;
@@ -545,7 +544,8 @@ static void open_stack(writer *w, uint32_t stack) {
     w->failed |= !to;
 }
 
-/* Writes a stack and all stacks below it. Not recursive, because stacks are as deep as texts are nested. */
+/* Writes a stack and all stacks below it to the buffer. Not recursive, because stacks are as deep as texts are
+ * nested. */
 static void put_stack(writer *w, uint32_t stack) {
     if (!stack || gw_stack_at(w->d, stack)->memo & VISITED) return;
     open_stack(w, stack);
@@ -592,7 +592,7 @@ static void put_roots(writer *w, const gw_roots *r) {
 typedef struct {
     gw_dfa *d;
     const uint32_t *at;
-    uint32_t *stacks; /* offsets of the restored stacks, by number from 1 */
+    uint32_t *stacks;
     bool full;
 } reader;
 
@@ -653,7 +653,7 @@ static int get_roots(reader *r, const gw_roots *roots, uint32_t n_stacks) {
     return r->full ? GW_FULL : 0;
 }
 
-/* Removes the memos of all stacks, which a failed collection has left half rewritten. */
+/* Removes the memos of all stacks, because a failed garbage collection has overwritten some of them. */
 static void clear_memos(gw_dfa *d) {
     for (uint32_t i = 0; i < n_chains[STACKS]; i++)
         for (uint32_t at = d->chains[STACKS][i]; at; at = gw_stack_at(d, at)->link.next) gw_stack_at(d, at)->memo = 0;

@@ -9,7 +9,7 @@
 struct gw_tokenizer {
     gw_vocabulary v;
     gw_added_tokens added;
-    gw_spm spm; /* for "llama", and for "gemma4" with the merges of bpe */
+    gw_spm spm; /* for "llama", and for "gemma4" with the merges in bpe */
     gw_bpe bpe;
     bool space_prefix;
     gw_scratch scratch;
@@ -71,7 +71,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
 
 /* --- encoding --------------------------------------------------------------------------------- */
 
-/* AHEAD: the end of a word depends on at most this many bytes after it, except for a run of white space or of upper
+/* AHEAD: the end of a word depends on at most AHEAD bytes after it, except for a run of white space or of upper
  * case. */
 enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 
@@ -83,8 +83,8 @@ static bool no_blank(const uint8_t *p) {
     return (p[0] > 0x20 && p[0] < 0x7F) || (p[0] > 0xC1 && p[0] < 0xF5 && (!two || safe));
 }
 
-/* Returns the offset up to which ids do not depend on the text that follows: added tokens that begin before the offset
- * are complete, and the offset is not inside a run of characters whose end determines where words end. */
+/* Returns the offset in a text up to which ids do not depend on the text that follows: added tokens that begin before
+ * the offset are complete, and the offset is not inside a run of characters whose end determines where words end. */
 static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
     size_t behind = t->added.longest + (size_t)AHEAD, at = len > behind ? len - behind : 0;
     if (t->v.spelling == GW_BYTE_LEVEL)
@@ -92,7 +92,6 @@ static size_t certain(const gw_tokenizer *t, const uint8_t *text, size_t len) {
     return at;
 }
 
-/* Encodes text between added tokens. */
 static int encode_plain(gw_tokenizer *t, gw_text_span text, bool prefix, gw_ids *to, size_t *taken) {
     if (t->v.spelling == GW_BYTE_LEVEL) return gw_bpe_encode(&t->bpe, &t->v, &t->scratch, text, to, taken);
     return gw_spm_encode(&t->spm, &t->v, &t->scratch, text, prefix, to, taken);

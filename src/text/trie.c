@@ -16,8 +16,6 @@ size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes,
     return gw_piece_len(v, id);
 }
 
-/* --- plain pieces --------------------------------------------------------------------------------- */
-
 /* Returns the length of the character at p, 0 if a JSON string cannot contain it unescaped. */
 static size_t plain_char(const uint8_t *p, size_t left) {
     size_t n = gw_char_len(p, left);
@@ -27,7 +25,6 @@ static size_t plain_char(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Returns the number of characters of a plain piece, 0 for others. */
 static uint32_t plain_chars(const uint8_t *p, size_t len) {
     uint32_t chars = 0;
     for (size_t at = 0, n; at < len; at += n, chars++)
@@ -35,10 +32,8 @@ static uint32_t plain_chars(const uint8_t *p, size_t len) {
     return chars;
 }
 
-/* --- sorting -------------------------------------------------------------------------------------- */
-
 typedef struct {
-    uint64_t key; /* the first 8 bytes of the piece */
+    uint64_t key;
     const uint8_t *text;
     uint32_t len, id;
 } piece;
@@ -56,7 +51,7 @@ static bool before(const piece *a, const piece *b) {
     return a->len != b->len ? a->len < b->len : a->id < b->id;
 }
 
-/* Sorts by merging runs of growing length; *a points to the result. */
+/* Sorts n pieces by merging runs of growing length, with *b as scratch memory; *a points to the result. */
 static void sort(piece **a, piece **b, size_t n) {
     for (size_t run = 1; run < n; run *= 2) {
         piece *from = *a, *to = *b;
@@ -69,8 +64,6 @@ static void sort(piece **a, piece **b, size_t n) {
         *b = from;
     }
 }
-
-/* --- trees --- */
 
 static size_t shared(const piece *a, const piece *b) {
     size_t n = 0, most = gw_min(a->len, b->len);
@@ -90,7 +83,7 @@ static void take_tree(gw_tree *t, size_t nodes, gw_arena *a) {
     t->depth = gw_arena_take(a, nodes * sizeof *t->depth);
 }
 
-/* Builds a tree of n different pieces. `open`: scratch for the nodes that lead to the last piece. */
+/* Builds a tree of n different pieces in sorted order. `open`: scratch for the nodes that lead to the last piece. */
 static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
     size_t depth = 0;
     for (size_t i = 0; i < n; i++) {
@@ -106,12 +99,10 @@ static void fill_tree(gw_tree *t, const piece *p, size_t n, uint32_t *open) {
     while (depth > 0) t->skip[open[--depth]] = t->n;
 }
 
-/* --- making --------------------------------------------------------------------------------------- */
-
 typedef struct {
     piece *p, *spare;
     size_t n, n_odd, n_duplicates, n_long;
-    uint8_t *bytes; /* [256] texts of byte pieces */
+    uint8_t *bytes;
 } list;
 
 static void note_plain(gw_trie *t, uint32_t id, uint32_t chars) {
@@ -139,7 +130,8 @@ static void collect(list *l, const gw_vocabulary *v) {
     sort(&l->p, &l->spare, l->n);
 }
 
-/* Keeps one of each set of equal pieces, records the others as duplicates, and lists the pieces that are not plain. */
+/* Keeps one piece of each set of equal pieces, records the others as duplicates, and lists the pieces that are not
+ * plain. */
 static void sort_out(list *l, gw_duplicate *duplicates) {
     size_t kept = 0;
     for (size_t i = 0; i < l->n; i++) {

@@ -12,11 +12,12 @@
 
 enum { GW_PLAIN_MASKS = 16 };
 
-/* Arrays over nodes. head: the node's byte, and 1 + the id of the piece that ends there (0: none); skip: the next node
- * outside its subtree; depth: the number of bytes that lead to it. */
+/* A tree of pieces, as arrays over its nodes. head: the node's byte, and 1 + the id of the piece that ends at the node
+ * (0: none), shifted left by 8; skip: the next node outside the node's subtree; depth: the number of bytes that lead to
+ * the node. */
 typedef struct {
     uint32_t n;
-    uint32_t *head;  /* [n] byte | id + 1 << 8 */
+    uint32_t *head;  /* [n] */
     uint32_t *skip;  /* [n] */
     uint16_t *depth; /* [n] from 1 */
 } gw_tree;
@@ -29,14 +30,14 @@ typedef struct {
 typedef struct {
     void *block;
     size_t size;
-    uint32_t n_vocab, words; /* words: size of a mask; token id is bit id % 32 of word id / 32 */
+    uint32_t n_vocab, words; /* words: 32-bit words of a mask; token id is bit id % 32 of word id / 32 */
     uint32_t longest;        /* length of the longest piece in bytes */
     gw_tree all, odd;        /* odd: pieces that are not plain */
     gw_duplicate *duplicates;
     uint32_t n_duplicates;
-    /* mask k: [words] plain pieces of at most k + 1 characters; the last mask: all plain pieces */
+    /* [words] each: mask k of the plain pieces of at most k + 1 characters; the last mask: of all plain pieces. */
     uint32_t *plain[GW_PLAIN_MASKS + 1];
-    /* ids of plain pieces with more than GW_PLAIN_MASKS characters, sorted by the number of characters */
+    /* Ids of plain pieces with more than GW_PLAIN_MASKS characters. */
     uint32_t *long_plain;
     uint16_t *long_chars;        /* [n_long] */
     uint32_t n_long, most_plain; /* most_plain: maximum number of characters of a plain piece */

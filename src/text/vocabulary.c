@@ -21,7 +21,6 @@ void gw_vocabulary_free(gw_vocabulary *v) {
 
 /* --- feeding -------------------------------------------------------------------------------- */
 
-/* Returns room for one more element of `size` bytes, or NULL with the reason in *code. */
 static void *add(gw_vocabulary *v, gw_buffer *b, size_t size, int *code) {
     *code = v->block ? GW_E_BAD_STATE : b->used / size >= GW_MAX_VOCAB ? GW_E_BAD_COUNT : 0;
     if (*code) return NULL;
@@ -67,7 +66,7 @@ void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id) {
 
 /* --- finishing ------------------------------------------------------------------------------ */
 
-/* Scores are required only where they order the merges. */
+/* Checks the numbers of pieces, scores and types. Scores are required only where they order the merges. */
 static int check_counts(const gw_vocabulary *v, gw_error *e) {
     size_t n = v->in_ends.used / sizeof(uint32_t), scores = v->in_scores.used / sizeof(float);
     if (n == 0)
@@ -130,7 +129,6 @@ static uint32_t power_of_two(size_t at_least) {
     return n;
 }
 
-/* Called with an arena that only measures first, then again to place the tables in the block. */
 static void place_tables(gw_vocabulary *v, gw_arena *a) {
     v->text = gw_arena_take(a, v->in_text.used);
     v->ends = gw_arena_take(a, v->n * sizeof *v->ends);
@@ -218,7 +216,7 @@ static void correct_types(gw_vocabulary *v) {
         bool byte = v->spelling == GW_BYTE_LEVEL && v->types[id] == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
         if (!byte) make_control(v, id);
     }
-    /* names found so far: only the first piece of each name is marked, because later ones are never matched */
+    /* Names found so far: only the first piece of each name is marked, because later pieces are never matched. */
     uint32_t found = 0;
     for (uint32_t id = 0; id < v->n; id++) {
         if (!gw_piece_len(v, id) || v->text[gw_piece_begin(v, id)] != '<') continue;
@@ -255,7 +253,6 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     return true;
 }
 
-/* Records which byte a piece stands for, or that it is the unknown piece. */
 static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     int type = v->types[id];
     bool byte = v->spelling == GW_BYTE_LEVEL && type == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
@@ -295,7 +292,7 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
         int bad = index_group(v, id, (uint32_t)gw_min(id + GROUP, v->n), e);
         if (bad) return bad;
     }
-    if (v->spelling == GW_BYTE_LEVEL) return 0; /* bpe.h says how a byte without a piece is encoded */
+    if (v->spelling == GW_BYTE_LEVEL) return 0; /* byte-level BPE can encode a byte without a piece (bpe.h) */
     /* Gemma's converted files call <unk> a control piece. */
     if (v->unknown < 0) v->unknown = gw_find_any(v, (const uint8_t *)"<unk>", 5);
     for (int i = 0; i < 256 && v->unknown < 0; i++)

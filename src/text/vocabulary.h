@@ -22,8 +22,8 @@ enum {
  * 3 million. */
 enum { GW_MAX_PIECE = 1024, GW_MAX_PIECES_TEXT = 1 << 26 };
 
-/* A slot of a hash table with open addressing and linear probing; id1 is id + 1, or 0 for an empty slot. The table is
- * at most half full. */
+/* A slot of the hash table of pieces, which has open addressing and linear probing and is at most half full. id1 is id
+ * + 1, or 0 for an empty slot. */
 typedef struct {
     uint32_t hash, id1;
 } gw_slot;
@@ -33,28 +33,28 @@ typedef struct {
 typedef enum { GW_BY_SCORE, GW_BYTE_LEVEL, GW_BY_MERGES } gw_spelling;
 
 typedef struct {
-    /* Used while pieces are added; freed when the vocabulary is finished. */
+    /* Input buffers while pieces are added; freed when the vocabulary is finished. */
     gw_buffer in_text, in_ends, in_scores, in_types;
     int32_t marked[8]; /* ids that are control tokens whatever their type */
     uint32_t n_marked;
     gw_spelling spelling;
 
-    /* Set when the vocabulary is finished: immutable tables in one block. */
+    /* Immutable tables in one block, set when the vocabulary is finished. */
     void *block;
     size_t block_size;
-    uint32_t n;     /* number of pieces, 0 until the vocabulary is finished without an error */
-    uint8_t *text;  /* the texts of all pieces, concatenated */
+    uint32_t n; /* number of pieces, 0 until the vocabulary is finished without an error */
+    uint8_t *text;
     uint32_t *ends; /* [n] piece i is text[ends[i - 1] .. ends[i]), piece 0 begins at 0 */
-    float *scores;  /* [n], NULL if a list of merges determines the merge order */
-    uint8_t *types; /* [n] GW_TOKEN_* */
-    gw_slot *slots; /* [slot_mask + 1] every non-empty piece; for duplicates see insert() */
+    float *scores;  /* [n] scores of the pieces; NULL if a list of merges determines the merge order */
+    uint8_t *types;
+    gw_slot *slots; /* [slot_mask + 1] hash table of every non-empty piece; for duplicates see insert() */
     uint32_t slot_mask;
     uint32_t reach;     /* greatest distance of a piece from the slot of its hash */
-    int32_t bytes[256]; /* the piece of each byte, -1 if missing */
+    int32_t bytes[256]; /* the piece of each byte, -1 if there is none */
     int32_t unknown;    /* the unknown piece, -1 if there is none; a score-based vocabulary then has all byte pieces */
 } gw_vocabulary;
 
-/* tokenizer.h describes these functions. */
+/* Each gw_vocabulary_… function does what tokenizer.h says of gw_tokenizer_… with the same name. */
 int gw_vocabulary_add_piece(gw_vocabulary *v, const char *text, size_t len);
 int gw_vocabulary_add_score(gw_vocabulary *v, float score);
 int gw_vocabulary_add_type(gw_vocabulary *v, int type);
@@ -67,8 +67,9 @@ static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { ret
 
 static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) { return v->ends[id] - gw_piece_begin(v, id); }
 
-/* gw_find_any searches all pieces, gw_find_normal only the normal ones, which are the results of merges. Both return
- * the lowest id with this text, or -1; in a vocabulary of kind BY_MERGES, gw_find_normal returns the highest. */
+/* gw_find_any searches all pieces for a text, gw_find_normal only the normal ones, which are the results of merges.
+ * Both return the lowest id with this text, or -1; in a vocabulary of kind BY_MERGES, gw_find_normal returns the
+ * highest. */
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 
