@@ -12,14 +12,16 @@ export function newId(prefix) {
 export class ArgumentWriter {
   #written = '';
   #isOrdered = true;
-  /** Names of the properties of each object, by the object's path. @type {Map<string, string[]>} */
+  /** Property names of each JSON object in the order of their first appearance, by the object's path in the value.
+   * @type {Map<string, string[]>} */
   #names = new Map();
 
   /** Returns the JSON text that is new since the last call. @param {any} value @param {boolean} done whether the value
    * is complete */
   next(value, done) {
     const text = this.#json(value, '');
-    // Leaves out the closing quotes and brackets at the end, because the string or list may still grow.
+    // While a value is incomplete, closing quotes and brackets at its end are left out, because its last string or list
+    // may still grow.
     const sure = done ? text : text.replace(/["\]}]*$/, '');
     if (!(done || this.#isOrdered) || !sure.startsWith(this.#written)) return '';
     const fresh = sure.slice(this.#written.length);

@@ -19,7 +19,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     try {
       const { value, issues } = await validated(tool?.parameters, jsonOf(args));
       if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
-      // The arguments are a copy, so that `execute` cannot change the conversation.
+      // `execute` gets a copy of the call's arguments, so that it cannot change the conversation.
       const result = (await tool?.execute?.(value, { id, signal })) ?? null;
       call.result = written(name, result);
     } catch (error) {

@@ -54,7 +54,7 @@ export class ChatCache {
     return { usage: (await this.list()).reduce((sum, { bytes }) => sum + bytes, 0) };
   }
 
-  /** Deletes the chats of all models with a name. @param {string} key the name */
+  /** Deletes every chat with this name, whatever its model. @param {string} key the name */
   async delete(key) {
     checkValue('name', key, name);
     await this.#ask({ what: 'remove', name: key });

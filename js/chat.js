@@ -59,7 +59,7 @@ const CHAT_OPTIONS = {
  *   fail with `context-exceeded`, remove the oldest turns, or replace them by a summary. Default: error.
  * @property {Summarize} [summarize] Summarises the removed messages. Required by `overflow: 'summarize'`.
  */
-/** The result of `append`.
+/** The result of `chat.append()`.
  * @typedef {object} Appended
  * @property {Usage} usage Token counts.
  * @property {Timings} timings Durations.
@@ -68,8 +68,7 @@ const CHAT_OPTIONS = {
 /** Options of a chat: its beginning, and defaults for each answer.
  * @template {readonly object[]} [P=object[]]
  * @typedef {AnswerOptions<Format, P> & ChatStart} ChatOptions */
-/** The conversation before an answer. begin: the beginning of the answer, if it is given; thought: that of its
- * thoughts.
+/** The conversation before an answer. begin: given beginning of the answer; thought: given beginning of its thoughts.
  * @typedef {{ messages: ChatMessage[], prefix?: Prefix, begin?: string, thought?: string }} Past */
 /** The result of restoring a saved chat.
  * @typedef {object} Restored
@@ -135,13 +134,13 @@ export class Chat {
     return this.#answerTo([{ role: 'user', content: textOf('text', text) }], options);
   }
 
-  /** Adds messages without an answer, and evaluates them, so that the next answer begins sooner. If it fails or is
-   * aborted, the chat stays as it was.
+  /** Adds messages without an answer, and evaluates them, so that the next answer begins sooner. If the call fails or
+   * is aborted, the chat stays as it was.
    * @param {readonly ChatMessage[]} messages @param {CallOptions} [options] @returns {Promise<Appended>} */
   async append(messages, options = {}) {
     checkOptions(options, { signal });
     checkValue('messages', messages, isList);
-    // The chat's `format` is left out: it does not change the prompt, and would have to be compiled.
+    // append() leaves out the chat's `format`, which does not change the prompt and would have to be compiled.
     const all = { ...this.#defaults, ...given(options), maxTokens: 0, format: undefined };
     const result = await this.#answer(this.#after(messages), all, false).result();
     const { finishReason, usage, timings, dropped } = result;
@@ -149,11 +148,10 @@ export class Chat {
     return { usage, timings, ...(dropped && { dropped }) };
   }
 
-  /** Sends the results of the tools that the last answer called, and answers them. If the chat's `toolChoice` demands
-   * calls, ignores it unless it has `everyRound`.
+  /** Sends the results of the tools that the last answer called, and generates the next answer. A `toolChoice` of the
+   * chat that demands calls is ignored unless it has `everyRound`.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
-   * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options]
-   * @returns {Generation<ValueOf<F>>} */
+   * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   sendToolResults(results, options = {}) {
     checkValue('results', results, isList);
     checkOptions(options, GENERATE_OPTIONS);
@@ -185,8 +183,8 @@ export class Chat {
   }
 
   /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
-   * last question with that text; a `format` applies to it, too. `text` of the result is the new text only; `value` and
-   * `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
+   * last question with that text; a `format` then applies to the prefix as well. `text` of the result is the new text
+   * only; `value` and `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkValue('options', options, object);
@@ -233,8 +231,7 @@ export class Chat {
     throw new ModelError('bad-state', 'The chat is still answering. Wait for its answer, or abort it.');
   }
 
-  /** Merges options over the chat's defaults. `undefined` values are ignored.
-   * @param {GenerateOptions} options @returns {GenerateOptions} */
+  /** @param {GenerateOptions} options @returns {GenerateOptions} */
   #all(options) {
     checkOptions(options, GENERATE_OPTIONS);
     return { ...this.#defaults, ...given(options) };
@@ -245,7 +242,8 @@ export class Chat {
   #answer(past, all, answers = true) {
     /** @type {Past | null} */
     let begun = null;
-    /** The messages so far, with answers whose tool calls were run, and the results. @type {ChatMessage[]} */
+    /** Messages of the conversation, including answers of this call whose tools were run, and the tools' results.
+     * @type {ChatMessage[]} */
     let said = [];
     /** @type {ChatMessage[]} */
     const dropped = [];
@@ -302,7 +300,7 @@ export class Chat {
 
 const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
 
-/** Returns the reason why a saved chat has no KV cache. @param {Prefixes} prefixes */
+/** @param {Prefixes} prefixes */
 const reasonOf = ({ why }) =>
   `only the messages were saved, because ${why ? `the last answer ${why}` : 'there is no answer yet'}`;
 

@@ -81,14 +81,15 @@ export async function embed(model, input, options) {
     if (event.kind === 'progress') onProgress?.(/** @type {PrefillProgress} */ (event.value));
   };
   if (!list.length) return [];
-  // Rejects immediately on abort, because the engine may still be evaluating a long text.
+  // An aborted call rejects immediately, because the engine may still be evaluating a long text.
   const all = await unlessAborted(model.call('embed', args, signal, onEvent), signal);
   const vectors = list.map((_, i) => all.slice(i * dimensions, (i + 1) * dimensions));
   return Array.isArray(input) ? vectors : vectors[0];
 }
 
-/** Throws `bad-option` if the model is not made for embedding and `pooling` is missing. @param {ModelInfo} info
- * @param {EmbedOptions} options */
+/** Throws `bad-option` if `pooling` or `task` do not suit the model. A model that is not made for embedding needs
+ * `pooling` and has no tasks.
+ * @param {ModelInfo} info @param {EmbedOptions} options */
 function checkKind({ embedding, architecture }, { pooling, task }) {
   if (embedding) {
     checkValue('pooling', pooling ?? embedding.pooling, oneOf(embedding.pooling));

@@ -63,7 +63,7 @@ export class ModelError extends Error {
   /** @param {ErrorCode} code @param {string} message a sentence @param {ErrorDetails} [details] */
   constructor(code, message, { expected = '', got = '', cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
-    // Aborts have the names that DOMException uses, because programs test for them.
+    // Errors of aborted calls have the names that DOMException uses, because programs test for them.
     const late = /** @type {any} */ (cause)?.name === 'TimeoutError' ? 'TimeoutError' : 'AbortError';
     this.name = code === 'aborted' ? late : 'ModelError';
     /** Stable name of the error. @readonly @type {ErrorCode} */
@@ -79,10 +79,10 @@ export class ModelError extends Error {
   /** Makes `instanceof` recognise errors of other copies of this class, which separately bundled files contain.
    * @param {any} error */
   static [Symbol.hasInstance](error) {
-    // Subclasses inherit this method, but use the normal check. The code does not name the class `ModelError`, because
-    // esbuild would then rename it.
+    // Subclasses of ModelError inherit this method, but use the normal check of `instanceof`. The code does not name
+    // the class, because esbuild would then rename it.
     if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
-    // Compares properties, because `name` varies: an aborted call has the name AbortError.
+    // Errors are recognised by their properties, because `name` varies: an aborted call has the name AbortError.
     const parts = ['code', 'kind', 'expected', 'got'];
     return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
   }
@@ -99,7 +99,7 @@ export function show(value) {
   return isPlain ? inBraces(Object.keys(value)) : Object.prototype.toString.call(value);
 }
 
-/** Joins words in braces, shortened. @param {string[]} words */
+/** Joins words in braces: at most 8 words and 200 characters. @param {string[]} words */
 export const inBraces = (words) => (words.length ? `{ ${words.slice(0, 8).join(', ').slice(0, 200)} }` : '{}');
 
 /** Returns the error for messages to a model without a chat template. */

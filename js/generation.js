@@ -28,20 +28,22 @@ export class Generation {
   #deps;
   /** @type {Promise<GenerateResult<V>> | null} */
   #result = null;
-  /** The latest call to the worker. @type {ReturnType<ModelConnection['call']> | null} */
+  /** @type {ReturnType<ModelConnection['call']> | null} */
   #sent = null;
   /** @type {Step[]} */
   #steps = [];
   #text = '';
-  /** Beginning of the answer that the prompt contained. `value` includes it. */
+  /** Beginning of the answer, given in the prompt. The result's `value` includes it. */
   #begun = '';
-  /** Whether a step has arrived. From then on, the call must not be repeated. */
+  /** Whether a step of the answer has arrived. From then on, the call to the worker must not be repeated. */
   #given = false;
-  /** Parses the text so far as JSON. @type {((text: string) => unknown) | null} */
+  /** Parses the incomplete JSON of an answer for partial(). null if the answer is not JSON.
+   * @type {((text: string) => unknown) | null} */
   #reader = null;
   /** Aborts when the caller's signal does, or when the caller stops iterating. */
   #abort = new AbortController();
-  /** Tool calls of the current answer; `earlier` has those of the answers before it. @type {Call[]} */
+  /** Tool calls of the current answer. `#earlier` has those of the previous answers of this generation.
+   * @type {Call[]} */
   #calls = [];
   /** @type {ToolCall[]} */
   #earlier = [];
@@ -103,7 +105,8 @@ export class Generation {
     return [...before, ...this.#calls];
   }
 
-  /** Returns the pieces as a stream. Cancelling it aborts. @returns {ReadableStream<string>} */
+  /** Returns the pieces of text as a stream. Cancelling the stream aborts the answer.
+   * @returns {ReadableStream<string>} */
   stream() {
     const pieces = this[Symbol.asyncIterator]();
     return new ReadableStream(
@@ -135,8 +138,8 @@ export class Generation {
     await this.#start();
   }
 
-  /** Makes return() and throw() of a generator abort the answer: the generator itself does not notice them before its
-   * first step or while it awaits.
+  /** Makes return() and throw() of a generator abort the answer. A generator itself notices neither before its first
+   * step nor while it awaits.
    * @template T @param {AsyncGenerator<T, void, undefined>} pieces */
   #leavable(pieces) {
     for (const how of /** @type {const} */ (['return', 'throw'])) {
@@ -184,7 +187,7 @@ export class Generation {
       const stopped = aborted.aborted && last.finishReason === 'tool-calls';
       const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
       const read = valueOf({ ...answer, text: this.#begun + answer.text }, args);
-      // partial() now parses ordinary JSON: the text is complete, so a number at its end is complete, too.
+      // For a complete answer, partial() parses ordinary JSON, in which a number at the end of the text is complete.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
       const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };
       onResult?.(result, { next: prefix, why });
@@ -258,8 +261,7 @@ function valueOf({ text, finishReason }, args) {
   return { value: isJson(args) ? JSON.parse(text) : text };
 }
 
-/** Yields the text of each step, without thoughts and empty texts.
- * @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
+/** @param {AsyncIterable<Step>} steps @returns {AsyncGenerator<string, void, undefined>} */
 async function* texts(steps) {
   for await (const { kind, text } of steps) if (kind === 'text' && text) yield text;
 }

@@ -8,7 +8,7 @@ Object.assign(
     startWorker: () => new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }),
     startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   }),
-  // Imported on first use: only pages that list or delete cached models need the store.
+  // The store is imported on first use, because only pages that list or delete cached models need it.
   { openStore: async () => (await import('./download/store-browser.js')).openStore() },
 );
 

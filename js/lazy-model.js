@@ -39,7 +39,7 @@ export class LazyModel {
     }
   }
 
-  /** Resolves with the model. The load is aborted when no call waits for it any more.
+  /** Loads the model if necessary, and resolves with it. The load is aborted when no call waits for it any more.
    * @param {AbortSignal} [signal] @param {(progress: Progress) => void} [onProgress] */
   async open(signal, onProgress = () => {}) {
     if (signal?.aborted) throw abortError(signal);

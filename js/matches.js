@@ -22,7 +22,7 @@ import { convert } from './schemas.js';
  * @property {MaskTimes} masks Times of the token masks.
  */
 
-/** Rounds milliseconds to a tenth of a microsecond. @param {number} time */
+/** @param {number} time */
 const round = (time) => Number(time.toFixed(4));
 
 /** Summarises the times of token masks, in milliseconds. @param {number[]} times @param {number} first

@@ -276,7 +276,7 @@ export class HeaderModel {
     try {
       return await this.connection.call(method, args, { signal, onEvent }).answer;
     } catch (error) {
-      // The worker's error lacks the signal's reason.
+      // The error of an aborted call is created anew, because the worker's error lacks the signal's reason.
       const isAbort = signal?.aborted && /** @type {ModelError} */ (error).code === 'aborted';
       throw isAbort ? abortError(signal) : error;
     }
@@ -300,7 +300,7 @@ export class HeaderModel {
     );
     /** @type {number[]} */
     const list = [];
-    // Appends the ids one by one, because an array-like object can claim any length.
+    // The ids are appended one by one, because an array-like object can claim any length.
     for (let i = 0; i < length; i++) {
       const id = ids[i];
       if (!(Number.isInteger(id) && id >= 0 && id <= top)) {

@@ -105,7 +105,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @typedef {object} ThinkingOptions
  * @property {number} budget Maximum number of tokens of the thoughts. The answer follows after them.
  */
-/** Options whose types determine that of the result.
+/** Options whose types determine the type of the result.
  * @template {Format} F @template {readonly object[]} P
  * @typedef {object} TypedOptions
  * @property {F} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot be
@@ -253,12 +253,11 @@ const range = (what, is) => (min, max) => ({
 /** Returns a rule that accepts integers in a range. */
 export const integer = range('an integer', Number.isInteger);
 const number = range('a number', (value) => typeof value === 'number');
-/** Returns a rule. @param {string} expected completes "`name` must be …" @param {(value: any) => boolean} fits
- * @returns {Rule} */
+/** Returns a Rule with the default description of wrong values.
+ * @param {string} expected completes "`name` must be …" @param {(value: any) => boolean} fits @returns {Rule} */
 export const rule = (expected, fits) => ({ expected, fits });
 
-/** Returns a rule that accepts values of a type. @param {string} expected the type with an article, such as "a
- * string" */
+/** @param {string} expected the type with an article, such as "a string" */
 const typed = (expected) => rule(expected, (value) => typeof value === expected.split(' ')[1]);
 
 export const string = typed('a string');
@@ -272,7 +271,7 @@ const address = (what) =>
   rule(`the URL ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
-/** For each kind of constraint, a function that checks its value. @type {Record<string, (value: any) => boolean>} */
+/** @type {Record<string, (value: any) => boolean>} */
 const CONSTRAINTS = {
   // The contents of a schema are checked when it is converted (schemas.js).
   schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
@@ -280,7 +279,7 @@ const CONSTRAINTS = {
   grammar: (value) => typeof value === 'string',
   choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
 };
-/** Returns the flags of a regular expression that a constraint does not support: they change what it matches.
+/** Returns the flags of a constraint's regular expression that are not supported, because they change what it matches.
  * @param {RegExp} regex */
 const flagsOf = ({ flags }) => flags.replace(/[^mv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
@@ -301,7 +300,8 @@ export function jsonOf(value, plain = false, check) {
     if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
     if (part === undefined && Array.isArray(this)) throw new Error(`item ${name} of an array is undefined`);
     const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
-    // A class instance has a prototype that has a prototype. This test also works for objects of other frames.
+    // A class instance is recognised by a prototype that itself has a prototype. This also works for objects of other
+    // frames.
     const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
     if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
     return part;
@@ -322,13 +322,14 @@ export function jsonOption(name, value) {
   try {
     return jsonOf(value);
   } catch (cause) {
-    // For a circular structure, further lines of the message show the cycle.
+    // For a circular structure, further lines of JSON.stringify()'s message show the cycle, so only the first line is
+    // used.
     const [reason] = /** @type {Error} */ (cause).message.split('\n');
     throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only JSON values.`, { cause });
   }
 }
 
-/** For each property of a tool, a function that checks its value. @type {Record<string, (value: any) => boolean>} */
+/** @type {Record<string, (value: any) => boolean>} */
 const TOOL = {
   name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
   description: (value) => ['string', 'undefined'].includes(typeof value),
@@ -343,7 +344,7 @@ export function toolOf(tool) {
   return type === 'function' && object.fits(described) ? { ...described, ...rest } : tool;
 }
 
-/** Describes what is wrong with a tool; returns '' if it is valid. @param {any} given @param {number} i */
+/** @param {any} given @param {number} i */
 function toolFault(given, i) {
   if (!object.fits(given) || given === null) return `${show(given)} as tool ${i}`;
   const tool = /** @type {any} */ (toolOf(given));
@@ -521,7 +522,7 @@ export function given(options) {
   return /** @type {Partial<T>} */ (Object.fromEntries(entries));
 }
 
-/** Returns the engine's name of a sampling option. @param {string} name */
+/** @param {string} name */
 const samplerName = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Returns the options of generate() in the form that is posted to the worker. Schemas are converted later

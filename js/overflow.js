@@ -11,7 +11,8 @@ import { unlessAborted } from './rpc/signals.js';
  * @property {AbortSignal} signal Aborts when the answer is aborted.
  */
 
-/** Share of the context that is left free for the answer. If `maxTokens` is smaller, only that many tokens are. */
+/** Share of the context that is left free for the answer. If `maxTokens` is smaller, only `maxTokens` tokens are left
+ * free. */
 const ROOM = 1 / 4;
 /** Maximum share of the context that a shortened prompt fills. More would fit, but removals should be rare: after each
  * one, the remaining messages are evaluated again. */
@@ -60,8 +61,9 @@ export async function shortened({ prompt, tools, format, maxTokens }, { count, c
   return { messages: [...kept.slice(0, at), ...said, ...kept.slice(at)], dropped };
 }
 
-/** Returns the groups of messages that can be dropped, oldest first: whole turns before the last message of the user,
- * then the tool calls after it with their results, except the last group. @param {ChatMessage[]} messages */
+/** Returns the groups of messages that can be dropped, oldest first: the turns before the last message of the user,
+ * then each round of tool calls after that message with the results, except the last round.
+ * @param {ChatMessage[]} messages */
 function groupsOf(messages) {
   const question = messages.findLastIndex(({ role }) => role === 'user');
   /** @type {ChatMessage[][]} */

@@ -5,7 +5,7 @@
 /** @import { SamplingOptions } from './generated.js' */
 import { ModelError } from './errors.js';
 
-// Sources and stores
+// Types of model sources, and of stores of files
 
 /** URLs of the package's files. page: base of relative URLs; baseUrl: the folder of all files (option `baseUrl`);
  * files: URLs by file name, if the entry script registered them.
@@ -21,8 +21,8 @@ import { ModelError } from './errors.js';
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
  *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
  *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */
-/** A URL of a model file. key: key of the cached copy, for a source that is an entry of the cache: its `url` lacks
- * secrets.
+/** A URL of a model file. key: key of the cached copy if the source is an entry of the cache, because the `url` of an
+ * entry lacks secrets.
  * @typedef {{ url: string, key?: string, headers?: [string, string][], tuning?: Partial<Tuning> }} UrlSource */
 /** A model source that can be posted to the worker. pull: the client has the bytes and sends them on request.
  * @typedef {{ kind: 'url' } & UrlSource | { kind: 'blob', blob: Blob } | { kind: 'path', path: string }
@@ -57,7 +57,7 @@ import { ModelError } from './errors.js';
  * @property {boolean} [persisted] Whether the browser promises not to clear the storage.
  */
 
-// Loaded models
+// Types of loads and of loaded models
 
 /** Options of a load. headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the
  * default location (no `folder`), or a store of the client (`remote`).
@@ -168,7 +168,7 @@ import { ModelError } from './errors.js';
  * @property {boolean} [onDisk] Whether it stays on disk (option `rowsOnDisk`).
  */
 
-// Prompts and answers
+// Types of prompts and answers
 
 /** A call of a tool.
  * @typedef {object} ToolCall
@@ -315,7 +315,7 @@ import { ModelError } from './errors.js';
 /** Result of `generate` for a chat. prefix: tokens that the next turn can reuse; why: the reason if there is no prefix.
  * @typedef {GenerateResult & { prefix?: Prefix, why?: string }} GenerateAnswer */
 
-// Other calls
+// Types of the other calls to the worker
 
 /** Arguments of `embed`. prefixes: text to put before each input, one per input or one for all; dimensions: length of
  * the truncated vectors.
@@ -383,7 +383,7 @@ import { ModelError } from './errors.js';
 /** @typedef {{ info: ModelInfo, call: <M extends keyof Calls>(method: M, args: Calls[M]['args'], signal?: AbortSignal,
  *   onEvent?: (event: Event) => void) => Promise<Calls[M]['value']> }} Callable */
 
-// Messages
+// Types of messages between the client, the worker and helper threads
 
 /** @typedef {{ [M in keyof Calls]: { kind: 'call', id: number, method: M, args: Calls[M]['args'] }
  *   }[keyof Calls]} Call */
@@ -396,7 +396,7 @@ import { ModelError } from './errors.js';
  *     args: Parameters<NonNullable<Store[M]>>, value: Awaited<ReturnType<NonNullable<Store[M]>>> } }} Questions */
 /** @typedef {{ [M in keyof Questions]: { kind: 'ask', question: number, method: M, args: Questions[M]['args'] }
  *   }[keyof Questions]} Question */
-/** A failed request's error. name: the name of the store's error, such as QuotaExceededError.
+/** The error of a failed request to the client. name: the name of the store's error, such as QuotaExceededError.
  * @typedef {PackedError & { name: string, message: string }} AskedError */
 
 /** Messages of the client to the worker. open: the first message, sent once; abort: aborts a pending call; ack: number

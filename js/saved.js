@@ -10,16 +10,16 @@ import { biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
-/** Current version of the format. Version 1 lacks `cut` in prefixes. */
+/** Current version of the bytes of chat.save(). Version 1 lacks `cut` in prefixes. */
 const VERSION = 2;
 const MAX_JSON = 1 << 28;
 const MAX_IDS = 1 << 20;
 const MAX_WHY = 100;
 
-/** Beginnings of the conversation that the KV cache can hold. last: without the last answer; next: with it; why: the
- * reason if there is no `next`.
+/** Beginnings of the conversation that the KV cache can hold. last: without the last answer; next: with the last
+ * answer; why: the reason if there is no `next`.
  * @typedef {{ last?: Prefix, next?: Prefix, why?: string }} Prefixes */
-/** The messages of a chat and its options.
+/** A saved chat without the engine's state.
  * @typedef {{ messages: ChatMessage[], options: GenerateOptions, prefixes: Prefixes }} SavedChat */
 
 /** @param {Uint8Array} bytes */
@@ -45,13 +45,13 @@ export function packChat({ messages, options, prefixes }) {
   return bytes;
 }
 
-/** Returns whether an option of answers is saved. Constraints, tools and callbacks are not saved.
+/** Returns whether chat.save() keeps an option of answers. Constraints, tools and callbacks are not saved.
  * @param {string} name */
 function keeps(name) {
   return Object.hasOwn({ ...SAMPLING, maxTokens: 0, seed: 0, stop: 0, logprobs: 0, thinking: 0 }, name);
 }
 
-/** Replaces -Infinity by null, because JSON cannot express it. @param {[number, number]} entry */
+/** Replaces a bias of -Infinity by null, because JSON cannot express -Infinity. @param {[number, number]} entry */
 const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
 
 /** Reads the bytes of a saved chat. Throws `bad-saved`. `state` of the result is the engine's state, not checked yet.
@@ -90,7 +90,7 @@ function parsed(json) {
     if (Array.isArray(messages) && version !== 1 && version !== VERSION) throw newer(version);
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch (error) {
-    // Any other error means that the bytes are not JSON.
+    // Errors other than ModelError mean that the bytes of the saved chat are not JSON.
     if (error instanceof ModelError) throw error;
   }
   throw damaged('its messages are not JSON');
@@ -99,8 +99,7 @@ function parsed(json) {
 /** @param {any} value @returns {any[][]} */
 const list = (value) => (Array.isArray(value) ? value : []).filter(Array.isArray);
 
-/** Returns the prefix if it is valid, else undefined.
- * @param {any} prefix @returns {Prefix | undefined} */
+/** @param {any} prefix @returns {Prefix | undefined} */
 function prefixOf(prefix) {
   const { of = '', text, ids, cut = 0 } = prefix ?? {};
   const fits =

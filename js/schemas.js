@@ -50,7 +50,7 @@ export function schemaOf(name, schema) {
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
     if (cause instanceof ModelError) throw cause;
-    // Omits further lines of the message, which show the cycle of a circular structure.
+    // For a circular structure, further lines of the message show the cycle, so only the first line is used.
     const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
     throw new ModelError(
       'bad-option',

@@ -34,7 +34,7 @@ async function compile(name) {
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (cause) {
     const why = /** @type {Error} */ (cause).message;
-    // Only the message of an error shows that a content security policy caused it.
+    // Only the message of an error shows that a content security policy forbade WebAssembly.
     const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
     if (forbidden) throw new ModelError('unsupported-platform', FORBIDDEN, { cause });
     throw new Error(`${address}: ${missing(cause)}`, { cause });

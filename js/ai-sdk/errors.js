@@ -16,8 +16,9 @@ const NAMES = {
   'template-error': 'AI_InvalidPromptError',
 };
 
-/** Marks an error as an error of the SDK. It stays a ModelError. @template {ModelError} E
- * @param {E} error @param {string} [name] the SDK's class; without it, only the SDK's base class recognises the error
+/** Makes the AI SDK recognise a ModelError as one of the SDK's errors.
+ * @template {ModelError} E @param {E} error
+ * @param {string} [name] the SDK's class; without it, only the SDK's base class recognises the error
  * @param {object} [fields] properties of that class @returns {E} */
 function marked(error, name, fields) {
   for (const mark of name ? [MARK, `${MARK}.${name}`] : [MARK]) {

@@ -52,7 +52,7 @@ export class GemmaWasmLanguageModel {
     return this;
   }
 
-  /** Returns the tokens of the last prompt and its answer, undefined before the first call. */
+  /** Returns the number of tokens of the last prompt and its answer; undefined before the first call. */
   getContextUsage() {
     return this.#usage && this.#usage.promptTokens + this.#usage.completionTokens;
   }
@@ -95,7 +95,7 @@ export class GemmaWasmLanguageModel {
     }
   }
 
-  /** Starts an answer. Loads the model first if necessary. @param {CallOptionsV4} call */
+  /** @param {CallOptionsV4} call */
   async #begin(call) {
     const messages = messagesOf(call.prompt);
     const model = await this.#model.open(call.abortSignal);

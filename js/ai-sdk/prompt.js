@@ -32,11 +32,11 @@ function textOf(parts, separator, kind = 'text') {
     .join(separator);
 }
 
-/** Converts an earlier answer of the model. @param {any[]} parts @returns {ChatMessage} */
+/** @param {any[]} parts @returns {ChatMessage} */
 function answerOf(parts) {
   const toolCalls = parts
     .filter(({ type }) => type === 'tool-call')
-    // Calls from other providers' models can have input of any type.
+    // In answers of other providers' models, the input of a tool call can be of any type.
     .map(({ toolCallId: id, toolName: name, input }) => ({
       id,
       name,
@@ -52,7 +52,7 @@ function resultOf({ toolCallId: id, toolName: name, output }) {
   return { role: 'tool', id, name, content: outputOf(output) };
 }
 
-/** Returns a tool's output as JSON for the model. @param {any} output @returns {unknown} */
+/** @param {any} output @returns {unknown} */
 function outputOf({ type, value, reason = 'The call was denied.' }) {
   if (type === 'execution-denied') return { error: reason };
   if (/^error-/.test(type)) return { error: value };

@@ -73,9 +73,8 @@ export function createGemmaWasm({ models, ...defaults } = {}) {
   });
 }
 
-/** Returns the model of a provider by its name. Returns other sources unchanged.
- * @param {'languageModel' | 'embeddingModel'} kind
- * @param {AnyModel} source @param {ProviderSettings['models']} models @returns {AnyModel} */
+/** @param {'languageModel' | 'embeddingModel'} kind @param {AnyModel} source
+ * @param {ProviderSettings['models']} models @returns {AnyModel} */
 function named(kind, source, models) {
   if (!models || typeof source !== 'string') return source;
   if (Object.hasOwn(models, source)) return models[source];

@@ -10,7 +10,8 @@ export function callOf(toolCallId, toolName, input) {
   return { type: 'tool-call', toolCallId, toolName, input: JSON.stringify(input) };
 }
 
-/** Returns the parts of an answer. @param {GenerateResult} result @returns {ContentV4[]} */
+/** Returns an answer as the SDK's content parts: reasoning, text and tool calls.
+ * @param {GenerateResult} result @returns {ContentV4[]} */
 export function contentOf({ text, thoughts, toolCalls = [] }) {
   const calls = toolCalls.map(({ name, arguments: args }) => callOf(newId('call_'), name, args));
   return [
@@ -20,7 +21,8 @@ export function contentOf({ text, thoughts, toolCalls = [] }) {
   ];
 }
 
-/** Returns the finish reason, token counts and metadata of an answer. @param {GenerateResult} result
+/** Returns the finish reason, token counts and metadata of an answer in the SDK's form.
+ * @param {GenerateResult} result
  * @returns {{ finishReason: FinishReasonV4, usage: UsageV4, providerMetadata: ProviderOptionsV4 }} */
 export function endOf(result) {
   const { usage, seed, timings, stopSequence, logprobs } = result;

@@ -11,7 +11,7 @@ import { FAILED, callOf, endOf } from './results.js';
  * @typedef {{ warnings: WarningV4[], response: ResponseV4, signal?: AbortSignal,
  *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
 
-/** A tool call that is being streamed. input: writes its input.
+/** A tool call that is being streamed. input: writes the call's arguments.
  * @typedef {{ id: string, input: ArgumentWriter, open: boolean }} SentCall */
 
 /** Returns the parts of an answer as a stream, with back-pressure. Cancelling the stream ends the answer.
@@ -39,7 +39,7 @@ async function* partsOf(generation, steps, { warnings, response, signal, onResul
     yield { type: 'finish', ...endOf(result) };
   } catch (error) {
     if (signal?.aborted) throw error;
-    // Sends the error as a part, because the SDK passes such parts to onError, but not the error of a stream.
+    // An error is sent as a stream part, because the SDK passes such parts to onError, but not the error of a stream.
     yield { type: 'error', error: sdkError(error) };
     yield { type: 'finish', ...FAILED };
   }
@@ -47,7 +47,7 @@ async function* partsOf(generation, steps, { warnings, response, signal, onResul
 
 /** Creates the stream parts of one answer: blocks of reasoning and text, and the input of each tool call. */
 class AnswerParts {
-  /** The block of text or reasoning that is open, if any. @type {{ type: 'text' | 'reasoning', id: string } | null} */
+  /** @type {{ type: 'text' | 'reasoning', id: string } | null} */
   #block = null;
   /** @type {SentCall[]} */
   #calls = [];

@@ -10,7 +10,7 @@ import { readable } from './readable.js';
  * @property {number} progress Percentage from 0 to 100.
  * @property {string} message Description, in English.
  */
-/** The part that reports progress. It is not stored in the message.
+/** The stream part that reports the progress of a load. It is not stored in the message.
  * @typedef {{ type: 'data-modelDownloadProgress', data: ModelDownloadProgress, transient: true }} ProgressChunk */
 /** A transport of the AI SDK, for messages of any type.
  * @typedef {object} InnerTransport
@@ -37,7 +37,9 @@ export class GemmaWasmChatTransport {
     this.#transport = transport;
   }
 
-  /** Sends messages. Called by the SDK. @param {any} options @returns {Promise<ReadableStream<any>>} */
+  /** Returns the answer to messages as a stream of chunks. Loads the model first, and reports the progress in the
+   * stream. Called by the SDK.
+   * @param {any} options @returns {Promise<ReadableStream<any>>} */
   async sendMessages(options) {
     if (this.#model.getContextWindow() !== undefined) return this.#transport.sendMessages(options);
     const abort = new AbortController();
@@ -46,7 +48,7 @@ export class GemmaWasmChatTransport {
     return readable(chunks, () => abort.abort(), options.abortSignal);
   }
 
-  /** Calls the other transport. Called by the SDK. @param {any} options */
+  /** Calls reconnectToStream() of the transport that answers. Called by the SDK. @param {any} options */
   reconnectToStream(options) {
     return this.#transport.reconnectToStream(options);
   }

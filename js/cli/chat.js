@@ -5,7 +5,6 @@
 import { createInterface } from 'node:readline/promises';
 import { ModelError } from '../errors.js';
 
-/** Terminal escape codes that start and end dimmed text. */
 const DIM = '\x1b[2m';
 const PLAIN = '\x1b[22m';
 const HELP = 'Commands: /reset, /retry, /system TEXT, /exit. Ctrl-C stops an answer; otherwise, it exits.\n';

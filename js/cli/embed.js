@@ -17,14 +17,15 @@ export async function embed(values) {
   const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
   const dimensions = vectors[0]?.length ?? 0;
   if (out) {
-    // The file is little-endian, as are all machines that Node supports.
+    // The vectors' bytes are written as they are in memory: all machines that Node supports are little-endian, as the
+    // file is.
     await writeFile(out, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))));
     process.stderr.write(`Wrote ${vectors.length} vectors of ${dimensions} numbers to ${out}.\n`);
   }
   if (json) print(values, { dimensions, vectors: vectors.map((vector) => Array.from(vector)) });
 }
 
-/** Returns the text of --text, or the lines of the file of --file. @param {Values} values */
+/** @param {Values} values */
 async function textsOf({ text, file }) {
   if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs either --text or --file.');
   if (text !== undefined) return [text];

@@ -2,7 +2,8 @@
 import { failure } from '../errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
-/** Prefix of strings that replace large integers. JSON text cannot contain this character unescaped. */
+/** Prefix of strings that stand for large integers while JSON is parsed. JSON text cannot contain its first character
+ * unescaped. */
 const MARK = '\u0000integer ';
 
 /** @param {string} token */

@@ -79,8 +79,7 @@ export function idList(text) {
   throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
 }
 
-/** Converts flags into options. Throws UsageError for a malformed number. @param {Values} values
- * @param {Record<string, string>} flags names of options by flag
+/** @param {Values} values @param {Record<string, string>} flags names of options by flag
  * @param {Record<string, Rule>} rules */
 function optionsOf(values, flags, rules) {
   const given = Object.entries(flags).map(([flag, name]) => {

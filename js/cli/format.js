@@ -5,8 +5,7 @@ import { UsageError, readText } from './flags.js';
 
 /** @typedef {(text: string, path: string) => any} Parse */
 
-/** Functions that return the format for the value of a flag, by the flag's name.
- * @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
+/** @type {Record<string, (text: string, parse: Parse) => Promise<Format> | Format>} */
 const CONSTRAINTS = {
   schema: async (path, parse) => ({ schema: parse(await readText(path), path) }),
   regex: (text) => ({ regex: text }),

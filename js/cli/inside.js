@@ -8,8 +8,7 @@ import { print, using } from './output.js';
 /** Flags of `gemma-wasm inside`. */
 export const INSIDE = 'layer head position lens norms json';
 
-/** Returns the comma-separated integers of a flag. Throws UsageError. @param {Values} values
- * @param {string} name */
+/** @param {Values} values @param {string} name */
 function numbers(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
@@ -32,7 +31,7 @@ export async function inside(values) {
   print(values, { ...seen, layers }, [...pieces, ...layers.map((layer) => JSON.stringify(layer))].join('\n'));
 }
 
-/** Converts the typed arrays of a layer into rows of numbers. @param {InsideLayer} layer @param {number} rows */
+/** @param {InsideLayer} layer @param {number} rows */
 function plain({ norms, attention = {}, ...layer }, rows) {
   const table = (/** @type {Float32Array} */ all) => {
     const width = all.length / rows;

@@ -122,7 +122,8 @@ const COMMANDS = {
       const { all, out } = values;
       const ids = idList(values.ids);
       const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
-      // The file is little-endian, as are all machines that Node supports.
+      // The logits' bytes are written as they are in memory: all machines that Node supports are little-endian, as the
+      // file is.
       await writeFile(out, new Uint8Array(rows.buffer));
       process.stderr.write(`Wrote ${rows.length} values to ${out}.\n`);
     },
@@ -145,7 +146,7 @@ const COMMANDS = {
 
   bench: { flags: 'prompt-tokens gen-tokens runs json', run: bench },
 
-  // The server's code is imported only by this command.
+  // The server's code is imported on use, because no other command needs it.
   serve: { several: true, flags: SERVE, run: async (values) => (await import('./serve.js')).serve(values) },
 };
 
@@ -156,7 +157,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
-  // A first argument that looks like a model is the MODEL: `tokenize x.gguf` lacks the TEXT.
+  // A first argument that looks like a model is the MODEL, so that `tokenize x.gguf` fails because the TEXT is missing.
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
   if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');
@@ -172,7 +173,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   await run({ ...values, source, ...(several ? { sources: positionals } : text !== undefined && { text }) });
 }
 
-/** Prints an error. @param {any} error @returns {number} the exit status */
+/** @param {any} error @returns {number} the exit status */
 function report(error) {
   const usage = error instanceof UsageError;
   const { code = '' } = error instanceof ModelError ? error : {};
@@ -180,7 +181,7 @@ function report(error) {
   return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
-// EPIPE means that the reader closed the pipe, which is no failure.
+// EPIPE means that the reader of standard output closed the pipe, which is no failure.
 process.stdout.on('error', (error) => process.exit(/EPIPE/.test(error.message) ? 0 : report(error)));
 try {
   await main(process.argv.slice(2));

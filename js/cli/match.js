@@ -32,7 +32,7 @@ async function judge(model, { schema, tests = [] }, draft) {
   return { compiled, accepted, refused: tests.length - accepted, wrong, times, first };
 }
 
-/** Checks all cases of a file. @param {HeaderModel} model @param {string} path @param {number} [draft] */
+/** @param {HeaderModel} model @param {string} path @param {number} [draft] */
 async function judgeAll(model, path, draft) {
   const lines = (await readText(path)).split('\n').filter((line) => line.trim());
   const sum = { cases: 0, compiled: 0, accepted: 0, refused: 0, wrong: 0 };

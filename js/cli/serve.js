@@ -37,7 +37,7 @@ export async function serve(values) {
   }
 }
 
-/** Returns the server's options that the flags set. @param {Values} values @returns {ServeOptions} */
+/** @param {Values} values @returns {ServeOptions} */
 function serveOptions(values) {
   const numbers = ['port', 'queue'];
   const given = Object.entries(FLAGS.serve).map(([flag, name]) => {
@@ -47,8 +47,7 @@ function serveOptions(values) {
   return { ...options, apiKey: options.apiKey ?? (process.env.GEMMA_WASM_API_KEY || undefined) };
 }
 
-/** Returns an id for each model: its --name, or the name of its file. Throws UsageError. @param {string[]} sources
- * @param {string[]} [names] */
+/** @param {string[]} sources @param {string[]} [names] */
 function idsOf(sources, names) {
   if (names && names.length !== sources.length) {
     throw new UsageError(`--name must be given once for each model (${sources.length} models, ${names.length} names).`);

@@ -15,7 +15,7 @@ import { ModelError, failure, show } from '../errors.js';
  * @property {Date} lastUsed Time of the last use.
  */
 
-/** Cached models. */
+/** A cache of models. Lists and deletes its files. */
 export class ModelCache {
   /** @type {string | Store | undefined} */
   #where;
@@ -51,7 +51,7 @@ export class ModelCache {
     });
   }
 
-  /** Returns the entry of a file, or undefined. @param {string} key of the entry */
+  /** Returns the entry of a cached file, undefined if the file is not cached. @param {string} key of the entry */
   async get(key) {
     return (await this.list()).find((entry) => entry.key === key);
   }
@@ -62,13 +62,13 @@ export class ModelCache {
     return this.#with(async (store) => store.estimate?.() ?? {});
   }
 
-  /** Asks the browser not to clear the storage automatically. The browser may ask the user. Returns whether it agreed,
-   * always true in Node. */
+  /** Asks the browser not to clear the storage automatically. The browser may ask the user. Returns whether the browser
+   * agreed; always true in Node. */
   persist() {
     return this.#with(async (store) => (await store.persist?.()) ?? true);
   }
 
-  /** Deletes a file. @param {string} key of its entry in list() */
+  /** Deletes a cached file. @param {string} key of its entry in list() */
   async delete(key) {
     if (typeof key !== 'string' || !isModel(key)) {
       const got = show(key);
@@ -77,7 +77,7 @@ export class ModelCache {
     return this.#with((store) => store.remove(key));
   }
 
-  /** Deletes all cached models. Throws `cache-failed` if one cannot be deleted. */
+  /** Deletes all cached models. Throws `cache-failed` if one of them cannot be deleted. */
   clear() {
     return this.#with(async (store) => {
       /** @type {unknown[]} */
@@ -104,7 +104,7 @@ export class ModelCache {
     try {
       this.#store ??= typeof this.#where === 'object' ? this.#where : environment.openStore(this.#where);
       const opening = Promise.resolve(this.#store);
-      opening.catch(() => (this.#store = undefined)); // the next call tries again to import the store
+      opening.catch(() => (this.#store = undefined)); // after a failed import of the store, the next call tries again
       return await f(await opening);
     } catch (cause) {
       throw failure('cache-failed', 'The model cache failed', cause);

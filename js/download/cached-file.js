@@ -16,7 +16,7 @@
 import { Entry } from './entry.js';
 import { sleep } from './http.js';
 
-/** Errors of a load that do not mean that the cached bytes are wrong. */
+/** Codes of a load's errors that do not mean that the cached bytes are wrong. */
 const INNOCENT = [
   'network-error',
   'http-error',
@@ -98,7 +98,7 @@ export class CachedFile {
   }
 
   /** Locks a file, so that only this load stores it. Waits while another tab has the lock and makes progress. Returns
-   * whether it waited.
+   * whether this load had to wait.
    * @param {string} key @param {(have: number, total: number) => void} watch */
   async lock(key, watch) {
     const store = this.#store;
@@ -106,7 +106,7 @@ export class CachedFile {
     for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
       this.#lock = await this.#try(async () => {
         const lock = await store.lock?.(key);
-        if (!this.#store) lock?.free(); // the store failed while the lock was requested
+        if (!this.#store) lock?.free(); // the store failed while the lock was requested, so the lock is freed
         return lock;
       });
       if (this.#lock || !this.#store) return waited;
@@ -133,7 +133,7 @@ export class CachedFile {
     try {
       this.#store?.tidy?.(key);
     } catch {
-      /* the lock file stays in a folder that cannot be written */
+      /* The lock file stays if its folder cannot be written. */
     }
   }
 
@@ -157,13 +157,13 @@ export class CachedFile {
     await within(this.#patience, entry.close()).catch(() => {});
   }
 
-  /** Sets the complete copy to read. @param {Entry} entry from find() */
+  /** Sets a complete copy as the one that this load reads. @param {Entry} entry from find() */
   use(entry) {
     this.kept = 'cached';
     this.#entry = entry;
   }
 
-  /** Sets the incomplete copy to read and to complete. @param {Entry} entry from find() */
+  /** Sets an incomplete copy as the one that this load reads and completes. @param {Entry} entry from find() */
   async continue(entry) {
     if (await this.#try(() => entry.save().then(() => true))) this.#entry = entry;
   }
@@ -229,7 +229,7 @@ export class CachedFile {
   /** Reads from the copy up to its first corrupt piece. Returns the number of bytes.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
-    let wanted = true; // false after a timeout: a late read must not touch `into`
+    let wanted = true; // false after a timeout of the read, because a late read must not write to `into`
     const count = await this.#try(async () => this.#entry?.read(at, into, () => wanted));
     wanted = false;
     if (count === undefined) this.kept = 'none';
@@ -241,7 +241,7 @@ export class CachedFile {
     return this.#entry?.lost(at) ?? '';
   }
 
-  /** Writes bytes of a lane (lanes.js). Returns false if they are no valid replacement for a corrupt piece.
+  /** Writes bytes of a lane (lanes.js). Returns false if the bytes are no valid replacement for a corrupt piece.
    * @param {Range} lane @param {number} at @param {number} end
    * @param {{ journalEvery: number, same: boolean }} how see Entry.put() */
   async put(lane, at, end, how) {
@@ -299,8 +299,8 @@ export class CachedFile {
     if (this.#deps.readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
-      // Saves only the time of use. Ignores a failure, because another tab may have the file open. If reads follow,
-      // waits for the write, so that they do not overlap.
+      // Saves only the time of use. Ignores a failure, because another tab may have the file open. If reads of the copy
+      // follow, waits for the write, so that they do not overlap with it.
       const saved = entry.close().catch(() => {});
       return reads ? saved : undefined;
     }
@@ -316,7 +316,7 @@ export class CachedFile {
     await this.#clear((old) => old !== entry);
   }
 
-  /** Removes the copies that `which` selects. @param {(old: Entry) => boolean} which */
+  /** @param {(old: Entry) => boolean} which */
   async #clear(which) {
     const old = this.#found.filter(which);
     this.#found = this.#found.filter((entry) => !which(entry));

@@ -16,7 +16,6 @@ import { within } from './cached-file.js';
 const AT_ONCE = 1 << 22;
 /** Time limit of each operation of the store, in ms. */
 const PATIENCE_MS = 8000;
-/** Number of hexadecimal digits of a hash in a file name. */
 const DIGITS = 16;
 /** Age in ms after which an unfinished file counts as abandoned, because its process was killed. */
 const ABANDONED_MS = 600_000;
@@ -33,14 +32,16 @@ const DEPS = { sum: checksum };
  * @property {boolean} fits Whether this model saved the chat with the same KV cache type and layout, so that its KV
  *   cache can be restored.
  */
-/** A file of a saved chat. journal: null if none was written yet.
+/** A file of a saved chat. journal: null if no journal was written yet.
  * @typedef {{ file: string, journal: Journal | null, size: number }} Found */
 /** Dependencies of ChatFiles. engine: fingerprint of model and KV cache, 16 hexadecimal digits; hash: hashes a text;
  * limit: maximum size of all files in bytes.
  * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
-/** Lets the worker receive messages; throws if the call was aborted. @typedef {() => Promise<unknown>} Pause */
+/** Function that lets the worker receive messages. Throws if the call was aborted.
+ * @typedef {() => Promise<unknown>} Pause */
 
-/** Returns the length of the header and the messages of a saved chat. @param {Uint8Array} bytes */
+/** Returns the length in bytes of the header and the messages of a saved chat, Infinity if the header is incomplete.
+ * @param {Uint8Array} bytes */
 function saidOf(bytes) {
   if (bytes.length < HEAD) return Infinity;
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
@@ -69,8 +70,8 @@ export class ChatFiles {
     );
   }
 
-  /** Returns the bytes saved under a name for this model and KV cache, or else for another one: the messages can be
-   * used. Cuts off corrupt bytes after the messages; throws `bad-saved` if the messages are corrupt.
+  /** Returns the bytes saved under a name for this model and KV cache, or else for another model, because the messages
+   * can still be used. Cuts off corrupt bytes after the messages; throws `bad-saved` if the messages are corrupt.
    * @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
@@ -79,7 +80,7 @@ export class ChatFiles {
         return await this.#latest(name, pause);
       } catch (error) {
         if (error instanceof ModelError && error.code === 'aborted') throw error;
-        return await this.#latest(name, pause); // reads again, because another tab may have replaced the file
+        return await this.#latest(name, pause); // reads the chat again, because another tab may have replaced the file
       }
     });
   }
@@ -147,7 +148,7 @@ export class ChatFiles {
     return `${this.#prefix(name)}${this.#deps.engine}-`;
   }
 
-  /** Finds files of chats, latest use first. @param {string} [start] prefix of their names
+  /** @param {string} [start] prefix of their names
    * @param {Map<string, Found>} [seen] known files, which are not read again @returns {Promise<Found[]>} */
   async #all(start = '', seen = new Map()) {
     const store = this.#store;
@@ -174,7 +175,7 @@ export class ChatFiles {
     return /** @type {(Found & { journal: Journal })[]} */ (whole);
   }
 
-  /** Returns the bytes of a file up to the first corrupt piece, undefined if the messages are corrupt.
+  /** Returns the bytes of a saved chat's file up to the first corrupt piece, undefined if the messages are corrupt.
    * @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
     const entry = new Entry(this.#store, file, journal, DEPS);
@@ -187,7 +188,7 @@ export class ChatFiles {
         await pause();
       }
       if (at < saidOf(bytes.subarray(0, at))) return undefined;
-      // Saves the time of use. A failure does no harm.
+      // Saves the time of use in the journal. A failure does no harm.
       await entry.save().catch(() => {});
       return bytes.subarray(0, at);
     } finally {
@@ -221,7 +222,7 @@ export class ChatFiles {
     }
   }
 
-  /** Returns how many bytes must be freed for a new file. @param {Found[]} others files of other chats
+  /** @param {Found[]} others files of other chats
    * @param {number} length of the new file */
   async #missing(others, length) {
     const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
@@ -237,7 +238,7 @@ export class ChatFiles {
     }
   }
 
-  /** Removes a file. Returns false if another tab has removed it already, or reads it. @param {string} file */
+  /** Removes a file. Returns false if another tab has removed the file already, or reads it. @param {string} file */
   async #remove(file) {
     return this.#store.remove(file).then(
       () => true,
@@ -246,7 +247,7 @@ export class ChatFiles {
   }
 }
 
-/** Returns the store with a time limit for every operation. @param {Store} store @returns {Store} */
+/** @param {Store} store @returns {Store} */
 function patient(store) {
   const calls = Object.entries(store).map(([name, call]) => [
     name,
@@ -257,7 +258,8 @@ function patient(store) {
   return Object.fromEntries(calls);
 }
 
-/** Returns the time of creation, which the file's name contains. @param {string} file */
+/** Returns the time at which a saved chat's file was created, in ms since 1970, from the file's name.
+ * @param {string} file */
 const begunAt = (file) => parseInt(file.split('-')[3], 16);
 
 /** @param {Found} found */

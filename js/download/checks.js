@@ -2,7 +2,6 @@
  * stored between the model's bytes and the journal (entries.js). A piece counts as stored only when all its bytes
  * are. */
 
-/** Number of 32-bit words per checksum. */
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
@@ -27,7 +26,6 @@ export const tableBytes = ({ total, piece }) => (piece ? Math.ceil(total / piece
 /** The checksums of one copy, one row per piece. */
 export class Checks {
   #rows;
-  /** Range of rows that were set since the last take(). */
   #from = Infinity;
   #to = 0;
 
@@ -48,8 +46,8 @@ export class Checks {
     this.#to = Math.max(this.#to, i + 1);
   }
 
-  /** Returns the part of the table that changed since the last call, and its offset in bytes; undefined if nothing
-   * did. */
+  /** Returns the part of the table of checksums that changed since the last call, and its offset in bytes; undefined if
+   * nothing changed. */
   take() {
     const [from, to] = [this.#from, this.#to];
     if (to <= from) return undefined;

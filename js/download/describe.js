@@ -19,13 +19,13 @@ export function describeSource(source, describeString, hub) {
   const parts = given.map((one) => describePart(one, describeString, hub));
   if (parts.length === 1) return allParts(parts[0]);
   const names = parts.map(({ descriptor }) => SPLIT.exec(nameOf(descriptor)));
-  // Sorts the parts, because a file picker returns files in any order.
+  // Sorts the files of a split model, because a file picker returns files in any order.
   if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
   if (parts.length) return parts;
   throw new ModelError('unsupported-source', 'The list of model files is empty. Pass at least one file.');
 }
 
-/** Returns all files of a split model if `part` is the first one, otherwise only `part`.
+/** Returns all files of a split model if `part` is the first of them, otherwise only `part`.
  * @param {Part} part @returns {Part[]} */
 function allParts(part) {
   const { descriptor } = part;
@@ -42,7 +42,7 @@ function allParts(part) {
 /** @param {any} descriptor @returns {string} */
 const nameOf = ({ url, path, blob }) => url ?? path ?? blob?.name ?? '';
 
-/** Returns whether a source is an entry of the cache's list(). @param {any} source */
+/** @param {any} source */
 const isEntry = (source) => typeof source?.key === 'string' && typeof source.url === 'string' && source.url !== '';
 
 /** @param {any} source @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub]
@@ -77,7 +77,7 @@ function describeText(text, describe) {
     const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
     if (text && !username && !password) return descriptor;
   } catch {
-    /* The string is not a URL. */
+    /* A text that is no valid URL is refused like a URL with a password. */
   }
   throw new ModelError(
     'unsupported-source',

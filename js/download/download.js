@@ -42,9 +42,7 @@ export const TRANSITIONS = {
 };
 
 const FIRST_ATTEMPTS = 3;
-/** Number of bytes that are hashed at a time. */
 const HASHED = 1 << 20;
-/** The bytes that every GGUF file begins with. */
 const MAGIC = 'GGUF';
 
 /** Dependencies of a download. readOnly: whether the cache must stay unchanged; expected: SHA-256 that the caller
@@ -77,13 +75,11 @@ export class Download {
   #stallBudget;
   /** Bytes up to the end of the last tensor; 0 until the header was read. */
   #need = 0;
-  /** Offset in the file of the next byte to return. */
+  /** Offset in the file of the next byte to return to the caller. */
   #read = 0;
-  /** Number of repairs of corrupt pieces in progress. */
   #mends = 0;
   /** @type {any} */
   #reporting;
-  /** Time of the last report about another tab's download. */
   #watched = -Infinity;
 
   /** @param {UrlSource} source @param {DownloadDeps} deps */
@@ -107,7 +103,6 @@ export class Download {
     return this.#lanes.holes.length > 0;
   }
 
-  /** Whether the model is loaded, so that at() may be called. */
   get #served() {
     return this.state === 'serving' || this.state === 'repairing';
   }
@@ -163,7 +158,8 @@ export class Download {
     if (whole && (await this.#requests.within(this.#tuning.glanceMs, () => this.#keeps(whole, found)))) {
       return this.#file.tidy(key);
     }
-    // If this load had to wait for the lock, another tab may have stored the file, so start over.
+    // If this load had to wait for the lock, another tab may have stored the file, so the search for a copy starts
+    // over.
     if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.#probe();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#askFirst(part).catch((error) => {
@@ -197,7 +193,8 @@ export class Download {
     let wrong;
     for (const copy of copies) {
       const { total, sha256 } = copy.journal;
-      // If bytes after the last tensor are missing, the load fetches them and computes the SHA-256 itself.
+      // If bytes after the last tensor are missing from the copy, the load fetches them and computes the SHA-256
+      // itself.
       if (!expected || this.#deps.readOnly || copy.heldTo(0) < total) {
         if (copy.complete) return { whole: copy, wrong };
         continue;
@@ -238,7 +235,7 @@ export class Download {
     return { got: hasher.hex(), lost: '' };
   }
 
-  /** Returns the error for a corrupt copy. @param {string} lost describes the piece @param {unknown} [cause] why the
+  /** @param {string} lost describes the piece @param {unknown} [cause] why the
    * piece could not be fetched again */
   #corrupt(lost, cause) {
     const why = cause
@@ -261,7 +258,7 @@ export class Download {
       // A copy with the SHA-256 that the caller passed is used, whatever version the server has.
       verdict = verified ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
-      // A client that may not access the file must not use the cached copy either.
+      // A client that may not access the file on the server must not use the cached copy either.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
       why = /** @type {ModelError} */ (error).message;
     }
@@ -275,7 +272,7 @@ export class Download {
     return true;
   }
 
-  /** Uses a complete copy without asking the server: requests would fail, because the URL was stored without its
+  /** Uses a complete copy without asking the server. Requests would fail, because the URL was stored without its
    * secrets.
    * @param {Found} found */
   #useUnasked({ whole, wrong }) {
@@ -317,7 +314,7 @@ export class Download {
     }
   }
 
-  /** Requests the first missing range of a file. @param {Entry} [part] an incomplete copy to continue */
+  /** @param {Entry} [part] an incomplete copy to continue */
   async #askFirst(part) {
     const at = part?.heldTo(0) ?? 0;
     const { segment } = this.#tuning;
@@ -325,21 +322,21 @@ export class Download {
     return this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
   }
 
-  /** Starts a load without a usable cached copy. @param {Answer} [answer] */
+  /** @param {Answer} [answer] */
   async #start(answer) {
     // If the request of a range failed, requests the whole file, because some servers refuse a range of a small file.
     this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
     this.state = 'starting';
   }
 
-  /** Continues an incomplete copy. @param {Entry} part @param {Answer} answer */
+  /** @param {Entry} part @param {Answer} answer */
   async #resume(part, answer) {
     await this.#file.continue(part);
     this.#requests.begin(answer, part.heldTo(0));
     this.state = 'resuming';
   }
 
-  /** Reads a complete copy. @param {Entry} whole @param {Answer} [answer] missing if the server was not asked
+  /** @param {Entry} whole @param {Answer} [answer] missing if the server was not asked
    * @param {Version} [version] current version on the server */
   #readFrom(whole, answer, version = whole.journal) {
     this.#file.use(whole);
@@ -349,7 +346,6 @@ export class Download {
     this.state = 'reading';
   }
 
-  /** Begins a new copy in the cache. */
   async #create() {
     const { hash } = this.#deps;
     const { total, version } = this.#identity;
@@ -371,8 +367,8 @@ export class Download {
     });
   }
 
-  /** Called when the header was read. Later requests are larger or parallel. Unless a SHA-256 must be computed, they
-   * end after the last tensor. @param {number} need bytes up to there */
+  /** Called when the header was read. Later requests are larger or parallel. They end after the last tensor, unless a
+   * SHA-256 must be computed. @param {number} need bytes up to the end of the last tensor */
   planned(need) {
     this.#need = need;
     if (!this.digest) this.#requests.limit = need;
@@ -467,7 +463,7 @@ export class Download {
   }
 
   /** Caches bytes that arrived. If the store times out, it may still be reading the range's buffer, so the range gets
-   * another.
+   * another buffer.
    * @param {Range} range @param {number} count @param {Parameters<CachedFile['put']>[3]} how */
   async #put(range, count, how) {
     const { total } = this.#file;
@@ -483,8 +479,7 @@ export class Download {
     this.#deps.counted(count, cached);
   }
 
-  /** Receives bytes from one response, up to offset `end`.
-   * @param {Range} range @param {number} end @param {Promise<void>} before */
+  /** @param {Range} range @param {number} end @param {Promise<void>} before */
   async #receive(range, end, before) {
     const requests = this.#requests;
     let answer;
@@ -512,7 +507,7 @@ export class Download {
   /** @template T @param {number} attempts @param {() => Promise<T>} f @param {() => number} [progress] */
   #withRetry(attempts, f, progress) {
     const onRetry = () => {
-      this.#requests.mustBeOpen(); // close() aborts pending reads; they must not be retried
+      this.#requests.mustBeOpen(); // close() aborts pending reads, which must not be retried
       this.#deps.notice('retry', 'The connection failed. Trying again.');
     };
     return withRetry(this.#tuning, attempts, f, { onRetry, stallBudget: this.#stallBudget }, progress);
@@ -548,7 +543,7 @@ export class Download {
     const range = new Lane(at, into);
     await this.#fill(range, Promise.resolve());
     if (range.at < range.end) this.#requests.ended(range.at);
-    if (range.bytes !== into) into.set(range.bytes); // leave() has replaced the buffer
+    if (range.bytes !== into) into.set(range.bytes); // the store timed out, so leave() has replaced the buffer
   }
 
   /** Closes connections and the cached copy; resolves when both are done.

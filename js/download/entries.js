@@ -11,10 +11,10 @@ const SLOTS = 4 * HALF;
 /** Number of hexadecimal digits of the checksum after each text of the journal. */
 const DIGITS = 16;
 const MAX_PIECES = 64;
-/** Largest time value of a Date, in milliseconds since 1970. */
+/** Largest time value of a JavaScript Date, in milliseconds since 1970. */
 const MOST_DATE = 8.64e15;
 
-/** Returns whether a file name is that of a cached model. @param {string} name */
+/** @param {string} name */
 export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
 
 /** Returns whether a file name is that of a saved chat (chat-cache.js). @param {string} name */
@@ -24,16 +24,15 @@ export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
  * @param {string} name */
 export const isName = (name) => isModel(name) || isState(name);
 
-/** A range of bytes: start and end. @typedef {[number, number]} Piece */
-/** The journal of a cached copy. url: without secrets; have: stored ranges in order; need: end of the last tensor, once
- * known; sha256: of all bytes, if it was computed; used: ms since 1970; turn: number of writes; doubt: the bytes are
- * not a model, or lack the SHA-256 that the caller gave; guarded: downloaded with an access token; piece: size of a
- * piece in bytes, if there are checksums.
+/** A range of bytes: offsets of its start and end. @typedef {[number, number]} Piece */
+/** The journal of a cached copy. url: URL without secrets; have: stored ranges in order; need: end of the last tensor,
+ * once known; sha256: SHA-256 of all bytes, if it was computed; used: time of the last use in ms since 1970; turn:
+ * number of writes of the journal; doubt: the bytes are not a model, or lack the SHA-256 that the caller gave; guarded:
+ * downloaded with an access token; piece: size of a piece in bytes, if there are checksums.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
  *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
 
-/** Returns the journal of a copy that has no bytes yet.
- * @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
+/** @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
 export function emptyJournal(total, lane) {
   const piece = pieceOf(total, lane);
   return { url: '', etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0, piece };
@@ -50,7 +49,7 @@ export async function readAll(store, name, at, into, wanted) {
   }
 }
 
-/** Returns the journal of a file, null if there is no valid one. @param {Store} store @param {string} name
+/** Returns the journal of a file, null if the file has no valid journal. @param {Store} store @param {string} name
  * @param {number} [size] size of the file
  * @returns {Promise<Journal | null>} */
 export async function readJournal(store, name, size) {
@@ -108,7 +107,8 @@ function parse(text, end) {
   }
 }
 
-/** Writes the next slot of a journal. @param {Store} store @param {string} name @param {Journal} journal */
+/** Writes a journal into the slot that was not written last. @param {Store} store @param {string} name
+ * @param {Journal} journal */
 export async function writeJournal(store, name, journal) {
   const slot = new Uint8Array(2 * HALF).fill(32);
   const text = slot.subarray(0, HALF - DIGITS);
@@ -141,7 +141,7 @@ export function without(have, start, end) {
   return left.filter(([a, b]) => a < b);
 }
 
-/** Returns whether all bytes that the engine needs are stored. @param {Journal} journal */
+/** Returns whether all bytes that the engine needs are stored in a copy. @param {Journal} journal */
 export const isWhole = ({ have, need, total }) => have.some(([a, b]) => a === 0 && b >= (need || total));
 
 /** Returns whether a copy is complete and not marked as wrong (`doubt`). @param {Journal} journal */

@@ -7,10 +7,10 @@
 import { Checks, tableBytes } from './checks.js';
 import { isComplete, isWhole, joined, readAll, readJournal, without, writeJournal } from './entries.js';
 
-/** Number of bytes per read. They are still in the processor's cache when their checksum is computed. */
+/** Number of bytes per read of a copy. The bytes are still in the processor's cache when their checksum is computed. */
 const AT_ONCE = 1 << 20;
 
-/** Longest time between two writes of the journal, in ms. Other tabs read the journal to see the progress. */
+/** Longest time between two writes of a copy's journal, in ms. Other tabs read the journal to see the progress. */
 const SAVE_MS = 2000;
 
 /** Dependencies of an Entry. sum: computes a checksum of two words; readOnly: whether the store must stay unchanged.
@@ -30,7 +30,7 @@ export const TRANSITIONS = {
   removed: '',
 };
 
-/** Returns null if the error means that a folder has the name of a copy; rethrows other errors. @param {any} error */
+/** Returns null for the error of a folder that has the name of a copy; rethrows other errors. @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
   return null;
@@ -111,13 +111,12 @@ export class Entry {
     return this.#lost.has(i) ? `piece ${i + 1} of ${Math.ceil(total / piece)} (bytes ${start} to ${end - 1})` : '';
   }
 
-  /** Returns the byte range of a piece. @param {number} i index @returns {[number, number]} */
+  /** @param {number} i index @returns {[number, number]} */
   #place(i) {
     const { piece = 1, total } = this.journal;
     return [i * piece, Math.min((i + 1) * piece, total)];
   }
 
-  /** Returns the stored checksums, undefined for a copy without. */
   async #table() {
     const { total, piece } = this.journal;
     if (!this.#checks && piece) {
@@ -171,7 +170,8 @@ export class Entry {
     return part.length;
   }
 
-  /** Compares the checksums of pieces up to the first corrupt one, which it marks. Returns the number of correct bytes.
+  /** Compares the checksums of pieces up to the first corrupt piece, which it records as lost. Returns the number of
+   * correct bytes.
    * @param {Checks} checks @param {number} i index of the first piece @param {Uint8Array} bytes */
   #check(checks, i, bytes) {
     const { piece = 1, have } = this.journal;
@@ -185,14 +185,14 @@ export class Entry {
     return bytes.length;
   }
 
-  /** Writes bytes of a lane. Returns false if they are no valid replacement for a corrupt piece. journalEvery: bytes
-   * between two writes of the journal; same: whether the server says that the bytes are of the stored version.
+  /** Writes bytes of a lane. Returns false if the bytes are no valid replacement for a corrupt piece. journalEvery:
+   * bytes between two writes of the journal; same: whether the server says that the bytes are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
     if (!this.#writes && !this.#lost.size) return true;
     const checks = await this.#table();
     const { piece = 1 } = this.journal;
-    const written = !this.#lost.size; // read once: another lane may repair the piece meanwhile
+    const written = !this.#lost.size; // read only once, because another lane may repair the piece meanwhile
     if (written) await this.#write(lane, at, end);
     if (!checks) this.journal.have = joined(this.journal.have, at, end);
     for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
@@ -213,8 +213,8 @@ export class Entry {
     if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
-  /** Called when all bytes of a piece have arrived. Stores its checksum. Returns false if they are no valid replacement
-   * for a corrupt piece. @param {Checks} checks @param {number} i index @param {Part} lane
+  /** Called when all bytes of a piece have arrived. Stores the piece's checksum. Returns false if the bytes are no
+   * valid replacement for a corrupt piece. @param {Checks} checks @param {number} i index @param {Part} lane
    * @param {{ at: number, same: boolean, written: boolean }} how at: start of the bytes that arrived last */
   async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i);
@@ -231,8 +231,8 @@ export class Entry {
     return true;
   }
 
-  /** Returns the bytes of a piece. Reads them from the store if it begins before the lane, as in a copy that was begun
-   * with another lane size.
+  /** Returns the bytes of a piece. Reads them from the store if the piece begins before the lane, as in a copy that was
+   * begun with another lane size.
    * @param {Part} lane @param {number} start @param {number} end */
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);

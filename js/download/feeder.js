@@ -4,10 +4,9 @@ import { ModelError, reading } from '../errors.js';
 import { asBytes } from './describe.js';
 import { cutter } from './pump.js';
 
-/** Maximum size of a piece in bytes. */
 const CHUNK = 1 << 20;
 
-/** Splits the chunks of an iterator into pieces. Copies them, because posting a piece would detach the caller's
+/** Splits the chunks of an iterator into pieces. Copies the pieces, because posting a piece would detach the caller's
  * buffer. */
 class ChunkFeeder {
   #iterator;
@@ -25,7 +24,7 @@ class ChunkFeeder {
     });
   }
 
-  /** Returns the next piece; null at the end. Throws `read-error`. */
+  /** Returns the next piece of the stream; null at the end. Throws `read-error`. */
   next() {
     return reading('The model stream', async () => {
       const piece = await this.#take(CHUNK);

@@ -33,9 +33,9 @@ export class TransientError extends ModelError {
   stalled = 0;
 }
 
-/** Limits the total stall time of the connections for one file: a server could let each deliver a little and then
- * stall. Allows `attempts` stalls, and one more for every four segments that arrived. Simultaneous stalls count
- * once. */
+/** Limits the total stall time of the connections for one file, because a server could let each connection deliver a
+ * little and then stall. Allows `attempts` stalls, and one more for every four segments that arrived. Simultaneous
+ * stalls count once. */
 export class StallBudget {
   #stallMs;
   #left;
@@ -49,12 +49,12 @@ export class StallBudget {
     this.#perByte = stallMs / segment / 4;
   }
 
-  /** Extends the budget because bytes arrived. @param {number} bytes */
+  /** Extends the stall budget after bytes arrived. @param {number} bytes */
   came(bytes) {
     this.#left += bytes * this.#perByte;
   }
 
-  /** Counts a stall. Returns whether the budget is exceeded. @param {number} since start of the stall, in ms */
+  /** Counts a stall. Returns whether the stall budget is exceeded. @param {number} since start of the stall, in ms */
   over(since) {
     const until = since + this.#stallMs;
     this.#left -= Math.max(until - Math.max(since, this.#until), 0);
@@ -63,7 +63,7 @@ export class StallBudget {
   }
 }
 
-/** Resolves after `ms` milliseconds. @param {number} ms */
+/** @param {number} ms */
 export const sleep = (ms) =>
   new Promise((resolve) => {
     setTimeout(resolve, ms);
@@ -92,10 +92,9 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
   }
 }
 
-/** One file on a server. */
 export class Remote {
   #url;
-  /** URL to which redirects led. Later requests try it first. */
+  /** URL to which the server redirected a request. Later requests try this URL first. */
   #at;
   #headers;
   /** Time without data after which a request fails, in ms. */
@@ -112,7 +111,7 @@ export class Remote {
     this.#url = this.#at = url;
     this.#headers = headers;
     this.patience = stallMs;
-    // The URL for messages, without its query, which may hold secrets.
+    // The file's URL for messages, without its query, which may hold secrets.
     this.shown = url.split(/[?#]/)[0].slice(0, 200);
   }
 
@@ -237,7 +236,7 @@ export class Remote {
 /** A response: the file's bytes from offset `at`, as they arrive. */
 export class Answer {
   #take;
-  /** Time at which the response arrived. */
+  /** Time at which the response arrived, in ms (performance.now()). */
   since = performance.now();
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
@@ -247,7 +246,6 @@ export class Answer {
   constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
-    /** Whether the response is a range, not the whole file. */
     this.partial = status === 206;
     /** Offset of the next byte, NaN if the server does not say which range it sends. */
     this.at = this.partial ? Number(encoded ? NaN : (range?.[1] ?? NaN)) : 0;

@@ -17,7 +17,7 @@ export const onHub = (source) => typeof source?.repo === 'string';
 /** Percent-encodes each segment of a path. @param {string} path */
 export const escape = (path) => path.split('/').map(encodeURIComponent).join('/');
 
-/** Returns the URL of a file. Throws `unsupported-source` if the repository or the file is not valid.
+/** Returns the URL of a file on the hub. Throws `unsupported-source` if the repository or the file is not valid.
  * @param {HubSource} source @param {string | URL} [hub] a mirror */
 export function hubAddress({ repo, file, revision = 'main' }, hub = HUB) {
   if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {

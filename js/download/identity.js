@@ -6,17 +6,17 @@ const SECRET = new RegExp(
     '|session|sid|code|jwt|policy|expires?|expiry|amz|goog)$|(token|key|secret|password|signature)$',
   'i',
 );
-/** Maximum length of the values of other query parameters. Longer ones may be secret, too. */
+/** Maximum length of the values of query parameters that shownUrl() keeps. Longer values may be secret, too. */
 const LONGEST_SHOWN = 20;
-/** Groups of query parameters that sign a URL and do not identify the file. A group is ignored only if the URL has the
- * first NEEDED[i] parameters of it. */
+/** Groups of query parameters that sign a URL and do not identify the file. A group i is ignored only if the URL has
+ * the first NEEDED[i] parameters of the group. */
 const SIGNATURES = [
   ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],
   ['sig', 'se', 'sv', 'st', 'spr', 'sp'],
 ];
 const NEEDED = [2, 3];
 
-/** A version of a file.
+/** A version of a file, as a server's response describes it.
  * @typedef {{ etag: string, modified: string, total: number | undefined }} Version */
 
 /** @param {Version} a @param {Version} b @returns {'same' | 'changed' | 'unknown'} */
@@ -43,7 +43,8 @@ export class Identity {
   /** @type {number | undefined} */
   total;
 
-  /** Stores the first version; compares each later one with it. @param {Version} version */
+  /** Stores the version of the first response. Compares the version of each later response with it.
+   * @param {Version} version */
   pin(version) {
     this.total ??= version.total;
     if (this.version) return compare(this.version, version);
@@ -55,13 +56,13 @@ export class Identity {
     this.version = undefined;
   }
 
-  /** Whether later responses can be compared with this version. */
+  /** Whether later responses can be compared with the first one, because it has an ETag or a date. */
   get named() {
     return Boolean(this.version?.etag || this.version?.modified);
   }
 }
 
-/** Returns a URL without query and fragment. @param {string} url */
+/** @param {string} url */
 const plainUrl = (url) => url.split(/[?#]/)[0];
 
 /** Returns a URL without query parameters that may be secret, for messages and for the journal. @param {string} url */
@@ -75,7 +76,7 @@ export function shownUrl(url) {
   return plainUrl(url) + (text && `?${text}`);
 }
 
-/** Returns the cache key of a URL, a hash without its signature. @param {string} url
+/** Returns the cache key of a URL: a hash of the URL without the parameters of its signature. @param {string} url
  * @param {(text: string) => string} hash */
 export function keyOf(url, hash) {
   const { searchParams } = new URL(url);

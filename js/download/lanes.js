@@ -30,7 +30,7 @@ export class Lane {
     this.bytes = this.bytes.slice();
   }
 
-  /** Returns the part of the buffer for the next bytes. @param {number} count */
+  /** Returns the part of the lane's buffer for the next bytes. @param {number} count */
   room(count) {
     return this.bytes.subarray(this.filled, this.filled + count);
   }
@@ -43,7 +43,8 @@ export class Lane {
 }
 
 /** @typedef {Lane} Range */
-/** Fills a range. before: resolves when all earlier ranges are full, because one response may have to serve them all.
+/** Function that fills a range. before: resolves when all earlier ranges are full, because one response may have to
+ * serve all of them.
  * @typedef {(range: Range, before: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
@@ -51,9 +52,8 @@ export class Lanes {
   #fill;
   /** Postponed ranges: lanes begin there only when next() reaches them. @type {[number, number][]} */
   holes = [];
-  /** Lanes that next() has not read completely, in order. @type {Lane[]} */
+  /** @type {Lane[]} */
   #lanes = [];
-  /** Offset of the next byte to return. */
   #at = 0;
   /** Resolve when the unfinished lanes, including skipped ones, are full or have failed. @type {Set<Promise<void>>} */
   #running = new Set();
@@ -95,7 +95,7 @@ export class Lanes {
     }
   }
 
-  /** Moves the read position forward to offset `to`. @param {number} to */
+  /** Moves the read position of the window forward to offset `to`. @param {number} to */
   skip(to) {
     if (to <= this.#at) return;
     this.#at = to;
@@ -114,7 +114,7 @@ export class Lanes {
     }
   }
 
-  /** Begins a lane before another lane, or after all of them. @param {number} start @param {Lane} [before] */
+  /** @param {number} start @param {Lane} [before] */
   #open(start, before) {
     const room = this.#spare.pop() ?? this.#room();
     const lane = new Lane(start, before ? room.subarray(0, before.start - start) : room);

@@ -12,7 +12,7 @@ export function cutter(next) {
   let rest = null;
   return async (/** @type {number} */ most) => {
     while (!rest?.length) {
-      // Forgets the used chunk: next() may detach its buffer.
+      // Forgets the used chunk, because next() may detach its buffer.
       rest = await next();
       if (!rest) return new Uint8Array(0);
     }
@@ -63,7 +63,7 @@ export function pumpOf(body) {
     /** @type {any} */
     const { done, value } = await bytes.read(new Uint8Array(buffer));
     if (done && value?.buffer.byteLength === CHUNK) spare.push(value.buffer);
-    // A read after the end needs a buffer that is not empty.
+    // A read after the end of a stream needs a buffer that is not empty.
     buffer = done ? new ArrayBuffer(1) : value.buffer;
     return done ? null : value;
   };

@@ -9,8 +9,9 @@ import { HUB, base, escape, hubAddress } from './hub.js';
  * @typedef {{ hub?: string | URL, headers: [string, string][], signal?: AbortSignal,
  *   kept: () => Promise<string[]> }} Access */
 
-/** Returns the source with `file` set to the file that has its quantisation; if several have, to the shortest name.
- * Throws `unsupported-source` if there is none, `http-error` or `network-error` if the hub cannot be read.
+/** Returns the source with `file` set to the file that has its quantisation; if several files have, to the one with the
+ * shortest name. Throws `unsupported-source` if no file has it, `http-error` or `network-error` if the hub cannot be
+ * read.
  * @param {HubSource} source @param {Access} access @returns {Promise<HubSource>} */
 export async function withFile(source, access) {
   const { quant } = source;

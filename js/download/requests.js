@@ -17,7 +17,6 @@ import { bodiesWait } from './pump.js';
 
 /** Measures the download speed in bytes per ms. */
 class Pace {
-  /** Speed in bytes per ms; 0 until it is known. */
   rate = 0;
   #since = 0;
   #window;
@@ -65,7 +64,7 @@ export class Requests {
   /** @type {Set<Answer>} */
   #open = new Set();
   #closed = false;
-  /** Offset where the needed bytes end. */
+  /** Offset in the file where the needed bytes end. */
   limit = Infinity;
   /** Returns whether a SHA-256 will be compared, which detects bytes of different versions. */
   checked = () => false;
@@ -139,7 +138,7 @@ export class Requests {
     return answer;
   }
 
-  /** Throws `aborted` after close(). */
+  /** Throws `aborted` if the download was closed. */
   mustBeOpen() {
     if (this.#closed) throw new ModelError('aborted', 'The download was aborted.');
   }
@@ -152,7 +151,7 @@ export class Requests {
       this.#stream = answer;
       this.#way = 'whole';
     } else if (answer.at === at && (this.#identity.named || this.checked())) {
-      // This response is read only after the cached bytes, so its speed cannot be measured.
+      // The response to the first request is read only after the cached bytes, so its speed cannot be measured.
       if (at) answer.since = -Infinity;
       this.#early = { at, answer: Promise.resolve(answer) };
     } else {
@@ -205,7 +204,7 @@ export class Requests {
         return answer;
       }
       if (this.#way === 'exact') {
-        this.drop(answer); // the mode stays `exact`: a later request may succeed
+        this.drop(answer); // the mode stays `exact`, because a later request of a range may succeed
         this.refuse();
       }
       this.#giveUpRanges(answer);
@@ -214,7 +213,7 @@ export class Requests {
     return this.#whole(at);
   }
 
-  /** Switches to the mode `whole` after the server ignored the requested range. @param {Answer} answer */
+  /** @param {Answer} answer */
   #giveUpRanges(answer) {
     this.#way = 'whole';
     this.#forget();
@@ -222,7 +221,8 @@ export class Requests {
     else this.#stream = answer;
   }
 
-  /** Returns the response for the whole file, after reading it up to offset `at`. @param {number} at */
+  /** Returns the response for the whole file, after reading and dropping its bytes up to offset `at`.
+   * @param {number} at */
   async #whole(at) {
     if (this.#stream && this.#stream.at > at) this.#stream = this.drop(this.#stream);
     if (!this.#stream) {
@@ -241,7 +241,8 @@ export class Requests {
     return stream;
   }
 
-  /** Throws if a response ended before the end of the file. A file of unknown size ends there. @param {number} at where
+  /** Throws if a response ended before the end of the file. A file of unknown size ends where the response ends.
+   * @param {number} at where
    * it ended */
   ended(at) {
     const total = (this.#identity.total ??= at);
@@ -268,7 +269,8 @@ export class Requests {
   /** @param {Answer} [answer] */
   failed(answer) {
     this.drop(answer);
-    // In the mode `whole`, parallel requests share the current response. It is closed only if it is the one that failed.
+    // In the mode `whole`, parallel requests share the current response. The current response is closed only if it
+    // failed itself.
     if (this.#way !== 'whole' || answer === this.#stream) this.#stream = this.drop(this.#stream);
   }
 
@@ -290,19 +292,20 @@ export class Requests {
     return Math.min(this.#tuning.journal, this.#reach / 2);
   }
 
-  /** Returns the end of a long range that begins at `at`. @param {number} at */
+  /** @param {number} at */
   #far(at) {
     const next = Math.min(this.#early?.at ?? Infinity, this.#file.gap(at));
     return Math.min(at + this.#reach, Number(this.#identity.total), next);
   }
 
-  /** Makes the early request when the rest of a response will arrive within the latency of a request.
+  /** Makes the early request (for the next range) when the rest of a response will arrive within the latency of a
+   * request.
    * @param {Answer} answer */
   #askEarly({ at, end }) {
     if (this.#early || !this.#eager || end - at > this.#ahead) return;
     if (end >= Math.min(Number(this.#identity.total), this.limit) || this.#file.held(end) > end) return;
     const answer = this.ask(end, this.#far(end));
-    answer.catch(() => {}); // the error is handled when the response is used
+    answer.catch(() => {}); // the error of the early request is handled when its response is used
     this.#early = { at: end, answer };
   }
 
@@ -317,7 +320,6 @@ export class Requests {
     });
   }
 
-  /** Cancels the early request. */
   #forget() {
     this.#early?.answer.then(
       (answer) => this.drop(answer),

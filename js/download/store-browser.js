@@ -14,7 +14,7 @@ const SMALL = 1 << 14;
  * file. NotReadableError: the file was written after getFile(). */
 const TRANSIENT = ['NoModificationAllowedError', 'NotReadableError'];
 
-/** Calls f, and again after transient errors. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+/** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
 async function withRetry(f) {
   for (let tries = 1; ; tries++) {
     try {
@@ -26,7 +26,7 @@ async function withRetry(f) {
   }
 }
 
-/** Ignores the error of a missing file; rethrows other errors. @param {Error} error */
+/** @param {Error} error */
 function absent(error) {
   if (error.name !== 'NotFoundError') throw error;
 }
@@ -39,11 +39,10 @@ async function findFolder() {
   return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
 }
 
-/** The folder of the models, and its open files. */
 class Folder {
   /** @type {Promise<any> | undefined} */
   #folder;
-  /** Handles of files, by name. @type {Map<string, any>} */
+  /** @type {Map<string, any>} */
   #handles = new Map();
   /** Files that are open or being opened. Calls share them, because a second handle would wait for the lock of the
    * first.
@@ -57,8 +56,8 @@ class Folder {
     }));
   }
 
-  /** Calls f with cached handles. If the file or folder is missing, calls it again with new handles: another tab may
-   * have removed the file, or the user the site's data.
+  /** Calls f with cached handles. If the file or the folder is missing, calls f again with new handles, because another
+   * tab may have removed the file, or the user the site's data.
    * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
   async use(f) {
     const kept = this.#folder;
@@ -72,7 +71,7 @@ class Folder {
     }
   }
 
-  /** Calls f with the handle of a file. @template T @param {string} name @param {boolean} create
+  /** @template T @param {string} name @param {boolean} create
    * @param {(file: any) => Promise<T>} f */
   #file(name, create, f) {
     return this.use(async (from) => {
@@ -98,7 +97,8 @@ class Folder {
     );
   }
 
-  /** Opens a file, unless it is open. Opening it for writing replaces a handle for reading. @param {string} name
+  /** Opens a file, unless it is open. If the file is open for reading and is opened for writing, replaces its
+   * handle. @param {string} name
    * @param {boolean} writable */
   open(name, writable) {
     const known = this.#open.get(name);
@@ -115,7 +115,7 @@ class Folder {
     return file;
   }
 
-  /** Resolves with the open file, undefined if it is not open. @param {string} name
+  /** @param {string} name
    * @param {boolean} [writable] whether it must be open for writing */
   async opened(name, writable = false) {
     const known = this.#open.get(name);

@@ -18,13 +18,13 @@ const absent = (instead) => (error) => {
   throw error;
 };
 
-/** Returns the path of the cache's folder. @param {string} [where] a path */
+/** @param {string} [where] a path */
 export function folderOf(where) {
   const { XDG_CACHE_HOME } = process.env;
   return resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
 }
 
-/** Opens the store in a folder. The folder is created on the first write.
+/** Opens the store in a folder. The first write creates the folder.
  * @param {string} [where] a path @param {(lock: { path: string, owner: string }) => void} [told] called with each lock,
  *   which the client frees if this thread dies
  * @returns {import('../protocol.js').Store} */
@@ -35,8 +35,7 @@ export function openStore(where, told = () => {}) {
     throw new Error(`${JSON.stringify(name)} is not the name of a cached file.`);
   };
   const lockOf = (/** @type {string} */ name) => path(`${name}.gguf`).replace(/gguf$/, 'lock');
-  /** Open files by name. writable: whether they are open for writing, too.
-   * @type {Map<string, { file: number, writable: boolean }>} */
+  /** @type {Map<string, { file: number, writable: boolean }>} */
   const open = new Map();
   /** @param {string} name @param {string} flags @param {boolean} writable */
   const opened = (name, flags, writable) => {

@@ -10,8 +10,9 @@ function lock(name) {
   });
 }
 
-/** Creates a file and reserves its storage. Rejects if the browser has no private file system for workers, or too
- * little storage. Removes the files of closed tabs first. @param {number} bytes @returns {Promise<TemporaryFile>} */
+/** Creates a temporary file and reserves its storage. Rejects if the browser has no private file system for workers, or
+ * too little storage. Removes the files of closed tabs first. @param {number} bytes
+ * @returns {Promise<TemporaryFile>} */
 export async function createTemporary(bytes) {
   if (!('FileSystemSyncAccessHandle' in globalThis)) throw new Error('this browser has no private file system');
   const folder = await temporaryFolder();

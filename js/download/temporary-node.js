@@ -6,7 +6,8 @@ import { mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { folderOf } from './store-node.js';
 
-/** Creates a file. Rejects if the disk has too little space. @param {number} bytes @param {string} [where] folder of the
+/** Creates a temporary file. Rejects if the disk has too little space.
+ * @param {number} bytes @param {string} [where] folder of the
  * cache @returns {Promise<TemporaryFile>} */
 export async function createTemporary(bytes, where) {
   const folder = folderOf(where);
@@ -15,12 +16,13 @@ export async function createTemporary(bytes, where) {
   if (bavail * bsize < bytes) throw new Error(`the disk has ${bavail * bsize} free bytes`);
   const path = join(folder, `${randomUUID()}.tmp`);
   const file = openSync(path, 'wx+', 0o600);
-  // Removes the open file already, so that the system frees it after a crash, too. Some file systems refuse that.
+  // Removes the temporary file while it is open, so that the system frees it even after a crash. Some file systems
+  // refuse that.
   const remove = () => rmSync(path, { force: true });
   try {
     remove();
   } catch {
-    /* close() removes the file */
+    /* If the removal fails now, close() removes the temporary file. */
   }
   return {
     read: (into, at) => readSync(file, into, 0, into.length, at),

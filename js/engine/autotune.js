@@ -2,16 +2,16 @@
  * changes results. */
 /** @import { Engine } from './engine.js' */
 
-/** Number of parts into which the layers are divided to time both orders of reading weights. */
 const QUARTERS = 4;
 
-/** Number of rows of activations that simulate prefill in a trial. */
+/** Number of rows of activations with which a trial simulates prefill. */
 const PROMPT_ROWS = 8;
-/** Minimum duration of a trial, and total duration of the first trials, which do not count because JavaScript
+/** Minimum duration of a trial, and total duration of the first trials, which are not compared, because JavaScript
  * engines optimise the code meanwhile. In milliseconds. */
 const TRIAL_MS = 1;
 const WARM_MS = 15;
-/** Minimum speedup for which more threads are used, and number of agreeing comparisons that decide. */
+/** Minimum speedup for which autotune uses more threads, and number of agreeing comparisons of durations that
+ * decide. */
 const GAIN = 1.15;
 const VOTES = 3;
 
@@ -22,8 +22,8 @@ export function autotune(native, { threads, streams }) {
   if (streams) chooseStreams(native);
 }
 
-/** Evaluates the feed-forward of `count` layers from `layer` on; the first layer follows the last. Returns the
- * duration in milliseconds. @param {Engine} native
+/** Evaluates the feed-forward part of `count` layers, beginning with `layer`. After the last layer comes the first.
+ * Returns the duration in milliseconds. @param {Engine} native
  * @param {{ layer: number, count: number, rows?: number, sequential?: number }} of see gw_rehearse in api.h */
 function feed(native, { layer, count, rows = 1, sequential = 0 }) {
   const layers = native.number('n_layer');
@@ -39,7 +39,7 @@ function trialOf(native) {
   let layer = 0;
   let count = 0;
   const trial = () => {
-    feed(native, { layer: layer++, count: 1 }); // wakes the helpers
+    feed(native, { layer: layer++, count: 1 }); // wakes the helper threads before the measurement
     const ms = feed(native, { layer, count }) + feed(native, { layer, count, rows: PROMPT_ROWS });
     layer += count;
     return ms;
@@ -51,8 +51,9 @@ function trialOf(native) {
 }
 
 /** Doubles the number of threads, from two to at most the number started, as long as that is faster, because some of
- * the reported cores can be slow or not available to a container. Times both numbers alternately, because the speed
- * of the machine may change. @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial
+ * the reported cores can be slow or not available to a container. Measures the two numbers of threads alternately,
+ * because the speed of the machine may change.
+ * @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial
  * returns a duration (trialOf()) */
 export function chooseThreads(native, trial) {
   const most = native.threads;
@@ -74,10 +75,10 @@ export function chooseThreads(native, trial) {
   native.useThreads(chosen);
 }
 
-/** Chooses whether weights are read sequentially or in interleaved streams, which depends on the processor. Times both
- * in each quarter of the layers and compares times of the same quarter, because quarters can have different types; the
- * median ratio decides. Turn -1 warms up the code and does not count. Successive trials read different quarters, so
- * that no processor cache has them. @param {Engine} native */
+/** Chooses whether the kernels read weights sequentially or in interleaved streams. Which is faster depends on the
+ * processor. Times both orders in each quarter of the layers and compares times of the same quarter, because quarters
+ * can have different weight types; the median ratio decides. Turn -1 warms up the code and does not count. Successive
+ * trials read different quarters, so that no processor cache has their weights. @param {Engine} native */
 function chooseStreams(native) {
   const begin = (/** @type {number} */ i) => Math.floor((native.number('n_layer') * i) / QUARTERS);
   const quarter = (/** @type {number} */ sequential, /** @type {number} */ i) => {

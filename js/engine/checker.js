@@ -5,7 +5,8 @@ import { checksum } from '../download/checksum.js';
 import { Heap, imports } from './heap.js';
 
 const PAGE = 65536;
-/** Parts of the second instance's memory in bytes: for downloads, for a copied input, and for the module's own data. */
+/** Parts of the second wasm instance's memory in bytes: buffers of downloads, a copied input, and the module's own
+ * data. */
 const ROOMS = 12 << 20;
 const COPIES = 5 << 20;
 const OWN = 1 << 20;

@@ -7,10 +7,11 @@ import { ModelError } from '../errors.js';
 import { Grammar } from './grammar.js';
 import { utf8 } from './heap.js';
 
-/** Returns whether a token begins a tool call. before: number of tokens before it in the answer, without thoughts.
+/** Function that returns whether a token begins a tool call. before: number of tokens of the answer before this token,
+ * without thoughts.
  * @typedef {(id: number, before: number) => boolean} Begins */
-/** A compiled constraint. begins: recognises the token from which the constraint applies; null if it applies from the
- * beginning of the answer.
+/** A compiled constraint. begins: recognises the token from which the constraint applies; null if the constraint
+ * applies from the beginning of the answer.
  * @typedef {{ constraint: Uint8Array | null, begins: Begins | null }} Constraint */
 
 /** Compiles the constraint of an answer. Pauses between the synchronous passes of the compiler, so that the worker can
@@ -22,7 +23,8 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   const { alive } = encoder;
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
   const mayAnswer = !tools || tools.choice === 'auto';
-  // With a format, the constraint applies from the first token. Without one, it applies when a tool call begins.
+  // If the model may choose to call a tool (`tools` without `format`), the constraint applies from the first token of
+  // the call. Otherwise it applies from the first token of the answer.
   const begins = tools && mayAnswer && !format ? await beginning(encoder, tools.list) : null;
   const part = await encoder.load();
   const { Budget, Unsupported, compile, lower, ordered } = part;
@@ -55,8 +57,8 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   }
 }
 
-/** Returns a matcher of a constraint, advanced past the beginning of the answer if the prompt contains it. Throws
- * `bad-format` if the constraint does not allow this beginning. @param {Engine} native
+/** Returns a matcher of a constraint, advanced past the beginning of the answer if the prompt contains that beginning.
+ * Throws `bad-format` if the constraint does not allow the beginning. @param {Engine} native
  * @param {Uint8Array} constraint @param {Prompt} prompt */
 export function matcherOf(native, constraint, prompt) {
   const matcher = new Grammar(native, constraint).matcher();
@@ -65,8 +67,8 @@ export function matcherOf(native, constraint, prompt) {
   throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');
 }
 
-/** Returns a function that recognises the first token of a tool call, null if the syntax of calls does not allow
- * that. @param {PromptEncoder} encoder @param {import('../protocol.js').ToolSpec[]} tools
+/** Returns a function that recognises the first token of a tool call; null if the model's calls do not begin with a
+ * single token. @param {PromptEncoder} encoder @param {import('../protocol.js').ToolSpec[]} tools
  * @returns {Promise<Begins | null>} */
 async function beginning(encoder, tools) {
   const { first, openings } = await encoder.dialect();
@@ -75,7 +77,7 @@ async function beginning(encoder, tools) {
   return mark === null ? null : (id) => id === mark;
 }
 
-/** Returns the grammar of answers with tools. text: grammar of an answer without calls, null if that is
+/** Returns the grammar of answers with tools. text: grammar of an answer without tool calls, null if such an answer is
  * unconstrained.
  * @param {PromptEncoder} encoder @param {Grammars} part
  * @param {NonNullable<GenerateArgs['tools']> & { text: import('../grammar/nodes.js').Grammar | null,

@@ -4,9 +4,9 @@
  * token only if it is the token drawn, so answers do not change. Bytes that a constraint requires next are also only
  * drafted, because different tokens can spell them. */
 
-/** Number of latest tokens that are looked up in the context. */
+/** Number of latest tokens that are looked up in the context to draft the next tokens. */
 const SEEN = 3;
-/** Maximum number of draft tokens, because a step computes at most four rows of logits. */
+/** Maximum number of draft tokens in a step, because a step computes at most four rows of logits. */
 const MOST = 3;
 /** Weight of the latest measurement in moving averages. */
 const LATEST = 0.2;
@@ -17,17 +17,16 @@ const LEAST_GAIN = 0.9;
 const LONGEST_REST = 64;
 
 export class Drafts {
-  /** Token ids of the context so far. @type {number[]} */
+  /** @type {number[]} */
   #ids = [];
-  /** Position after the last occurrence of each sequence of SEEN tokens, by the hash of the sequence.
+  /** Position in the context after the last occurrence of each run of SEEN tokens, by the hash of the run.
    * @type {Map<number, number>} */
   #places = new Map();
-  /** Average duration of a step in milliseconds, by its number of tokens. @type {number[]} */
+  /** @type {number[]} */
   #times = [];
   #meanAccepted = MOST;
   #rest = 0;
   #nextRest = 1;
-  /** Number of tokens of the current draft. */
   #size = 0;
   /** Draft tokens that are evaluated but not drawn yet. @type {number[]} */
   waiting = [];
@@ -39,8 +38,8 @@ export class Drafts {
     for (const id of prompt) this.add(id);
   }
 
-  /** Adds a token to the context. Returns whether it is the next draft token, so that the logits after it are
-   * computed already. @param {number} id */
+  /** Adds a token to the context. Returns whether the token equals the next draft token, so that the logits after it
+   * are computed already. @param {number} id */
   add(id) {
     this.#places.set(this.#hash(), this.#ids.length);
     this.#ids.push(id);
@@ -55,7 +54,7 @@ export class Drafts {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
-  /** Returns a draft of the next tokens, at most `room`; none while drafting is paused. @param {number} room
+  /** Returns a draft of the next tokens, at most `room` tokens; none while drafting is paused. @param {number} room
    * @param {readonly number[]} forced tokens of the text that a constraint requires next */
   draft(room, forced = []) {
     const ids = forced.length ? forced : this.#continuation();
@@ -66,7 +65,8 @@ export class Drafts {
     return this.waiting.slice();
   }
 
-  /** Returns the tokens that followed the latest tokens at their last occurrence, repeated where the context ends. */
+  /** Returns the tokens that followed the last occurrence of the latest tokens. Repeats them if the context ends before
+   * MOST tokens. */
   #continuation() {
     const at = this.#places.get(this.#hash());
     if (at === undefined) return [];
@@ -74,7 +74,7 @@ export class Drafts {
     return Array.from({ length: MOST }, (_, i) => this.#ids[at + (i % period)]);
   }
 
-  /** Ends the current draft. Returns how many of its tokens were not accepted. */
+  /** Ends the current draft. Returns how many of the draft tokens were not accepted. */
   end() {
     const rejected = this.waiting.length;
     if (this.#size) this.#judge(this.#size - rejected);
@@ -89,7 +89,7 @@ export class Drafts {
     this.#meanAccepted += LATEST * (accepted - this.#meanAccepted);
     const one = this.#times[1];
     const many = this.#times[this.#size + 1];
-    // While a duration is undefined, the comparison is false and drafting continues.
+    // While one of the durations is undefined (not yet measured), the comparison is false, so drafting continues.
     if (!(many > LEAST_GAIN * one * (1 + this.#meanAccepted))) {
       this.#nextRest = 1;
       return;
@@ -98,7 +98,7 @@ export class Drafts {
     this.#nextRest = Math.min(2 * this.#nextRest, LONGEST_REST);
   }
 
-  /** Records the duration of a step. @param {number} tokens @param {number} ms */
+  /** Records the duration of a step that evaluated `tokens` tokens. @param {number} tokens @param {number} ms */
   measured(tokens, ms) {
     const before = this.#times[tokens] ?? ms;
     this.#times[tokens] = before + LATEST * (ms - before);

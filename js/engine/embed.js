@@ -24,8 +24,7 @@ export async function embed(context, job, args) {
   return out;
 }
 
-/** Evaluates texts in batches.
- * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
+/** @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
  * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take receives the vector of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
   const { native } = runner;
@@ -60,8 +59,8 @@ function vectorsFor(count, width) {
   );
 }
 
-/** Returns the token ids of all texts, before any evaluation, so that a text that is too long is rejected
- * immediately. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
+/** Returns the token ids of all texts. Tokenizes all texts before any evaluation, so that a text that is too long is
+ * rejected immediately. @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 async function tokenized({ runner, encoder, contextLength: most }, job, { texts, prefixes, truncate }) {
   const all = [];
   for (const [i, text] of texts.entries()) {
@@ -73,14 +72,14 @@ async function tokenized({ runner, encoder, contextLength: most }, job, { texts,
         `Text ${i} has ${ids.length} tokens; the model accepts ${most}. Shorten it, or set truncate: true.`,
       );
     }
-    // Truncates the text, but keeps its end token.
+    // A truncated text keeps its end token.
     all.push(ids.length > most ? [...ids.slice(0, most - 1), encoder.eos ?? ids[most - 1]] : ids);
     await runner.pause();
   }
   return all;
 }
 
-/** Returns the index after the batch that begins with text `start`. The batch has at least this text.
+/** Returns the index after the last text of the batch that begins with text `start`. A batch has at least one text.
  * @param {number[][]} ids @param {number} start @param {{ texts: number, ids: number }} room limits of a batch */
 function packEnd(ids, start, room) {
   let end = start + 1;
@@ -89,7 +88,8 @@ function packEnd(ids, start, room) {
   return end;
 }
 
-/** Returns a vector, scaled to length 1 if `normalize` is set. Throws `not-finite` if the evaluation overflowed.
+/** Returns the vector of a text, scaled to length 1 if `normalize` is set. Throws `not-finite` if the evaluation
+ * overflowed.
  * @param {Float32Array} vector @param {boolean} normalize @param {number} i index of the text */
 function finished(vector, normalize, i) {
   let sum = 0;

@@ -14,19 +14,21 @@ import { Heap, createMemory, imports, utf8 } from './heap.js';
 /** Number of bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
-/** Maximum number of threads per core, and minimum of that limit, because browsers may report fewer cores than there
- * are. Each further thread takes about 12 ms to start, and makes every step slower (docs/reports/threads.md). */
+/** Maximum number of threads per core, and lower bound of the resulting limit, because browsers may report fewer cores
+ * than there are. Each further thread takes about 12 ms to start, and makes every step slower
+ * (docs/reports/threads.md). */
 const PER_CORE = 2;
 const LEAST_MOST = 4;
 const MAX_TOP = 64;
-/** Maximum capacity, in ids, of the first attempt to encode a text. Longer texts need further attempts. */
+/** Maximum capacity, in token ids, of the buffer for the first attempt to encode a text. Longer texts need further
+ * attempts. */
 const FIRST_IDS = 2 ** 20;
 
-/** Flags of gw_encode (api.h). */
+/** Flags of gw_encode (src/api.h). */
 const CONTINUES = 2;
 const MORE = 4;
 
-/** Results of gw_load_commit and gw_run (api.h). */
+/** Results of gw_load_commit and gw_run (src/api.h). */
 export const LOAD = { PLAN: 1, READY: 3 };
 export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 
@@ -42,7 +44,7 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
-/** One WebAssembly instance with one gw_model. */
+/** One WebAssembly instance with one model (gw_model of src/api.h). */
 export class Engine {
   #module;
   #exports;
@@ -100,8 +102,7 @@ export class Engine {
     return result;
   }
 
-  /** Calls gw_NAME with a string as its last argument.
-   * @param {string} name @param {string} text @param {number[]} args */
+  /** @param {string} name @param {string} text @param {number[]} args */
   #ask(name, text, ...args) {
     return this.#heap.withText(text, (p) => this.#raw(name, ...args, p));
   }
@@ -113,7 +114,6 @@ export class Engine {
     return noted.code === name ? noted : new ModelError(name, `The engine failed with the code ${name}.`);
   }
 
-  /** Returns the engine's last error as a ModelError. */
   #noted() {
     const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
     return new ModelError(/** @type {ErrorCode} */ (code), what);
@@ -161,8 +161,8 @@ export class Engine {
     throw this.#noted();
   }
 
-  /** Returns the part of the heap to which the next bytes of the model file must be copied. Valid until the next
-   * call. */
+  /** Returns the part of the heap to which the caller must copy the next bytes of the model file. Valid until the next
+   * call of the engine. */
   window() {
     const room = this.#raw('load_room') >>> 0;
     return this.#heap.view(this.#raw('load_window'), room);
@@ -210,8 +210,8 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform grants less than WebAssembly can address. Growing the heap here increases the memory plan's
-      // heap size by `most - before` bytes, so the limit increases as much.
+      // The platform grants less memory than WebAssembly can address. Growing the heap here increases the heap size in
+      // the memory plan by `most - before` bytes, so the limit for the largest context increases as much.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
@@ -225,7 +225,7 @@ export class Engine {
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
   }
 
-  /** Returns the size of a part of the memory plan in bytes. @param {number} contextLength @param {string} part */
+  /** @param {number} contextLength @param {string} part */
   planBytes(contextLength, part) {
     return this.#ask('plan_bytes', part, contextLength);
   }
@@ -240,7 +240,7 @@ export class Engine {
     return this.#heap.string(this.#ask('model_text', key));
   }
 
-  /** Returns all metadata or tensors of the file. @param {'metadata' | 'tensor'} what */
+  /** @param {'metadata' | 'tensor'} what */
   list(what) {
     const rows = [];
     for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null; ) {
@@ -249,16 +249,16 @@ export class Engine {
     return rows;
   }
 
-  /** Returns the token ids of a text. @param {string} text @param {boolean} special whether to match names of control
+  /** @param {string} text @param {boolean} special whether to match names of control
    * tokens
    * @returns {Int32Array} */
   encode(text, special) {
     return this.#encode(utf8(text), Number(special));
   }
 
-  /** Encodes a part of a text. Returns token ids and `taken`, the number of bytes that they cover. If another part
-   * follows (`more`), pass the bytes after these again with it, because it can change their ids. begun: whether the
-   * text has earlier parts. @param {Uint8Array} bytes
+  /** Encodes a part of a text. Returns token ids and `taken`, the number of bytes that these ids cover. If another part
+   * follows (`more`), the caller passes the bytes after `taken` again with that part, because it can change their ids.
+   * begun: whether the text has earlier parts. @param {Uint8Array} bytes
    * @param {{ special: boolean, begun: boolean, more: boolean }} of */
   encodePart(bytes, { special, begun, more }) {
     const ids = this.#encode(bytes, Number(special) | (begun ? CONTINUES : 0) | (more ? MORE : 0));
@@ -324,17 +324,17 @@ export class Engine {
    * be forged with valid checksums, so other chats do not reuse it. */
   restoredFor = '';
 
-  /** Sets the token ids of the context. Returns the number of them that the KV cache already has.
+  /** Sets the token ids of the context. Returns how many of these ids the KV cache already has.
    * @param {ArrayLike<number>} ids @param {string} [owner] id of the calling chat */
   sync(ids, owner = '') {
     if (this.restoredFor && this.restoredFor !== owner) {
       this.restoredFor = '';
-      this.sync([0]); // drops the KV cache, because the last id is always evaluated again
+      this.sync([0]); // drops the KV cache: of a single id nothing is kept, because the last id is always evaluated
     }
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
-  /** Sets the texts to embed. @param {number[]} ids token ids of all texts, in order @param {number[]} lengths
+  /** @param {number[]} ids token ids of all texts, in order @param {number[]} lengths
    * numbers of ids @param {boolean} last whether a text's vector is that of its last token, not the mean */
   pack(ids, lengths, last) {
     this.#heap.with(Int32Array.from(ids), (p) =>
@@ -370,8 +370,9 @@ export class Engine {
     return this.#heap.string(this.#raw('state_name')) ?? '';
   }
 
-  /** Starts to save the session's state after these ids; saveNext() then returns its `savedBytes` bytes in parts.
-   * Returns false if the session does not have that state. @param {number[]} ids empty for the current state */
+  /** Starts to save the session's state after the given ids; saveNext() then returns the `savedBytes` bytes of the
+   * state in parts. Returns false if the session does not have that state. @param {number[]} ids empty for the current
+   * state */
   saves(ids) {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('save', p, ids.length)) === 0;
   }
@@ -380,13 +381,14 @@ export class Engine {
     return this.#raw('save_bytes');
   }
 
-  /** Returns the next bytes of the state that is being saved, none at its end. Valid until the next call. */
+  /** Returns the next bytes of the state that is being saved, none at its end. Valid until the next call of the
+   * engine. */
   saveNext() {
     const count = this.#raw('save_next');
     return this.#heap.view(this.#raw('state_window'), count);
   }
 
-  /** Returns the part of the heap to which the next bytes of a saved state must be copied. */
+  /** Returns the part of the heap to which the caller must copy the next bytes of a saved state. */
   stateRoom() {
     return this.#heap.view(this.#raw('state_window'), this.#raw('state_left'));
   }
@@ -434,7 +436,7 @@ export class Engine {
     this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
   }
 
-  /** Draws a token. @param {number} [back] number of rows of logits after the one to use */
+  /** @param {number} [back] number of rows of logits after the one to use */
   draw(back = 0) {
     return this.call('draw', this.#row(-back));
   }

@@ -2,7 +2,6 @@
 
 /** @import { Engine } from './engine.js' */
 
-/** Maximum number of bytes that forced() returns. */
 const MAX_FORCED = 1024;
 
 /** A compiled grammar, with which any number of texts can be matched. */
@@ -61,27 +60,28 @@ export class Matcher {
     return this.#native.words('match_mask', this.#address, this.#words);
   }
 
-  /** Computes the mask without copying it, for measurements. */
+  /** Computes the mask of allowed tokens without copying it, to measure the duration. */
   touch() {
     this.#native.words('match_mask', this.#address, 0);
   }
 
-  /** Returns whether the text may end here. */
+  /** Whether the grammar allows the text to end after the accepted tokens. */
   get complete() {
     return this.#native.call('match_complete', this.#address) > 0;
   }
 
-  /** Returns whether the text must end here. */
+  /** Whether the grammar requires the text to end after the accepted tokens. */
   get finished() {
     return this.#native.call('match_complete', this.#address) === 2;
   }
 
-  /** Returns whether an end token was accepted. */
+  /** Whether the matcher accepted an end token. */
   get ended() {
     return this.#native.call('match_ended', this.#address) === 1;
   }
 
-  /** Returns the bytes that must come next: the common prefix of all continuations that the grammar allows. */
+  /** Returns the bytes that must come next in the text: the common prefix of all continuations that the grammar
+   * allows. */
   forced() {
     return this.#native.bytes('match_forced', this.#address, MAX_FORCED);
   }
@@ -101,7 +101,7 @@ export class Matcher {
     return this.#native.call('match_bytes', this.#address);
   }
 
-  /** Draws an allowed token. @param {boolean} masked mask the logits too, for log probabilities
+  /** @param {boolean} masked mask the logits too, for log probabilities
    * @param {number} [back] number of rows of logits after the one to use */
   draw(masked, back) {
     return this.#native.drawUnder(this.#address, masked, back);

@@ -10,7 +10,7 @@ const MIN_PAGES = 4096;
 
 const encoder = new TextEncoder();
 
-/** Returns the UTF-8 bytes of a text. @param {string} text */
+/** @param {string} text */
 export const utf8 = (text) => encoder.encode(text);
 
 /** Returns a UTF-8 decoder that keeps a leading U+FEFF. */
@@ -38,7 +38,7 @@ export class Heap {
     return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
-  /** Returns a copy of an array of numbers in the heap. @template T
+  /** @template T
    * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
    * @param {number} address @param {number} count */
   copy(type, address, count) {
@@ -50,7 +50,7 @@ export class Heap {
     const start = address >>> 0;
     if (!start) return null;
     const bytes = new Uint8Array(this.buffer);
-    // Copies the bytes, because a decoder may refuse shared memory.
+    // Copies the bytes, because a TextDecoder may refuse shared memory.
     return textDecoder().decode(bytes.slice(start, bytes.indexOf(0, start)));
   }
 
@@ -140,7 +140,7 @@ export function imports(memory) {
   return { env: { memory, emscripten_resize_heap: grow } };
 }
 
-/** Concatenates two arrays. @param {Uint8Array} a @param {Uint8Array} b */
+/** @param {Uint8Array} a @param {Uint8Array} b */
 export function joined(a, b) {
   if (!a.length) return b;
   const all = new Uint8Array(a.length + b.length);

@@ -4,8 +4,7 @@ import { imports } from './heap.js';
 /** @type {Record<string, (...args: number[]) => void>} */
 let exports;
 
-/** Handles a message that the engine worker sent to this helper thread.
- * @param {import('../protocol.js').ToThread} message
+/** @param {import('../protocol.js').ToThread} message
  * @param {(ready: boolean) => void} post */
 export async function receive(message, post) {
   if (message.kind === 'prepare') {
@@ -20,7 +19,7 @@ export async function receive(message, post) {
       exports._emscripten_stack_restore(stack);
       exports.gw_pool_enter(pool, index);
     } catch {
-      // The module trapped. Report it, because the engine waits for this thread.
+      // The wasm module trapped. The helper thread reports that, because the engine waits for the thread.
       exports._emscripten_stack_restore(stack);
       exports.gw_pool_fail(pool, index);
     }

@@ -59,16 +59,16 @@ const QUICK = {
 /** Matches the error messages of JavaScript engines for failed allocations. */
 const NO_ROOM = /allocat|invalid (typed )?array|array buffer|(array|string) length|too (large|big|long)|out of memory/i;
 
-/** Default limit on the total size of saved chats, in bytes. */
 const CHAT_CACHE_BYTES = 2 ** 30;
 
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
-/** A call in the queue. alone: runs only while no other does.
+/** A call in the queue of calls that evaluate. alone: whether the call runs only while no other call of the queue
+ * does.
  * @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void, alone: boolean, begun: boolean
  *   }} HostJob */
 
-/** Minimum interval of heartbeats that the worker sends unasked. */
+/** Minimum interval, in milliseconds, of heartbeats that the worker sends unasked. */
 const SIGN_MS = 250;
 
 export class Host {
@@ -78,11 +78,11 @@ export class Host {
   #engine = null;
   /** @type {Context | null} */
   #context = null;
-  /** Calls in order, the running ones first. @type {HostJob[]} */
+  /** Calls that evaluate, in the order of their arrival; the running ones come first. @type {HostJob[]} */
   #queue = [];
   /** @type {import('./sequences.js').Sequences | undefined} */
   #sequences;
-  /** Running calls that do not use the session. @type {Map<number, QuickJob>} */
+  /** @type {Map<number, QuickJob>} */
   #quick = new Map();
   #asking;
   #lastSign = -Infinity;
@@ -122,7 +122,6 @@ export class Host {
     }
   }
 
-  /** Stops the helper threads, and closes the files from which rows of weights are read. */
   async #dispose() {
     const closing = this.#context?.runner.rows?.close();
     this.#engine?.close();
@@ -141,8 +140,8 @@ export class Host {
     }
   }
 
-  /** Loads the model. If the relaxed build computes wrongly here, loads again in the simd128 build, unless the
-   * caller chose the variant or the source cannot be read again. @param {Open} message */
+  /** Loads the model. If the relaxed build computes wrongly on this platform, loads the model again in the simd128
+   * build, unless the caller chose the variant or the source cannot be read again. @param {Open} message */
   async #load(message) {
     const { variant = 'auto' } = message.options;
     const pieces = new Replay((part) => this.#asking.pull(part));
@@ -194,7 +193,7 @@ export class Host {
   /** @param {Call} message */
   #call({ id, method, args }) {
     const context = /** @type {Context} */ (this.#context);
-    // TypeScript cannot infer that `args` belongs to `method` in the tables of calls.
+    // A cast, because TypeScript cannot infer that `args` belongs to `method` in the tables of calls.
     const quick = Object.hasOwn(QUICK, method) && /** @type {Record<string, Function>} */ (QUICK)[method];
     if (quick) return void this.#callQuick(id, (job) => quick(context, args, job));
     const evaluate = /** @type {Record<string, any>} */ (EVALUATING)[method];
@@ -227,7 +226,6 @@ export class Host {
     this.#quick.delete(id);
   }
 
-  /** Begins as many waiting calls as may run now, in order. */
   #beginNext() {
     const next = this.#queue.findIndex(({ begun }) => !begun);
     if (next < 0) return;
@@ -246,8 +244,9 @@ export class Host {
     this.#beginNext();
   }
 
-  /** Reports a failed call to the client. An unknown exception means a bug or a trap, so the heap can no longer be
-   * trusted; the same holds if a helper thread is lost. A failed allocation in JavaScript does no damage.
+  /** Reports a failed call to the client. The failure is fatal if the exception is unknown, which means a bug or a trap
+   * after which the heap cannot be trusted, or if a helper thread is lost. A failed allocation in JavaScript does no
+   * damage.
    * @param {number} id @param {unknown} cause */
   #fail(id, cause) {
     const ours = cause instanceof ModelError;

@@ -25,13 +25,13 @@ function recommended(native, architecture) {
   const values = new Map(native.list('metadata').map(({ key, value }) => [key, value]));
   const found = Object.entries(SAMPLING).flatMap(([key, name]) => {
     const value = values.get(`general.sampling.${key}`);
-    // Rounds, because the file stores float32, in which 0.95 is 0.949999988.
+    // Rounds, because the GGUF file stores float32, in which 0.95 is 0.949999988.
     return typeof value === 'number' ? [[name, Number(value.toPrecision(6))]] : [];
   });
   return { ...FAMILIES[architecture], ...Object.fromEntries(found) };
 }
 
-/** Returns the properties of the open model. @param {Context} context
+/** @param {Context} context
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices' | 'threadsMeasured'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, encoder, contextLength }, facts) {

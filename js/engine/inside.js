@@ -8,7 +8,8 @@ import { MAX_RESULT_BYTES } from '../protocol.js';
 import { aside } from './saving.js';
 
 const NORMS = 3;
-/** Stages at which the engine stops (api.h): after the attention, and at the end of a layer. */
+/** Stages at which the engine stops during an inspection (src/api.h): after the attention, and at the end of a
+ * layer. */
 const LOOK = { BETWEEN: 1, AFTER: 2 };
 
 /** Evaluates a prompt and records the requested values. Fails with `bad-option` or `no-memory`.
@@ -45,7 +46,7 @@ function positionsOf(asked, n) {
   });
 }
 
-/** Allocates the results. @param {InsideArgs} args @param {number} rows number of positions @param {number} n number of
+/** @param {InsideArgs} args @param {number} rows number of positions @param {number} n number of
  * tokens */
 function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
@@ -75,7 +76,7 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
 }
 
 /** @typedef {{ args: InsideArgs, layers: Map<number, InsideLayer>, positions: number[], n: number }} View */
-/** Reads the requested values of one stage of a layer. @param {Context} context @param {EvaluationJob} job
+/** @param {Context} context @param {EvaluationJob} job
  * @param {View} view */
 async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   const { native } = runner;
@@ -107,7 +108,7 @@ async function look({ runner, encoder }, job, { args, layers, positions, n }) {
   }
 }
 
-/** Returns the most likely next tokens according to the logit lens of a row. @param {Engine} native
+/** @param {Engine} native
  * @param {Context['encoder']} encoder @param {number} row @param {number} count */
 function likely(native, encoder, row, count) {
   native.call('look_lens', row);

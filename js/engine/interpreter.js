@@ -38,7 +38,7 @@ const SENTINEL_AFTER = { o: 'e', s: 't' };
 /** Matches the types of syntax nodes whose result depends only on their operands. */
 const OF_OPERANDS = /Literal$|^(Binary|Unary|Member|Call|Filter)Expression$|^FilterStatement$/;
 
-/** The ends of a text that each of Python's strip methods strips. @type {Record<string, 'both' | 'left' | 'right'>} */
+/** @type {Record<string, 'both' | 'left' | 'right'>} */
 const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 
 /** Throws `template-error` if a value exceeds its limit. @param {keyof typeof LIMITS} what @param {number} value */
@@ -63,7 +63,8 @@ class TracingInterpreter extends AnyInterpreter {
   #work = 0;
   /** @type {WeakMap<object, number>} */
   #sizes = new WeakMap();
-  /** The enclosing syntax node. sum: total size of its parts evaluated so far; operands: their values.
+  /** The syntax node that encloses the current one. sum: total size of its parts evaluated so far; operands: their
+   * values.
    * @type {{ node: any, sum: number, operands: any[] }} */
   #outer = { node: {}, sum: 0, operands: [] };
   /** Values that contain no text of messages or tools. @type {WeakSet<object>} */
@@ -71,7 +72,8 @@ class TracingInterpreter extends AnyInterpreter {
   /** Origin strings of the texts that are not in #own; '' if a text contains nothing of the template.
    * @type {WeakMap<object, string>} */
   #origins = new WeakMap();
-  /** For each method, its name and the value that it belongs to. @type {WeakMap<object, { of: any, name: string }>} */
+  /** For each method that a template looked up, its name and the value that it belongs to.
+   * @type {WeakMap<object, { of: any, name: string }>} */
   #methods = new WeakMap();
   /** Objects with a key that contains the name of a control token. They are recorded because keys have no origins.
    * @type {WeakSet<object>} */
@@ -82,7 +84,7 @@ class TracingInterpreter extends AnyInterpreter {
   #decided = 0;
   /** Whether the template compared the name of a control token with message text that contains one. */
   compares = false;
-  /** New texts in the value whose size was computed last. @type {any[]} */
+  /** Texts that are new in the value whose size was computed last. @type {any[]} */
   #fresh = [];
   /** The innermost loop. origins: origin strings of the texts that it wrote; decided: whether message text decides how
    * often it runs. */
@@ -109,7 +111,7 @@ class TracingInterpreter extends AnyInterpreter {
     this.#Text = super.evaluateBlock([], environment).constructor;
   }
 
-  /** Renders a compiled template, see traced(). @param {any} program */
+  /** @param {any} program */
   trace(program) {
     const text = this.run(program);
     const origin = this.#originOf(text);
@@ -136,7 +138,7 @@ class TracingInterpreter extends AnyInterpreter {
       const times = multiplies(outer.node, node) ? outer.sum : 0;
       limit('steps of one operation', size * times);
       if (typeof result?.value !== 'number') this.#spend(size / 256 + (size * (times + 1)) / 16);
-      if (!node) this.#own.add(result); // There is no node for an omitted part of a slice or a missing `else`.
+      if (!node) this.#own.add(result); // There is no syntax node for an omitted part of a slice or a missing `else`.
       if (result && OF_OPERANDS.test(node?.type)) result = this.#record(node, frame.operands, result);
       if (this.#decided && type === 'Set' && value === node) result = this.#selected(result);
       if (type === 'For') this.#enter(outer.node, node, result);
@@ -242,7 +244,8 @@ class TracingInterpreter extends AnyInterpreter {
     return copy;
   }
 
-  /** Records the origin of the result of a known operation on texts. Returns false for other operations.
+  /** Records the origin of the result of an operation that this class can follow, such as `+` or replace(). Returns
+   * false for other operations.
    * @param {any} node @param {any[]} operands @param {any} result */
   #follow({ type, operator, filter }, operands, result) {
     if (type === 'BinaryExpression' && /^[+~]$/.test(operator.value)) {
@@ -268,7 +271,7 @@ class TracingInterpreter extends AnyInterpreter {
       }
       return true;
     }
-    // With its third argument, replace() replaces only some occurrences.
+    // With a third argument, replace() replaces only some occurrences, so its result is not followed.
     if (name !== 'replace' || more.length !== 2 || !from) return false;
     const parts = text.value.split(from);
     if (parts.join(more[1].value) !== result.value) return false;
@@ -320,7 +323,8 @@ class TracingInterpreter extends AnyInterpreter {
     return runs(text.value, this.#originOf(text)).some((part, i) => i % 2 === which && this.#names(part));
   }
 
-  /** Overrides the library's method to record origins. @param {any[]} statements @param {any} environment */
+  /** Overrides the Jinja library's method to record the origins of the written texts. @param {any[]} statements
+   * @param {any} environment */
   evaluateBlock(statements, environment) {
     const loop = this.#loop;
     const isBody = statements === loop.node.body || statements === loop.node.defaultBlock;
@@ -422,7 +426,7 @@ class TracingInterpreter extends AnyInterpreter {
   /** Returns the size of a value with its parts. The size of a function is that of its operands. @param {any} result
    * @param {number} parts size of the operands */
   #size(result, parts = 0) {
-    if (!result) return 0; // The filter `first` returns undefined for an empty list.
+    if (!result) return 0; // Jinja's filter `first` returns undefined for an empty list.
     const { value, type } = result;
     if (typeof value === 'number') return Math.abs(value) * ITEM;
     const known = this.#sizes.get(result);

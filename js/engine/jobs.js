@@ -14,7 +14,7 @@ const FLUSH_MS = 10;
 /** @import { CallRunner } from './runner.js' */
 /** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
-/** Exports of js/grammar.js, which answers with a constraint need. Imported on first use.
+/** Exports of js/grammar.js that an answer with a constraint needs. The module is imported on first use.
  * @typedef {typeof import('./constraint.js')
  *   & typeof import('./jump-forward.js')} Constraining */
 /** The loaded model and its environment. load: imports a module that is loaded on first use (platform/files.js);
@@ -27,7 +27,7 @@ const FLUSH_MS = 10;
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
 
-/** The state of an answer that is being generated. @typedef {Awaited<ReturnType<typeof begin>>} Run */
+/** @typedef {Awaited<ReturnType<typeof begin>>} Run */
 /** @param {Context} context @param {EvaluationJob} job @param {GenerateArgs} args */
 async function begin(context, job, args) {
   const start = performance.now();
@@ -61,7 +61,8 @@ async function begin(context, job, args) {
     outbox: new Outbox(job, reader),
     tokens: /** @type {number[]} */ ([]),
     logprobs: /** @type {TokenLogprob[]} */ ([]),
-    /** Tokens that must follow at the end of a thought, one by one because log probabilities are requested. */
+    /** Tokens that must follow at the end of a thought. They are appended one by one if log probabilities are
+     * requested. */
     due: /** @type {number[]} */ ([]),
     drafts: /** @type {Drafts | null} */ (null),
     /** Whether speculative decoding is possible: each token must depend only on its logits and the constraint. */
@@ -107,7 +108,8 @@ async function answer(run) {
   await runner.claim?.(run.job, run.prompt, args.owner);
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
-  // Needs only the top logits, unless log probabilities are requested or drawFreely() may have to draw a token twice.
+  // The sampler needs only the top logits, unless log probabilities are requested or drawFreely() may have to draw a
+  // token twice.
   if (args.logprobs === null && !waiting) native.call('want_top', 1);
   if (run.usesDrafts) startDrafts(run);
   await runner.yield();
@@ -179,8 +181,8 @@ async function decode(run) {
   return reason ?? 'length';
 }
 
-/** Appends the end of a thought and jump-forward tokens without sampling. With log probabilities, only adds the end
- * of a thought to `run.due`. Returns the appended tokens, and the reason if the answer ends with them.
+/** Appends the end of a thought and jump-forward tokens without sampling. If log probabilities are requested, only adds
+ * the end of a thought to `run.due`. Returns the appended tokens, and the reason if the answer ends with them.
  * @param {Run} run */
 function jumpForward(run) {
   const {
@@ -389,7 +391,7 @@ function resultOf(run, finishReason) {
   };
 }
 
-/** Returns the prefix that the chat's next turn can reuse, or the reason why there is none. @param {Run} run
+/** @param {Run} run
  * @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 function prefixOf(run, finishReason) {
   if (run.reader || run.marked === undefined) return { why: 'could call tools' };
@@ -429,7 +431,7 @@ class Outbox {
     this.#steps = [];
   }
 
-  /** Posts steps that are due. Resolves when the consumer is ready for more. */
+  /** Posts the steps that are due. Resolves when the consumer is ready for more steps. */
   async settle() {
     const full = () => this.#job.unacked + this.#steps.length >= CREDIT;
     if (full() || performance.now() - this.#flushed > FLUSH_MS) this.flush();

@@ -12,7 +12,7 @@ import { joined } from './heap.js';
 /** Maximum number of previous tokens whose text is tokenized together with the bytes that the grammar requires. */
 const SEEN = 4;
 
-/** Returns the jump-forward tokens at the matcher's position; none if the model has a choice.
+/** Returns the jump-forward tokens at the matcher's position, none if the model has a choice.
  * @param {Engine} native @param {Matcher} matcher @param {number[]} tokens of the answer so far, without control tokens
  * @returns {number[]} */
 export function jumpForwardTokens(native, matcher, tokens) {
@@ -35,7 +35,7 @@ function tokenised(native, tokens, forced) {
   return { ids: Array.from(native.encodeMore(forced)), text: forced };
 }
 
-/** Removes an incomplete UTF-8 character at the end. @param {Uint8Array} bytes */
+/** Returns bytes without an incomplete UTF-8 character at their end. @param {Uint8Array} bytes */
 function wholeCharacters(bytes) {
   let at = bytes.length - 1;
   while (at >= 0 && bytes.length - at < 4 && (bytes[at] & 0xc0) === 0x80) at--;

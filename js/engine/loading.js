@@ -12,12 +12,13 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Minimum size of the weights, in bytes, for which orders of reading are timed: no processor cache holds as much. */
+/** Minimum size of the weights, in bytes, for which autotune times the orders of reading them: no processor cache holds
+ * as much. */
 const MEMORY_BOUND = 2e8;
 const DEFAULT_CONTEXT = 4096;
 
-/** Dependencies of a load. report: called with its progress; reportRest: called with the progress of embedding
- * tables that are downloaded after it; pieces: bytes that the client sends.
+/** Dependencies of a load. report: called with the progress of the load; reportRest: called with the progress of
+ * embedding tables that are downloaded after the load; pieces: bytes that the client sends.
  * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
  *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void }} LoadDeps */
 
@@ -86,7 +87,7 @@ function setOptions(native, { quantizeFloats, kvType, sequences, rowsOnDisk = 'a
   }
 }
 
-/** Returns a view of a store that cannot write, lock or remove. @param {Store} store @returns {Store} */
+/** @param {Store} store @returns {Store} */
 function readingOf(store) {
   const nothing = async () => {};
   return { ...store, write: nothing, remove: nothing, lock: undefined, tidy: undefined, flush: undefined };

@@ -53,7 +53,7 @@ export async function perplexity({ runner, encoder, contextLength }, job, { text
   return { perplexity: Math.exp(nll), nll, tokens: count };
 }
 
-/** Returns the sum of -ln p of the ids from index `from` on, in one window. @param {CallRunner} runner
+/** Returns the sum of -ln p of the ids from index `from` on, evaluated in one window. @param {CallRunner} runner
  * @param {EvaluationJob} job @param {number[]} ids @param {number} from */
 async function windowLoss(runner, job, ids, from) {
   const { native } = runner;

@@ -8,9 +8,10 @@ import { Grammar } from './grammar.js';
 /** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
-/** Compiles a format for matching texts. Accepts everything that JSON Schema's specification allows, or, if that is
- * too complex, only what the constraint on answers does, so that every format of an answer can be matched. Both
- * compilations have the same budget; the worker answers other calls between them. @param {Format} format
+/** Compiles a format for matching texts. The result accepts everything that JSON Schema's specification allows. If that
+ * is too complex, the result accepts only what the constraint on answers allows, so that every format of an answer can
+ * be matched. The two compilations have the same limits; the worker answers other calls between them.
+ * @param {Format} format
  * @param {import('../grammar/index.js').Options} options @param {() => Promise<unknown>} pause */
 async function compileToMatch(format, options, pause) {
   try {
@@ -72,7 +73,7 @@ async function matchText(native, ids, { text, matcher, times, pause }) {
     if (times) matcher.touch();
     times?.push(performance.now() - before);
     const piece = native.decode(ids[i], false, i ? ids[i - 1] : -1);
-    // Removes the space that some tokenizers insert before a text: it is not part of the text.
+    // Removes the space that some tokenizers insert before a text, because it is not part of the text.
     const blank = i === 0 && piece.length < native.decode(ids[i], false, ids[i]).length;
     const taken = blank ? matcher.acceptBytes(piece) : matcher.allows(ids[i]) && matcher.accept(ids[i]);
     if (!taken) return { accepted: false, refusedAt: offsetOf(text, bytes) };
@@ -82,7 +83,7 @@ async function matchText(native, ids, { text, matcher, times, pause }) {
   return matcher.complete ? { accepted: true } : { accepted: false, refusedAt: text.length };
 }
 
-/** Converts an offset in the UTF-8 form of a text to the offset of that character in the text.
+/** Converts an offset in the UTF-8 form of a text to the offset of the same character in the string.
  * @param {string} text @param {number} bytes */
 function offsetOf(text, bytes) {
   let at = 0;
@@ -95,8 +96,7 @@ function offsetOf(text, bytes) {
   return at;
 }
 
-/** Returns the id of the token with a name, undefined if the name is not a single token.
- * @param {Context['encoder']} encoder @param {string} text */
+/** @param {Context['encoder']} encoder @param {string} text */
 function tokenNamed(encoder, text) {
   const ids = encoder.encode(text, { special: true });
   return ids.length === 1 ? ids[0] : undefined;

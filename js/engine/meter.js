@@ -26,7 +26,7 @@ export class Meter {
     this.#report = report;
   }
 
-  /** Starts to report, when the first file is open. @param {Source} source
+  /** Starts to report progress. Called when the first file is open. @param {Source} source
    * @param {number | undefined} total bytes of all files, if known */
   begin({ download }, total) {
     this.#phase = download?.network ? 'fetch' : 'load';
@@ -34,7 +34,7 @@ export class Meter {
     this.#send();
   }
 
-  /** Counts loaded bytes. @param {number} bytes @param {boolean} [cached] whether they came from the cache */
+  /** @param {number} bytes @param {boolean} [cached] whether they came from the cache */
   add(bytes, cached) {
     this.#loaded += bytes;
     if (cached) this.#fromCache += bytes;
@@ -65,7 +65,7 @@ export class Meter {
     this.#send(notice);
   }
 
-  /** Sends the last report. Rows of weights that are read later do not count.
+  /** Sends the last report of progress. Rows of weights that are read later do not count.
    * @param {(notice: Notice) => void} later receives later notices */
   finish(later) {
     this.#phase = 'ready';

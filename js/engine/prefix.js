@@ -17,8 +17,8 @@ export function lastBytes(encoder, ids, count) {
  *   thoughts: { text: string, cut: boolean } | null, marked?: string, prompt: number[], tokens: number[],
  *   args: GenerateArgs }} Answer */
 
-/** Returns the prefix for the next turn: the prompt with this answer, without white space at the end, which
- * templates trim. Returns the reason if there is none.
+/** Returns the prefix that the next turn can reuse: the prompt with this answer, without white space at the end, which
+ * templates trim. Returns the reason (`why`) if there is no such prefix.
  * @param {(marked: string, thought: string, text: string) => string} answered returns a prompt followed by an answer
  * @param {Answer} answer @param {string} finishReason @returns {Pick<GenerateAnswer, 'prefix' | 'why'>} */
 export function prefixOf(

@@ -12,17 +12,18 @@ import { SWITCH, thoughtMarks } from './thinking.js';
  * @typedef {typeof import('../grammar/index.js') & typeof import('../grammar/ordered.js')
  *   & typeof import('../tool-calling/index.js')} Grammars */
 
-/** In bytes: amount that is decoded per call of a decoder, because a call has a fixed cost, and typical maximum size
- * of a token. */
+/** Number of bytes that are decoded per call of a TextDecoder, because a call has a fixed cost; and typical maximum
+ * size of a token in bytes. */
 const DECODED_AT_ONCE = 1 << 14;
 const ROOM = 16;
-/** Number of characters that are encoded per call; and maximum number of bytes without a word boundary. */
+/** Number of characters that are encoded per call of the tokenizer; and maximum number of bytes without a word
+ * boundary. */
 const ENCODED_AT_ONCE = 1 << 16;
 const MAX_REST = 1 << 24;
 /** Maximum number of tokens of one text, more than any context holds. */
 const MAX_IDS = 1 << 24;
 
-/** Lets the worker receive messages between pieces of work. Throws if the call was aborted.
+/** Function that lets the worker receive messages between pieces of work. Throws if the call was aborted.
  * @typedef {() => Promise<unknown>} Pause */
 const NO_PAUSE = async () => {};
 
@@ -68,8 +69,8 @@ export class PromptEncoder {
     return bos && this.bos !== null ? [this.bos, ...ids] : ids;
   }
 
-  /** Returns the token ids of a text of any length. Pauses between pieces of it. Throws an error with `code` if the
-   * text has too many tokens.
+  /** Returns the token ids of a text of any length. Pauses between pieces of the text. Throws an error with `code` if
+   * the text has too many tokens.
    * @param {string} given @param {{ bos?: boolean, special?: boolean, exact?: boolean }} options @param {Pause} pause
    * @param {'bad-count' | 'context-exceeded'} [code] */
   async encodeAll(given, { bos = false, special = false, exact = false }, pause, code = 'bad-count') {
@@ -116,7 +117,6 @@ export class PromptEncoder {
     return normal + text.slice(done).normalize();
   }
 
-  /** Whether the tokenizer normalises to NFC. */
   get #composes() {
     const pre = () => this.#native.list('metadata').find(({ key }) => key === 'tokenizer.ggml.pre')?.value;
     return (this.#nfc ??= pre() === 'qwen2');
@@ -129,7 +129,7 @@ export class PromptEncoder {
     return [...this.#texts(ids, special, before)].join('');
   }
 
-  /** Returns the text of any number of ids. Pauses between pieces of it.
+  /** Returns the text of any number of ids. Pauses between pieces of the text.
    * @param {number[]} ids @param {boolean} special @param {Pause} pause */
   async decodeAll(ids, special, pause) {
     const parts = [];
@@ -146,7 +146,7 @@ export class PromptEncoder {
     const bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
     let n = 0;
     for (const [i, id] of ids.entries()) {
-      // A copy, because decoders refuse shared memory.
+      // A copy, because TextDecoders may refuse shared memory.
       const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice();
       if (n + piece.length > bytes.length) {
         yield decoder.decode(bytes.subarray(0, n), { stream: true });
@@ -172,7 +172,7 @@ export class PromptEncoder {
     return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
   }
 
-  /** Returns the prefix if it belongs to this model, else undefined: other models have other token ids.
+  /** Returns a prefix if it belongs to this model, else undefined, because other models have other token ids.
    * @param {Prefix} [prefix] */
   #own(prefix) {
     return prefix?.of === this.#native.stateName ? prefix : undefined;
@@ -287,8 +287,8 @@ export class PromptEncoder {
     return /** @type {ChatTemplate} */ (this.#template);
   }
 
-  /** Source of the file's chat template; '' for Gemma files without one, which use Gemma's (template.js); null if
-   * there is none. */
+  /** Source of the file's chat template; '' for a Gemma file without a template, which uses Gemma's (template.js); null
+   * for any other file without one. */
   get templateSource() {
     const architecture = this.#native.text('architecture') ?? '';
     return this.#native.text('chat_template') || (/^gemma[23]?$/.test(architecture) ? '' : null);

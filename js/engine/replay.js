@@ -1,13 +1,13 @@
 /* replay: keeps the bytes of streams, which the client can send only once, until the engine has tested its kernels.
  * If the test fails, an engine of another build reads the bytes again. */
 
-/** Requests the next bytes of a file from the client; null at its end.
+/** Function that requests the next bytes of a file from the client. Returns null at the end of the file.
  * @typedef {(part: number) => Promise<Uint8Array | null>} Pull */
 
 /** The bytes that one load has received from the client. */
 export class Replay {
   #pull;
-  /** Received bytes, by file. @type {(Uint8Array | null)[][]} */
+  /** @type {(Uint8Array | null)[][]} */
   #kept = [];
   #keeping = true;
 
@@ -33,7 +33,7 @@ export class Replay {
     };
   }
 
-  /** Frees the kept bytes, when no other engine will need them. */
+  /** Frees the kept bytes. Called when no other engine will need them. */
   forget() {
     this.#keeping = false;
     for (const pieces of this.#kept) pieces.length = 0;

@@ -13,12 +13,11 @@ import { spill } from './spill.js';
 const WANTED = 2 + 64;
 /** Interval of checks for an abort while rows are being read, in milliseconds. */
 const POLL_MS = 50;
-/** Maximum size of a span that is read at once, in bytes. */
+/** Maximum size in bytes of a span of a table that is read at once. */
 const MOST = 1 << 20;
-/** Bytes per request for tables whose download was postponed, and number of parallel requests. */
+/** Number of bytes per request, and number of parallel requests, for tables whose download was postponed. */
 const LANE = 4 << 20;
 const PARALLEL = 3;
-/** Size in bytes of a read whose bytes are only hashed or dropped. */
 const DRAIN_BYTES = 1 << 20;
 /** Maximum gap between two rows that are read at once, in bytes. */
 const SLACK = 1 << 12;
@@ -28,8 +27,8 @@ const SLACK = 1 << 12;
  * @typedef {{ grain: number, total: number, ahead: boolean,
  *   read: <T>(start: number, end: number, take: (bytes: Uint8Array) => T) => Promise<T> }} Reader */
 /** @typedef {{ rowsOf: typeof rowsOf, skip: typeof skip }} TablesPart */
-/** A range of bytes. @typedef {{ start: number, end: number }} Span */
-/** A range with the offsets of its rows. @typedef {Span & { rows: number[] }} RowSpan */
+/** @typedef {{ start: number, end: number }} Span */
+/** A range of bytes of a table, with the offsets of the rows in it. @typedef {Span & { rows: number[] }} RowSpan */
 
 /** Moves a source to the next byte that the engine needs. Hashes the bytes before it if the file's SHA-256 must be
  * computed, otherwise skips them if possible. @param {Engine} native @param {Source} source
@@ -134,8 +133,8 @@ function readerOfDownload(download, inTurn) {
     ahead: false,
     read: (start, end, take) =>
       inTurn(async () => {
-        // Reuses the buffer, because the system clears the pages of a new one. Drops it if the read or the store fails,
-        // because the store may still use it.
+        // Reuses the buffer, because the system clears the pages of a new one. Drops the buffer if the read or the
+        // store fails, because the store may still use it.
         const buffer = spare.length < end - start ? new Uint8Array(end - start) : spare;
         spare = new Uint8Array();
         const into = buffer.subarray(0, end - start);
@@ -146,7 +145,7 @@ function readerOfDownload(download, inTurn) {
   };
 }
 
-/** Returns the spans that contain all rows, in order. Rows that are close together share one.
+/** Returns the spans that contain all rows, in order. Rows that are close together share a span.
  * @param {number[]} starts offsets of the rows, ascending @param {number} size size of a row in bytes
  * @param {Reader} reader */
 function spansOf(starts, size, { grain, total }) {
@@ -174,11 +173,11 @@ export class Rows {
 
   #report;
   #closed = false;
-  /** Resolves when the last operation in the queue ends. @type {Promise<unknown>} */
+  /** @type {Promise<unknown>} */
   #last = Promise.resolve();
   /** The error of all later calls, if the file's SHA-256 is wrong. @type {unknown} */
   #failure;
-  /** Progress of the download of postponed tables. @type {Progress} */
+  /** @type {Progress} */
   #progress = { phase: 'rest', loaded: 0, total: 0, fromCache: 0, bytesPerSecond: 0 };
 
   /** @param {Engine} native @param {Source[]} sources @param {(progress: Progress) => void} report */
@@ -220,7 +219,7 @@ export class Rows {
         const message = `The download of the rest of the model stopped. ${/** @type {Error} */ (error).message}`;
         if (!this.#closed) this.notice({ code: 'rows-stopped', message });
       }
-      // Lets another tab continue the copy.
+      // Stops the download, so that another tab can continue the cached copy.
       if (download.late) await this.#inTurn(() => download.stop()).catch(() => {});
     }
   }
@@ -250,7 +249,7 @@ export class Rows {
     };
     const fillOrEnd = () =>
       fill().catch((error) => {
-        lanes.length = 0; // the other requests end after their current range
+        lanes.length = 0; // makes the parallel requests end after their current range
         throw error;
       });
     report();
@@ -270,7 +269,7 @@ export class Rows {
       const bytes = buffer.subarray(0, Number(download.total) - at);
       await download.at(at, bytes);
       hash.update(bytes);
-      await sleep(0); // lets the worker generate answers first
+      await sleep(0); // lets the worker generate answers between the reads
       if (this.#closed) break;
     }
     const got = hash.hex();
@@ -293,7 +292,7 @@ export class Rows {
       try {
         this.#native.call('run', 1);
       } catch {
-        /* run() reports that the evaluation was aborted */
+        /* The error of gw_run only says that the evaluation was aborted. */
       }
       throw error;
     }
@@ -326,7 +325,7 @@ export class Rows {
     this.#native.call('rows_commit');
   }
 
-  /** Returns the bytes of rows of a tensor. @param {number} tensor @param {number[]} list row indices, ascending */
+  /** @param {number} tensor @param {number[]} list row indices, ascending */
   async #read(tensor, list) {
     const { offset, bytes, shape, part = 0 } = this.#tensors[tensor];
     const size = bytes / shape[1];

@@ -17,7 +17,7 @@ const MAX_LAYERS = 1 << 20;
 export class Runner {
   #platform;
   #lastYield = 0;
-  /** Number of layers in a slice, for batches and for single tokens. */
+  /** Number of layers that a slice evaluates, for batches and for single tokens. */
   layers = { batch: 1, single: 1 };
 
   /** @param {Engine} native @param {Platform} platform @param {Rows} [rows] reads rows of weights that stay on disk */
@@ -33,7 +33,8 @@ export class Runner {
    * @param {{ onSlice?: () => void, onRows?: (rows: number, first: number) => void,
    *   onLook?: () => Promise<void> }} [hooks] */
   async settle(job, { onSlice, onRows, onLook } = {}) {
-    // Runs a single layer first: times are known for the last batch only, and this one may be larger.
+    // Begins with a single layer, because durations are known only for the previous batch, and this batch may be
+    // larger.
     this.layers.batch = 1;
     for (;;) {
       if (job.aborted) this.native.setAbort();
@@ -50,13 +51,13 @@ export class Runner {
     }
   }
 
-  /** Evaluates one slice. Adjusts the number of layers of the next one to the duration.
+  /** Evaluates one slice. Adjusts the number of layers of the next slice to the duration.
    * @param {'batch' | 'single'} kind @param {(layers: number) => number} run */
   slice(kind, run) {
     const layers = this.layers[kind];
     const before = performance.now();
     const state = run(layers);
-    if (state === RUN.ROWS) return state; // rows are missing: nothing was evaluated
+    if (state === RUN.ROWS) return state; // rows of weights are missing, so nothing was evaluated
     const fit = Math.floor(layers * Math.min(SLICE_MS / (performance.now() - before), 2));
     this.layers[kind] = Math.min(Math.max(fit, 1), MAX_LAYERS);
     return state;

@@ -5,8 +5,8 @@
 import { ChatFiles } from '../download/chat-cache.js';
 import { ModelError, abortError, wrapped } from '../errors.js';
 
-/** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has others
- * by now. Returns only `head` if there are no ids, or if they belong to another model. @param {Context} context
+/** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has other ids
+ * by now. Returns only `head` if there are no ids, or if the ids belong to another model. @param {Context} context
  * @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
   const { native } = runner;
@@ -22,8 +22,7 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
   return headAndState(runner, job, head);
 }
 
-/** Returns `head` followed by the state that the engine has begun to save.
- * @param {Context['runner']} runner @param {EvaluationJob} job @param {Uint8Array} head */
+/** @param {Context['runner']} runner @param {EvaluationJob} job @param {Uint8Array} head */
 async function headAndState(runner, job, head) {
   const { native } = runner;
   const size = head.length + native.savedBytes;
@@ -42,7 +41,7 @@ async function headAndState(runner, job, head) {
   return bytes;
 }
 
-/** Returns the session's state, null if it is empty or there is no memory for a copy.
+/** Returns a copy of the session's state, null if the state is empty or there is no memory for a copy.
  * @param {Context['runner']} runner @param {EvaluationJob} job */
 async function stateOf(runner, job) {
   try {

@@ -6,11 +6,11 @@
 /** @import { CallRunner, Runner } from './runner.js' */
 import { RUN } from './engine.js';
 
-/** Evaluating this many token ids costs less than copying them from another sequence or waiting for them. */
+/** Number of token ids whose evaluation costs less than copying them from another sequence or waiting for them. */
 const FEW = 16;
 
-/** A sequence of the engine. prompt: ids that its call is evaluating now; used: number of its latest call; owner: id
- * of the chat that restored its state.
+/** A sequence of the engine. prompt: ids that the sequence's call is evaluating now; used: number of its latest call;
+ * owner: id of the chat that restored its state.
  * @typedef {{ index: number, isFree: boolean, prompt: number[], used: number, owner: string }} Sequence */
 /** A call that waits for the evaluation of its pending ids.
  * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
@@ -24,7 +24,7 @@ const LONGEST = 64;
 
 /** Decides by measured durations whether sequences are evaluated together or take turns. */
 export class Pace {
-  /** Average duration of a step in milliseconds, by its number of sequences. @type {number[]} */
+  /** @type {number[]} */
   #times = [];
   #joint = 0;
   /** Number of steps before sequences are evaluated together again. */
@@ -40,7 +40,7 @@ export class Pace {
     return this.#times[1] !== undefined && ++this.#joint % LONGEST > 0;
   }
 
-  /** Records the duration of a step. @param {number} count number of sequences evaluated @param {number} ms */
+  /** @param {number} count number of sequences evaluated @param {number} ms */
   measured(count, ms) {
     const before = this.#times[count] ?? ms;
     this.#times[count] = before + LATEST * (ms - before);
@@ -65,8 +65,7 @@ export class Sequences {
   #waiting = new Set();
   #isWorking = false;
   #pace = new Pace();
-  /** The current step: its calls, and its duration so far in milliseconds.
-   * @type {{ calls: Waiting[], ms: number } | null} */
+  /** @type {{ calls: Waiting[], ms: number } | null} */
   #step = null;
   /** Whether the calls are evaluated one at a time, because rows of weights could not be read for one of them. */
   #isApart = false;
@@ -123,7 +122,7 @@ export class Sequences {
       rows: runner.rows,
       yield: () => runner.yield(),
       pauses: (job) => runner.pauses(job),
-      pause: async () => {}, // #work() yields to messages between slices
+      pause: async () => {}, // does nothing, because #work() lets the worker receive messages between slices
       isShared: () => this.#running > 1,
       claim: async (job, ids, owner) => {
         while (!job.aborted && this.#isComing(ids, owner)) await runner.yield();
@@ -151,7 +150,7 @@ export class Sequences {
     this.#now = sequence;
   }
 
-  /** Returns the number of pending ids. @param {Sequence} sequence */
+  /** @param {Sequence} sequence */
   #pending(sequence) {
     this.#select(sequence);
     return this.#native.call('pending');
@@ -178,8 +177,8 @@ export class Sequences {
     });
   }
 
-  /** Selects a sequence for a prompt, and copies the longest evaluated prefix of the prompt there. Chooses the free
-   * sequence that loses the fewest other tokens; those of older calls count less. @param {number[]} ids
+  /** Selects a sequence for a prompt, and copies the longest evaluated prefix of the prompt to it. Chooses the free
+   * sequence that would lose the fewest other tokens; tokens of older calls count less. @param {number[]} ids
    * @param {string} [owner] */
   #claim(ids, owner = '') {
     const held = this.#all.map((sequence) => this.#held(sequence, ids, owner));
@@ -304,8 +303,8 @@ export class Sequences {
   }
 }
 
-/** Returns the number of ids at the beginning that two prompts share, without the last of `ids`, which is evaluated in
- * any case. @param {number[]} prompt @param {number[]} ids */
+/** Returns the number of ids at the beginning that two prompts share, without the last of `ids`, which is always
+ * evaluated again. @param {number[]} prompt @param {number[]} ids */
 function sharedIds(prompt, ids) {
   const most = Math.min(prompt.length, ids.length - 1);
   let n = 0;

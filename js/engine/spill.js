@@ -8,7 +8,6 @@ import { Checks, pieceOf, tableBytes } from '../download/checks.js';
 import { createTemporary } from '../download/temporary-browser.js';
 import { ModelError, abortError, failure } from '../errors.js';
 
-/** Number of bytes per write. */
 const CHUNK = 1 << 20;
 
 /** Copies the embedding tables that stay on disk to temporary files, if their sources cannot be read again. If a
@@ -48,9 +47,7 @@ export class Spill {
   #file;
   #sum;
   #checks;
-  /** Buffer of bytes that are not written yet. */
   #chunk = new Uint8Array(CHUNK);
-  /** Number of bytes appended so far. */
   #size = 0;
   /** Reads the rest of the tables from the source, and closes it. */
   finish = async () => {};
@@ -72,7 +69,7 @@ export class Spill {
     return this.#total;
   }
 
-  /** Starts copying the matrices to the temporary file while their source is read. @param {Source} source
+  /** Starts copying the embedding tables to the temporary file while their source is read. @param {Source} source
    * @param {Meter} meter */
   attach(source, meter) {
     const { read, close, head = new Uint8Array() } = source;
@@ -106,7 +103,7 @@ export class Spill {
       source.close = () => this.close();
       await close();
     };
-    // The last read of the header may have read bytes of a table.
+    // The last read of the file's header may have read bytes of a table.
     at -= head.length;
     source.head = undefined;
     take(head);
@@ -124,7 +121,7 @@ export class Spill {
     }
   }
 
-  /** Writes the first bytes of the chunk. Throws `cache-failed`. @param {number} count */
+  /** Writes the first `count` bytes of the chunk to the temporary file. Throws `cache-failed`. @param {number} count */
   #write(count) {
     const start = this.#size - count;
     const bytes = this.#chunk.subarray(0, count);
@@ -152,7 +149,8 @@ export class Spill {
     return before.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** Returns the bytes of whole pieces. Throws `cache-failed` or `cache-corrupt`. @param {number} start
+  /** Returns the bytes of whole pieces of the temporary file, after comparing their checksums. Throws `cache-failed` or
+   * `cache-corrupt`. @param {number} start
    * @param {number} end */
   read(start, end) {
     const file = this.#file;

@@ -28,7 +28,7 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
     if (state === LOAD.PLAN) {
       if (!headerOnly) planned(native, sources, meter);
       skip = (await plan())?.skip;
-      // If parts of the file are downloaded later, its SHA-256 is computed later, too.
+      // If parts of a file are downloaded later, the SHA-256 of the file is also computed later (rows.js).
       for (const j of sources.keys()) if (sources[j].download?.late) delete hashes[j];
       if (headerOnly) return;
     } else {
@@ -71,8 +71,8 @@ function planned(native, sources, meter) {
   });
 }
 
-/** Reads the bytes after the last tensor, which belong to the SHA-256 too. Throws `sha256-mismatch` if the hash
- * differs.
+/** Reads the bytes after the last tensor, which the SHA-256 of the file covers too. Throws `sha256-mismatch` if the
+ * hash differs.
  * @param {Source} source @param {Hash} hash @param {string} expected */
 async function checkDigest(source, hash, expected) {
   const scratch = new Uint8Array(DRAIN_BYTES);

@@ -12,11 +12,12 @@ import { ThoughtReader } from './thoughts.js';
 /** @import { Prefix } from '../protocol.js' */
 /** @import { ThoughtMarks } from './thinking.js' */
 
-/** Separates text of the template from other text. Where SENTINEL or ESCAPE occur in a text, they are replaced by
- * ESCAPE and a digit. */
+/** Character that separates text of the template from other text. Where SENTINEL or ESCAPE occur in a text, they are
+ * replaced by ESCAPE and a digit. */
 const SENTINEL = '\ufdd0';
 const ESCAPE = '\ufdd1';
-/** Replaces the first character of a control token's name, so that the text is no such name (#checkCopies()). */
+/** Character that replaces the first character of a control token's name, so that the text is no such name
+ * (#checkCopies()). */
 const OTHER = '\ufdd2';
 
 /** Names of tokens around tool calls, their results and thoughts. Some tokenizers match these names in any text, so
@@ -41,13 +42,10 @@ class Refusal extends ModelError {}
 export class ChatTemplate {
   #program;
   #tokenizer;
-  /** A trie of the names of control tokens. */
   #tree;
-  /** Length of the longest name of a control token. */
   #longest;
-  /** Matches the first character of a control token's name. */
   #starts;
-  /** Functions and constants that templates can use. @type {Record<string, unknown>} */
+  /** @type {Record<string, unknown>} */
   #builtins = builtins();
 
   /** Compiles a template. control: ids of control tokens by name; marks: names that the tokenizer matches in any
@@ -111,7 +109,7 @@ export class ChatTemplate {
    * @param {Variables} variables @param {{ parts: string[], compares: boolean }} written */
   #checkCopies(messages, variables, written) {
     let names = 0;
-    /** Returns a copy of a value with the names of control tokens changed. @param {any} value @returns {any} */
+    /** @param {any} value @returns {any} */
     const without = (value) => {
       if (typeof value === 'string') {
         let text = '';
@@ -299,7 +297,7 @@ export class ChatTemplate {
     );
   }
 
-  /** Makes the ids begin with exactly one BOS. @param {number[]} ids */
+  /** @param {number[]} ids */
   #oneBos(ids) {
     const { bos } = this.#tokenizer;
     if (bos === null) return ids;
@@ -313,7 +311,7 @@ const isSystem = ({ role }) => role === 'system';
 /** @param {Message} message @returns {Message} */
 const asUser = (message) => ({ ...message, role: 'user' });
 
-/** Joins successive messages of the user. @param {Message[]} messages */
+/** @param {Message[]} messages */
 function joined(messages) {
   /** @type {Message[]} */
   const out = [];
@@ -362,7 +360,7 @@ const escaped = (text) => text.replace(/[\ufdd0\ufdd1]/g, (c) => ESCAPE + (c ===
  * day. */
 const ASKS_FOR_DATE = /strftime_now\s+is\s+(not\s+)?defined/;
 
-/** Formats the current time as Python's strftime does. @param {string} format */
+/** @param {string} format */
 function strftime(format) {
   const now = new Date();
   const name = (/** @type {Intl.DateTimeFormatOptions} */ which) => now.toLocaleDateString('en', which);
@@ -411,9 +409,8 @@ function builtins() {
   };
 }
 
-/** Key that marks the end of a name in the trie. */
 const END = -1;
-/** A node of the trie: children by UTF-16 code unit. @typedef {Map<number, any>} Tree */
+/** A node of the trie of control token names: children by UTF-16 code unit. @typedef {Map<number, any>} Tree */
 /** @param {string[]} pieces */
 function tree(pieces) {
   /** @type {Tree} */
@@ -433,7 +430,7 @@ function tree(pieces) {
 /** @param {unknown} text */
 const short = (text) => String(text).slice(0, 300);
 
-/** Calls f. Turns its exceptions into `template-error`. @template T @param {() => T} f @returns {T} */
+/** @template T @param {() => T} f @returns {T} */
 function guarded(f) {
   try {
     return f();

@@ -11,7 +11,7 @@ export class TextAssembler {
   stopped = null;
   /** Number of bytes of an incomplete character at the end of the text. */
   cut = 0;
-  /** The last three bytes: an incomplete character has at most as many. @type {Uint8Array} */
+  /** The last three bytes of the text so far: an incomplete character has at most as many. @type {Uint8Array} */
   #last = new Uint8Array();
 
   /** @param {string[]} stops */
@@ -42,7 +42,8 @@ export class TextAssembler {
     return piece;
   }
 
-  /** Returns the offset of the first stop sequence, null if there is none. @param {string} text */
+  /** Returns the offset of the first stop sequence, null if there is none. Sets `stopped` to the sequence.
+   * @param {string} text */
   #earliest(text) {
     let cut = null;
     for (const stop of this.#stops) {

@@ -14,8 +14,8 @@ import { TooComplex, Unsupported } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./spell.js').Spelling} Spelling */
-/** An edge. label: graph node (spell.js), rule or token, depending on `kind`; to: next state; member: index of a
- * property, or -1. Fragments share edges, so edges never change.
+/** An edge of an automaton. label: graph node (spell.js), rule or token, depending on `kind`; to: next state; member:
+ * index of a JSON property, or -1. Fragments share edges, so edges never change.
  * @typedef {{ kind: number, label: number, to: number, member: number, act: number }} Edge */
 /** The part of an automaton for one grammar node. first: edges with which it can begin; last: states in which it can
  * end.
@@ -32,11 +32,11 @@ export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 /** Maximum number of states of a repetition that is unrolled instead of counted. */
 const WRITTEN_OUT = 24;
 const DEEPEST = 1500;
-/** Cost of an edge in units of spend(), for building, simplifying and writing it. Limits a grammar to 500,000 edges. */
+/** Cost of building, simplifying and writing an edge, in units of Lowering.spend() (lower.js). Limits a grammar to
+ * 500,000 edges. */
 const EDGE = 2.4;
-/** Cost of inlining a rule, in units of spend(). */
+/** Cost of inlining a rule, in units of Lowering.spend() (lower.js). */
 const INLINED = 15;
-/** Maximum depth of nested inlining. */
 const DEEPEST_INLINED = 4;
 /** Maximum number of characters of a literal. */
 const LONGEST = 150_000;
@@ -184,8 +184,8 @@ export class Rule {
     return any || to >= 0 ? whole : null;
   }
 
-  /** Divides texts among as few graph nodes (spell.js) as possible, such that no text of a node is a prefix of another
-   * of the same node. Returns the nodes. @param {string[]} texts */
+  /** Divides texts among as few graph nodes (spell.js) as possible, so that within a node no text is a prefix of
+   * another. Returns the nodes. @param {string[]} texts */
   #tries(texts) {
     const labels = [];
     for (let left = texts.sort(); left.length; ) {
@@ -209,10 +209,8 @@ export class Rule {
     return labels;
   }
 
-  /** Returns the graph node (spell.js) for the texts from character `at` on. @param {string[][]} texts sorted
-   * @param {number} at
-   * @param {boolean} quoted whether a quote follows each text. If not, no text may be a prefix of another.
-   * @returns {number} */
+  /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted whether a quote follows each text.
+   * If not, no text may be a prefix of another. @returns {number} */
   #trie(texts, at, quoted) {
     this.whole.spend(8 + (texts.length * 3) / 4);
     const { spell } = this.whole;
@@ -311,7 +309,7 @@ export class Rule {
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
   }
 
-  /** Returns the graph node (spell.js) for texts as JSON strings with quotes. @param {string[]} texts */
+  /** @param {string[]} texts */
   #quoted(texts) {
     this.how = this.whole.spelling;
     const sorted = [...new Set(texts)].sort().map((text) => [...text]);

@@ -163,8 +163,7 @@ class Parser {
     return literal(text);
   }
 
-  /** Reads one character, escaped or not. @param {number} place offset of the literal or set, for errors
-   * @returns {string} */
+  /** @param {number} place offset of the literal or set, for errors @returns {string} */
   letter(place) {
     if (this.at >= this.text.length) this.refuse('a "text" or a [set] is not closed', place);
     if (!this.take('\\')) {

@@ -32,7 +32,7 @@ export function compile(format, options = {}) {
   return bounded(() => compiled(format, options, options.budget ?? new Budget(options)));
 }
 
-/** Compiles a format to the bytes of the engine's automaton. Throws `Unsupported`, like compile().
+/** Compiles a format to the bytes of the engine's automaton. Throws `Unsupported` if the format cannot be enforced.
  * @param {Format} format @param {Options & { spelling?: 'any' | 'shortest' }} [options] */
 export function toBytes(format, options = {}) {
   const { matching = false, spelling = matching ? 'any' : 'shortest', budget = new Budget(options) } = options;
@@ -62,9 +62,7 @@ function text(value, what) {
   return value;
 }
 
-/** Compiles a regular expression, which must match the whole text. @param {string | RegExp} regex
- * @param {string | undefined} flags
- * @param {Budget} budget @returns {Grammar} */
+/** @param {string | RegExp} regex @param {string | undefined} flags @param {Budget} budget @returns {Grammar} */
 function regexGrammar(regex, flags, budget) {
   const source = regex instanceof RegExp ? regex.source : text(regex, 'regex');
   const start = wholeNode(source, flags ?? (regex instanceof RegExp ? regex.flags : ''), budget);

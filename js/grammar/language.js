@@ -14,7 +14,6 @@ import { ANY, has } from './ranges.js';
 /** Maximum number of terms that isEmpty() visits before it gives up. */
 const VISITS = 3000;
 
-/** Builds and caches the terms of one compilation. */
 export class Languages {
   /** @param {import('./refusal.js').Budget} budget */
   constructor(budget) {
@@ -93,7 +92,7 @@ export class Languages {
     return min === 1 && max === 1 ? term : this.make('repeat', [term], { min: term.nullable ? 0 : min, max });
   }
 
-  /** Returns the term for a regular grammar node. @param {Node} node @returns {Term} */
+  /** @param {Node} node @returns {Term} */
   term(node) {
     const known = this.ofNode.get(node);
     if (known) return known;
@@ -161,7 +160,8 @@ export class Languages {
     return term.nullable;
   }
 
-  /** Returns one code point of each class that has the same derivative of the term. @param {Term} term */
+  /** Divides all code points into classes for which a term has the same derivative. Returns one code point of each
+   * class. @param {Term} term */
   heads(term) {
     const cuts = new Set([0, 0xe000]);
     this.collect(term, cuts);

@@ -47,12 +47,13 @@ export class Layouts {
     this.made = [];
   }
 
-  /** Returns a number for a depth. Depths with the same layout have the same number. @param {number} depth */
+  /** Returns a number for a depth. Depths with the same whitespace layout have the same number.
+   * @param {number} depth */
   depth(depth) {
     return this.kind === 'pretty' ? Math.min(depth, COUNTED + 1) : 0;
   }
 
-  /** Returns the layout at a depth. @param {number} depth number of enclosing brackets @returns {Layout} */
+  /** @param {number} depth number of enclosing brackets @returns {Layout} */
   at(depth) {
     if (this.kind !== 'pretty') return this.kind === 'compact' ? COMPACT : FREE;
     this.made[depth] ??= {

@@ -43,7 +43,7 @@ class Lowering {
   #rules = [];
   /** @type {Map<unknown, number>} */
   #calls = new Map();
-  /** Cache of keyOf(), by spelling. @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
+  /** @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
   #keys = { text: new Map(), any: new Map(), shortest: new Map() };
   /** @type {import('./automaton.js').Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
@@ -209,7 +209,7 @@ class Lowering {
   }
 }
 
-/** Returns the graph nodes (spell.js) that are labels of edges.
+/** Returns the graph nodes (spell.js) with which the edges of rules are labelled.
  * @param {(import('./simplify.js').Simple | null)[]} rules */
 const spellings = (rules) =>
   rules.flatMap((rule) => {
@@ -245,7 +245,7 @@ class Facts {
     throw new Unsupported(`there is no rule ${name}`, '');
   }
 
-  /** Collects the rules that each rule reachable from `start` uses. @param {string} start */
+  /** @param {string} start */
   #collect(start) {
     for (const open = [start]; open.length; ) {
       const name = /** @type {string} */ (open.pop());
@@ -289,7 +289,7 @@ class Facts {
     this.#found.clear();
   }
 
-  /** Tests a composite node and caches the result. @param {Node} node @param {(node: Node) => boolean} test */
+  /** @param {Node} node @param {(node: Node) => boolean} test */
   #once(node, test) {
     let known = this.#found.get(node);
     if (known !== undefined) return known;
@@ -356,8 +356,8 @@ class Facts {
   }
 }
 
-/** Returns a key that equal nodes share: a text, or the node itself if the text would be too long: nodes share parts,
- * so it can be exponentially long. @param {Node} node @param {string} how */
+/** Returns a key that equal nodes share: a text, or the node itself if the text would be too long. Nodes share
+ * parts, so a text can be exponentially longer than its node. @param {Node} node @param {string} how */
 function keyOf(node, how) {
   if ('rule' in node) return `${how} rule ${node.rule}`;
   if (!('jsonString' in node || 'repeat' in node)) return node;

@@ -18,13 +18,13 @@ import { ANY } from './ranges.js';
  *   | { jsonString: Node } | { token: number } | { automaton: Automaton } | Members} Node */
 /** @typedef {{ rules: Record<string, Node>, start: string }} Grammar */
 
-/** Matches no text. @type {Node} */
+/** The node that matches no text. @type {Node} */
 export const NOTHING = Object.freeze({ choice: [] });
-/** Matches only the empty text. @type {Node} */
+/** The node that matches only the empty text. @type {Node} */
 export const EMPTY = Object.freeze({ sequence: [] });
-/** Matches any single code point. @type {Node} */
+/** @type {Node} */
 export const ANY_CHAR = Object.freeze({ chars: ANY });
-/** Matches any text. @type {Node} */
+/** @type {Node} */
 export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
 
 /** @param {Node} node */

@@ -7,7 +7,7 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./refusal.js').Budget} Budget */
-/** Integers that exceed a double's precision may be BigInts. @typedef {number | bigint} Value */
+/** A number. An integer that exceeds a double's precision may be a BigInt. @typedef {number | bigint} Value */
 /** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
 /** A set of numbers: those in any of the intervals that are multiples of all `multiples` and of none of `notMultiples`.
  * @typedef {{ intervals: Interval[], multiples: number[], notMultiples: number[] }} Numbers */
@@ -16,7 +16,7 @@ import { TooComplex } from './refusal.js';
  * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
  *   accepts: (state: string) => boolean }} Reader */
 
-/** Maximum number of states of an automaton, and of one that also counts digits. */
+/** Maximum number of states of an automaton (MOST_STATES), and of one that also counts digits (LIMITED_STATES). */
 const MOST_STATES = 4000;
 const LIMITED_STATES = 8000;
 const LETTERS = [...'.0123456789'];
@@ -38,8 +38,7 @@ function common(a, b) {
 /** @param {Interval} interval */
 const holdsSome = ({ lo, loOpen, hi, hiOpen }) => lo < hi || (lo === hi && !loOpen && !hiOpen);
 
-/** Returns the intersection of two lists of disjoint intervals, in linear time. @param {Interval[]} a
- * @param {Interval[]} b both sorted */
+/** @param {Interval[]} a @param {Interval[]} b both sorted */
 function intersection(a, b) {
   const all = [];
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {
@@ -67,7 +66,8 @@ const sorted = (points) => [...new Set(points)].sort((a, b) => (a < b ? -1 : 1))
 export const pointIntervals = (points) =>
   sorted(points).map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
 
-/** Returns the open intervals around the points. @param {Value[]} points @returns {Interval[]} */
+/** Returns the open intervals between points, before the first point and after the last. @param {Value[]} points
+ * @returns {Interval[]} */
 export function gaps(points) {
   const edges = /** @type {Value[]} */ ([-Infinity, ...sorted(points), Infinity]);
   return edges.slice(1).map((hi, i) => ({ lo: edges[i], loOpen: true, hi, hiOpen: true }));
@@ -106,9 +106,9 @@ function digitsOf(value) {
   return { integer: integer.replace(/^0+(?=\d)/, ''), fraction: fraction.replace(/0+$/, '') };
 }
 
-/** Returns a DFA that accepts a number if the result of comparing it with `bound` fits. A state is the result so far
- * (<, = or >) and the position. @param {Value | string} bound @param {(order: '<' | '=' | '>') => boolean} fits
- * @returns {Reader} */
+/** Returns a DFA that compares a number with `bound` and accepts it if `fits` accepts the result. A state is the
+ * result so far (<, = or >) and the position. @param {Value | string} bound
+ * @param {(order: '<' | '=' | '>') => boolean} fits @returns {Reader} */
 function comparer(bound, fits) {
   const { integer, fraction } = digitsOf(bound);
   const order = (/** @type {string} */ now, /** @type {string} */ digit, /** @type {string} */ own) =>
@@ -201,7 +201,7 @@ const limiter = (whole, all, places) => ({
 
 const BITS = new DataView(new ArrayBuffer(8));
 
-/** Returns the next larger or smaller double. @param {Value} value @param {1n | -1n} step up or down */
+/** @param {Value} value @param {1n | -1n} step up or down */
 function neighbour(value, step) {
   BITS.setFloat64(0, Number(value));
   BITS.setBigUint64(0, BITS.getBigUint64(0) + step);
@@ -244,8 +244,8 @@ function limited({ lo, hi }, integers, all, most) {
   return limiter(Math.max(needed, Math.min(all, most)), integers ? 0 : all, places && places + 1);
 }
 
-/** Returns a node for the numbers that all given DFAs accept. @param {Reader[]} readers @param {Budget} [budget]
- * @param {number} [most] maximum number of states @returns {Node} */
+/** @param {Reader[]} readers @param {Budget} [budget] @param {number} [most] maximum number of states
+ * @returns {Node} */
 function product(readers, budget, most = MOST_STATES) {
   const starts = readers.map(({ start }) => start);
   const numbers = new Map([[starts.join('|'), 0]]);
@@ -273,8 +273,7 @@ function product(readers, budget, most = MOST_STATES) {
   return accept.length ? { automaton: { start: 0, accept, edges: withoutDeadEnds(edges, accept) } } : NOTHING;
 }
 
-/** Keeps only edges that can still lead to an accepting state. @param {[number, number, number][][]} edges
- * @param {number[]} accept */
+/** @param {[number, number, number][][]} edges @param {number[]} accept */
 function withoutDeadEnds(edges, accept) {
   /** @type {number[][]} */
   const into = edges.map(() => []);
@@ -310,7 +309,7 @@ const SIGN = optional(
     [45, 45],
   ]),
 );
-/** Any JSON number. */
+/** Node for any JSON number. */
 export const NUMBER = sequence(
   optional(MINUS),
   WHOLE,
@@ -318,8 +317,8 @@ export const NUMBER = sequence(
   optional(sequence(E, SIGN, repeat(DIGIT, 1, Infinity))),
 );
 
-/** A number in an answer: at most 15 significant digits and exponents from -307 to 307, so that JSON.parse returns a
- * normal double. */
+/** Node for a number in an answer: at most 15 significant digits and exponents from -307 to 307, so that JSON.parse
+ * returns a normal double. */
 const FINITE = sequence(
   optional(MINUS),
   choice([
@@ -380,7 +379,7 @@ function withExponent({ lo, loOpen, hi, hiOpen }, budget) {
   return choice(parts);
 }
 
-/** Integers of at least 1e21, which JSON.stringify writes with an exponent. */
+/** Node for integers of at least 1e21, which JSON.stringify writes with an exponent. */
 const HUGE = sequence(
   chars([[49, 57]]),
   optional(sequence(literal('.'), repeat(DIGIT, 1, 20))),
@@ -388,8 +387,8 @@ const HUGE = sequence(
   exponents(21, Infinity),
 );
 
-/** Returns a node for the unsigned numbers in an interval. @param {Interval} interval @param {Numbers} numbers
- * @param {boolean} free whether any notation is allowed @param {Budget} budget */
+/** @param {Interval} interval @param {Numbers} numbers @param {boolean} free whether any notation is allowed
+ * @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
   const integers = multiples.some(Number.isInteger);
@@ -441,9 +440,8 @@ function fits(value, { multiples, notMultiples }) {
   return multiples.every(divides) && !notMultiples.some(divides);
 }
 
-/** Returns a node for a set of numbers. @param {Numbers} numbers
- * @param {boolean} free true to allow any notation of equal value (1.0 for an integer), false for only the usual one
- * @param {Budget} budget @returns {Node} */
+/** @param {Numbers} numbers @param {boolean} free true to allow any notation of equal value (1.0 for an integer),
+ * false for only the usual one @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;
   const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;

@@ -24,7 +24,7 @@ export function ordered({ rules, start }, budget) {
   });
 }
 
-/** Orders the properties of JSON objects, and adds the rules that this needs. */
+/** Orders the properties of JSON objects, and adds the rules for this to a grammar. */
 export class Ordering {
   #rules;
   #writing;
@@ -82,9 +82,8 @@ export class Ordering {
     return { rule };
   }
 
-  /** Returns the node for properties without a fixed name. @param {Node} node @param {Node} comma @param {number} min
-   * @param {number} max
-   * @param {boolean} behind whether other properties precede them @returns {Node} */
+  /** @param {Node} node @param {Node} comma @param {number} min @param {number} max @param {boolean} behind whether
+   * other properties precede them @returns {Node} */
   #rest(node, comma, min, max, behind) {
     if (behind) return repeat(sequence(comma, node), Math.max(min, 0), max);
     const some = max < 1 ? NOTHING : sequence(node, repeat(sequence(comma, node), Math.max(min - 1, 0), max - 1));

@@ -8,7 +8,8 @@ export const ANY = [
   [0xe000, 0x10ffff],
 ];
 
-/** Sorts and merges ranges. @param {Iterable<[number, number]>} ranges @returns {Ranges} */
+/** Sorts ranges, and merges those that overlap or touch. @param {Iterable<[number, number]>} ranges
+ * @returns {Ranges} */
 export function normal(ranges) {
   const sorted = [...ranges].filter(([lo, hi]) => lo <= hi).sort((a, b) => a[0] - b[0]);
   /** @type {Ranges} */
@@ -35,7 +36,7 @@ export function intersect(a, b) {
   return out;
 }
 
-/** Returns the scalar values that are not in `a`. @param {Ranges} a @returns {Ranges} */
+/** Returns the scalar values that a set does not contain. @param {Ranges} a @returns {Ranges} */
 export function complement(a) {
   /** @type {Ranges} */
   const out = [];

@@ -22,7 +22,7 @@ const DRAFTS = /** @type {[RegExp, number][]} */ ([
   [/^https?:\/\/json-schema\.org\/schema#?$/, 2020],
   [/^https?:\/\/iglucentral\.com\/schemas\/com\.snowplowanalytics\.self-desc\/schema\/jsonschema\//, 4],
 ]);
-/** Keywords whose value is a schema, a list of schemas, or a map of schemas, in this order. */
+/** Keywords whose value is a schema (ONE), a list of schemas (LIST), or a map of schemas (MAP). */
 const ONE = new Set([
   'additionalProperties',
   'additionalItems',
@@ -61,8 +61,7 @@ export function count({ pointer }, schema, key) {
   return value;
 }
 
-/** Returns the subschemas of a schema with their pointers. @param {Record<string, any>} schema @param {string} pointer
- * @returns {[Schema, string][]} */
+/** @param {Record<string, any>} schema @param {string} pointer @returns {[Schema, string][]} */
 function children(schema, pointer) {
   /** @type {[Schema, string][]} */
   const found = [];
@@ -82,7 +81,7 @@ function children(schema, pointer) {
   return found;
 }
 
-/** Guesses the draft of a schema without `$schema`. @param {Record<string, any>} schema */
+/** @param {Record<string, any>} schema */
 function guessDraft(schema) {
   if ('$defs' in schema) return 2020;
   return 'definitions' in schema ? 7 : 2020;
@@ -96,12 +95,13 @@ export class Document {
     this.located = new Map();
     /** @type {Located[]} */
     this.all = [];
-    /** Schemas with an identifier, by URI. `anchors` has those with an anchor, by URI with fragment.
+    /** Schemas with an identifier, by URI. The map `anchors` has schemas with an anchor, by URI with fragment.
      * @type {Map<string, Located>} */
     this.resources = new Map();
     /** @type {Map<string, Located>} */
     this.anchors = new Map();
-    /** Base URIs of the schemas with a dynamic anchor, by its name. @type {Map<string, Set<string>>} */
+    /** For each name of a dynamic anchor, the base URIs of the schemas that define it.
+     * @type {Map<string, Set<string>>} */
     this.dynamic = new Map();
     /** Whether the document's `$schema` makes `format` an annotation. */
     this.annotates = isObject(root) && /draft\/20(19-09|20-12)\/schema/.test(String(root.$schema));
@@ -120,8 +120,8 @@ export class Document {
     return place;
   }
 
-  /** Indexes a schema and all its subschemas. @param {Schema} root @param {string} rootBase @param {string} rootPointer
-   * @param {number} rootDraft @returns {Located} */
+  /** @param {Schema} root @param {string} rootBase @param {string} rootPointer @param {number} rootDraft
+   * @returns {Located} */
   index(root, rootBase, rootPointer, rootDraft) {
     /** @type {[Schema, string, string, number, number][]} */
     const open = [[root, rootBase, rootPointer, rootDraft, 0]];
@@ -169,16 +169,15 @@ export class Document {
     this.dynamic.set(dynamic, places.add(base));
   }
 
-  /** Returns the location of a subschema. @param {Located} from @param {Schema} schema @param {string} path
-   * @returns {Located} */
+  /** @param {Located} from @param {Schema} schema @param {string} path @returns {Located} */
   child(from, schema, path) {
     if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', from.pointer + path);
     const known = isObject(schema) ? this.located.get(schema) : undefined;
     return known ?? this.index(schema, from.base, from.pointer + path, from.draft);
   }
 
-  /** Returns the schema that a reference points to. @param {Located} from the schema with the reference
-   * @param {string} key the keyword, such as $ref @returns {Located} */
+  /** @param {Located} from the schema with the reference @param {string} key the keyword, such as $ref
+   * @returns {Located} */
   target(from, key) {
     const text = /** @type {Record<string, any>} */ (from.schema)[key];
     const at = `${from.pointer}/${key}`;

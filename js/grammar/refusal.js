@@ -3,7 +3,7 @@
  * enforced and where (a JSON pointer in a schema, an offset in an expression or grammar).
  */
 
-/** Replaces the middle of a long text by dots. @param {string} text */
+/** @param {string} text */
 const clipped = (text) => (text.length > 240 ? `${text.slice(0, 160)} ... ${text.slice(-60)}` : text);
 
 /** The error for a format that is malformed or cannot be enforced. */

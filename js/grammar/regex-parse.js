@@ -319,7 +319,7 @@ class Parser {
     return [[code, code]];
   }
 
-  /** Parses a character set, after its opening bracket. @param {number} place @returns {Ranges} */
+  /** @param {number} place @returns {Ranges} */
   set(place) {
     const not = this.take('^');
     const ranges = [];

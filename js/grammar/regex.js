@@ -23,7 +23,7 @@ import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./regex-parse.js').Tree} Tree */
-/** What precedes a position: nothing, a word character, or another character.
+/** What precedes a position in a text: nothing, a word character, or another character.
  * @typedef {'none' | 'word' | 'other'} Before */
 
 const WORD_CHAR = chars(WORD);
@@ -97,8 +97,7 @@ class Compiler {
     this.depth = 0;
   }
 
-  /** Returns a node for a tree followed by its continuation. @param {Tree} tree @param {Before} before
-   * @param {Rest} rest @returns {Node} */
+  /** @param {Tree} tree @param {Before} before @param {Rest} rest @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
     if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion such as $, \\b or (?=)', 0);
@@ -144,9 +143,9 @@ class Compiler {
     return later.at(before);
   }
 
-  /** Returns a node followed by its continuation. If the continuation depends on what precedes it, distinguishes the
-   * kinds of the node's last character. @param {Node} node
-   * @param {Before} before @param {Rest} rest @returns {Node} */
+  /** Returns the sequence of a node and its continuation. If the continuation depends on the preceding character,
+   * distinguishes the kinds of the node's last character. @param {Node} node @param {Before} before
+   * @param {Rest} rest @returns {Node} */
   consume(node, before, rest) {
     if (!rest.looks) {
       const whole = sequence(node, rest.at('other'));
@@ -176,8 +175,8 @@ class Compiler {
   }
 }
 
-/** Returns a node for the texts that contain a match of a node. Drops optional parts at its ends, because texts contain
- * a match with or without them. @param {Node} node @returns {Node} */
+/** Returns a node for the texts that contain a match of a node. Drops optional parts at the node's ends, because
+ * texts contain a match with or without them. @param {Node} node @returns {Node} */
 function within(node) {
   const parts = 'sequence' in node ? [...node.sequence] : [node];
   const idle = (/** @type {Node | undefined} */ part) => part !== undefined && lengths(part)[0] === 0;

@@ -11,18 +11,18 @@ import { TooComplex, Unsupported } from './refusal.js';
  * @typedef {{ start: number, accept: boolean[], edges: Edge[][] }} Dfa */
 /** A DFA that is explored lazily. `next` returns sorted, disjoint edges.
  * @typedef {{ start: number, accepts: (state: number) => boolean, next: (state: number) => Edge[] }} Lazy */
-/** Functions of lower.js. regularRule: returns the node of a rule, which must not be recursive; spend: spends steps of
- * the budget.
+/** Functions of lower.js. regularRule: returns the node of a rule, which must not be recursive; spend: spends a part of
+ * the work budget.
  * @typedef {{ regularRule: (name: string) => Node, spend: (steps: number) => void }} Context */
 
 const MOST_PARTS = 200_000;
 const MOST_STATES = 20_000;
 const MOST_EDGES = 200_000;
 const MAX_PASSES = 8;
-/** Status of a state in merge(): its targets are being visited, or were visited. */
+/** Status of a state in merge(): the targets of its edges are being visited (OPEN), or were visited (DONE). */
 const OPEN = 1;
 const DONE = 2;
-/** Exceeds all state numbers. Base for packing two numbers into a double. */
+/** Exceeds all state numbers. Base for packing two state numbers into a double. */
 export const STATES = 2 ** 22;
 
 const tooLarge = () => new TooComplex('the combined conditions (allOf, not, ranges, lookaheads) need too many states');
@@ -47,7 +47,7 @@ class Parts {
     return this.moves.push([]) - 1;
   }
 
-  /** Adds the automaton of a node between two states. @param {Node} node @param {number} from @param {number} to */
+  /** @param {Node} node @param {number} from @param {number} to */
   add(node, from, to) {
     if ('literal' in node) return this.#literal(node.literal, from, to);
     if ('chars' in node) {
@@ -66,8 +66,8 @@ class Parts {
       );
   }
 
-  /** Adds the automaton of a node between two new states, so that its loops cannot mix with those of its neighbours.
-   * @param {Node} node @param {number} from @param {number} to */
+  /** Adds the automaton of a node between two new states, so that the node's loops cannot mix with those of its
+   * neighbours. @param {Node} node @param {number} from @param {number} to */
   #moved(node, from, to) {
     const a = this.state();
     const b = this.state();
@@ -134,8 +134,7 @@ class Parts {
   }
 }
 
-/** Returns the DFA of a grammar node, whose states are computed on demand. @param {Node} node @param {Context} context
- * @returns {Lazy} */
+/** @param {Node} node @param {Context} context @returns {Lazy} */
 function lazy(node, context) {
   const parts = new Parts(context);
   const first = parts.state();
@@ -316,7 +315,6 @@ function trim({ start, accept, edges }) {
 
 /** @typedef {{ key: ArrayLike<number>, state: number, next: Entry | undefined }} Entry */
 
-/** A map from lists of numbers to DFA states. */
 class Keys {
   /** @type {Map<number, Entry>} */
   #byHash = new Map();
@@ -415,7 +413,7 @@ function merged({ start, accept, edges }) {
   };
 }
 
-/** Merges adjacent edges with the same target. @param {Edge[]} edges */
+/** @param {Edge[]} edges */
 function joined(edges) {
   /** @type {Edge[]} */
   const out = [];
@@ -459,7 +457,7 @@ function combined(node, context) {
   return lazy(node, context);
 }
 
-/** Returns the DFA with the results of `next` cached. @param {Lazy} source @returns {Lazy} */
+/** @param {Lazy} source @returns {Lazy} */
 function memo(source) {
   /** @type {Edge[][]} */
   const edges = [];

@@ -18,7 +18,7 @@ import { TooComplex } from './refusal.js';
 /** A requirement of an array: at least `min` and at most `max` items from index `from` on match the schemas of `goal`.
  * @typedef {{ goal: Goal, from: number, min: number, max: number }} Contains */
 /** Requirements of an array. `seen`: number of items that count as evaluated for unevaluatedItems (Infinity: all);
- * items that match `alsoSeen` count as evaluated, too.
+ * `alsoSeen`: goals whose matching items count as evaluated.
  * @typedef {{ prefix: Goal[], rest: Goal, min: number, max: number, contains: Contains[], unique: string[],
  *   seen: number, alsoSeen: Goal[] }} Items */
 /** A requirement of an object: values of properties that are neither in `names` nor match `patterns` match `goal`.
@@ -155,7 +155,8 @@ const bothMembers = (a, b) => ({
   seenAll: a.seenAll || b.seenAll,
 });
 
-/** Merges two alternatives: the result requires what both require. @param {Arm} a @param {Arm} b @returns {Arm} */
+/** Merges two alternatives (arms). The result has the requirements of both alternatives. @param {Arm} a
+ * @param {Arm} b @returns {Arm} */
 export function mergeArms(a, b) {
   if (a === FREE || b === FREE) return a === FREE ? b : a;
   if (a.number && b.number) return { number: bothNumbers(a.number, b.number) };
@@ -165,10 +166,10 @@ export function mergeArms(a, b) {
   return { ...a, ...b };
 }
 
-/** Returns the cost of merging two alternatives, in steps of the budget. @param {Arm} a @param {Arm} b */
+/** @param {Arm} a @param {Arm} b */
 export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
 
-/** Returns the number of requirements of an alternative. @param {Arm} arm */
+/** @param {Arm} arm */
 function sizeOf({ number, string, array, object }) {
   if (number) return number.intervals.length + number.multiples.length + number.notMultiples.length;
   if (string) return string.all.length + string.none.length;
@@ -230,5 +231,5 @@ export function isBarren(arm, ask) {
   });
 }
 
-/** Returns a node for the texts that fulfil requirements for strings. @param {Strings} strings @returns {Node} */
+/** @param {Strings} strings @returns {Node} */
 export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

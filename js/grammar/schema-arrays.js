@@ -11,8 +11,7 @@ import { ALWAYS, arrayArm, isNever } from './schema-arms.js';
 /** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
 const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 
-/** Returns the clauses of items, prefixItems and additionalItems. @param {Logic} logic @param {Located} place
- * @param {Record<string, any>} schema @returns {Clause[]} */
+/** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function itemClauses(logic, place, schema) {
   const tuple = Array.isArray(schema.items);
   const listed = Array.isArray(schema.prefixItems) && place.draft >= 2019;

@@ -30,7 +30,7 @@ import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from 
 /** @typedef {import('./schema-arms.js').Members} Members */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 /** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
-/** A required property: one with a fixed name, or any with a name of a class.
+/** A required property of an object, with a fixed name or with any name of a name class.
  * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
 
 /** Maximum number of name classes of one object, and of ways to fulfil its `exists` requirements (schema-arms.js). */
@@ -61,7 +61,7 @@ export class Emitter {
     this.count = 0;
   }
 
-  /** Returns a reference to a new rule, which `make` builds later. @param {() => Node} make @returns {Node} */
+  /** @param {() => Node} make @returns {Node} */
   rule(make) {
     const name = `r${this.count++}`;
     this.open.push({ name, make });
@@ -77,8 +77,7 @@ export class Emitter {
     return { rules: this.rules, start: 'start' };
   }
 
-  /** Returns a node for the values that match all schemas of a goal. @param {Goal} goal
-   * @param {number} depth number of enclosing brackets @returns {Node} */
+  /** @param {Goal} goal @param {number} depth number of enclosing brackets @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
     const key = `${goal} ${this.layouts.depth(depth)}`;
@@ -154,7 +153,7 @@ export class Emitter {
     return sequence(literal('['), choice([inner, some]), literal(']'));
   }
 
-  /** Returns the maximum number of items of an array. It must end before an item that no value can match.
+  /** Returns the maximum number of items of an array, which must end before an item that no value can match.
    * @param {Pick<Items, 'prefix' | 'rest' | 'max'>} items @param {number} depth */
   reach({ prefix, rest, max }, depth) {
     const listed = prefix.slice(0, Math.min(prefix.length, max));

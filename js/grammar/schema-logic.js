@@ -88,8 +88,7 @@ export class Logic {
     };
   }
 
-  /** Returns the goal of matching a schema, or of not matching it. @param {Located} place @param {boolean} [deny]
-   * @returns {Goal} */
+  /** @param {Located} place @param {boolean} [deny] @returns {Goal} */
   goal(place, deny = false) {
     const { schema } = place;
     if (schema === true || (isObject(schema) && !Object.keys(schema).length)) return deny ? NEVER : ALWAYS;
@@ -186,8 +185,7 @@ export class Logic {
     if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
   }
 
-  /** Returns the product of two lists of alternatives: each pair merged. @param {Arm[]} left @param {() => Arm[]} more
-   * @param {Type} type @param {string} [pointer] @returns {Arm[]} */
+  /** @param {Arm[]} left @param {() => Arm[]} more @param {Type} type @param {string} [pointer] @returns {Arm[]} */
   product(left, more, type, pointer = '') {
     if (!left.length) return left;
     const right = more();
@@ -247,8 +245,8 @@ export class Logic {
     }
   }
 
-  /** Returns the clauses of a schema for values of one type. @param {Located} place @param {Type} type
-   * @param {boolean} track whether `unevaluated…` keywords need to know which branches match @returns {Clause[]} */
+  /** @param {Located} place @param {Type} type @param {boolean} track whether `unevaluated…` keywords need to know
+   * which branches match @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     const refs = ['$ref', '$dynamicRef', '$recursiveRef'].filter(
@@ -275,9 +273,7 @@ export class Logic {
     return { demand: () => this.fit(place, type, track), deny: () => this.misfit(place, type) };
   }
 
-  /** Returns the clauses of type, const and enum. @param {Located} place @param {Record<string, any>} schema
-   * @param {Type} type
-   * @returns {Clause[]} */
+  /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @returns {Clause[]} */
   typeClauses(place, schema, type) {
     /** @type {Clause[]} */
     const all = [];
@@ -341,9 +337,8 @@ export class Logic {
     return all;
   }
 
-  /** Returns the clauses of allOf, anyOf, oneOf, not and if. @param {Located} place @param {Record<string, any>} schema
-   * @param {Type} type
-   * @param {boolean} track @returns {Clause[]} */
+  /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
+   * @returns {Clause[]} */
   combinations(place, schema, type, track) {
     const all = this.list(place, schema, 'allOf').map((part) => this.subschema(part, type, track));
     if (schema.anyOf !== undefined) {

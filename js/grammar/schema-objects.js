@@ -16,9 +16,7 @@ const forbidden = (name) => objectArm({ names: new Map([[name, NEVER]]) });
 /** @param {string[]} names */
 const demanded = (names) => objectArm({ required: new Set(names) });
 
-/** Returns the entries of a keyword whose value is an object. @param {Located} place
- * @param {Record<string, any>} schema
- * @param {string} key @returns {[string, any][]} */
+/** @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {[string, any][]} */
 function entries({ pointer }, schema, key) {
   if (schema[key] === undefined) return [];
   if (!isObject(schema[key])) throw new Unsupported(`${key} must be an object`, `${pointer}/${key}`);
@@ -31,9 +29,7 @@ function nameList({ pointer }, names, path) {
   throw new Unsupported('the value must be a list of names', pointer + path);
 }
 
-/** Returns the clauses of properties, patternProperties and additionalProperties. @param {Logic} logic
- * @param {Located} place
- * @param {Record<string, any>} schema @returns {Clause[]} */
+/** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function valueClauses(logic, place, schema) {
   /** @type {Clause[]} */
   const all = [];
@@ -86,8 +82,8 @@ function valueClauses(logic, place, schema) {
   return all;
 }
 
-/** Returns a clause that applies to objects with the property `name`. @param {string} name @param {() => Arm[]} demand
- * @param {() => Arm[]} deny @returns {Clause} */
+/** Returns a clause that applies only to objects with the property `name`. @param {string} name
+ * @param {() => Arm[]} demand @param {() => Arm[]} deny @returns {Clause} */
 const dependent = (name, demand, deny) => ({
   demand: () => [forbidden(name), ...demand().map((arm) => mergeArms(demanded([name]), arm))],
   deny: () => deny().map((arm) => mergeArms(demanded([name]), arm)),

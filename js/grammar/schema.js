@@ -8,14 +8,14 @@ import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
 
-/** Keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
+/** Matches the keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
 const LIMITS = new RegExp(
   '^(\\$(ref|dynamicRef|recursiveRef)|type|enum|const|format|if|then|else|not|(all|any|one)Of|items|prefixItems' +
     '|contains|properties|required|pattern|dependencies|dependent(Required|Schemas)|multipleOf|uniqueItems|nullable' +
     '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
     '|patternProperties|propertyNames)$',
 );
-/** Keywords that do not restrict values. */
+/** Matches keywords that do not restrict values. */
 const ANNOTATIONS =
   /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 

@@ -15,7 +15,7 @@ const howOf = ({ kind, act, member }) => kind | (act << 2) | (Math.max(member, 0
 export function simplified({ start, edges, accept, loop }) {
   /** @type {Map<number, number>} */
   const letters = new Map();
-  /** Returns a number that identifies the effect and label of an edge. @param {Edge} edge */
+  /** @param {Edge} edge */
   const letterOf = (edge) => {
     const key = howOf(edge) * STATES + edge.label;
     const known = letters.get(key) ?? letters.size;

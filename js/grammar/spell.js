@@ -5,9 +5,12 @@
  */
 import { Graph } from './graph.js';
 
-/** Code points lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Segment */
-/** Bytes lo to hi lead to a node. @typedef {[lo: number, hi: number, to: number]} Span */
-/** 'text': UTF-8; 'any', 'shortest': every spelling, or only the shortest, inside a JSON string.
+/** A range of code points, `lo` to `hi`, and the graph node to which it leads.
+ * @typedef {[lo: number, hi: number, to: number]} Segment */
+/** A range of bytes, `lo` to `hi`, and the graph node to which it leads.
+ * @typedef {[lo: number, hi: number, to: number]} Span */
+/** How to encode characters. 'text': UTF-8; 'any': every spelling inside a JSON string; 'shortest': only the shortest
+ * spelling inside a JSON string.
  * @typedef {'text' | 'any' | 'shortest'} Spelling */
 
 export const END = 0;
@@ -29,7 +32,7 @@ export class Spells {
   graph = new Graph();
   /** @type {Map<string, number>} */
   #classes = new Map();
-  /** Cached nodes of single characters, by character and next node. @type {Record<Spelling, Map<number, number>>} */
+  /** @type {Record<Spelling, Map<number, number>>} */
   #letters = { text: new Map(), any: new Map(), shortest: new Map() };
 
   /** @param {Span[]} spans sorted, disjoint */
@@ -44,15 +47,14 @@ export class Spells {
     return this.graph.made();
   }
 
-  /** Returns the node that spells bytes and leads to the node `to`. @param {Uint8Array} bytes @param {number} [to] */
+  /** @param {Uint8Array} bytes @param {number} [to] */
   bytes(bytes, to = END) {
     let node = to;
     for (let i = bytes.length - 1; i >= 0; i--) node = this.#byte(bytes[i], node);
     return node;
   }
 
-  /** Returns the node that spells one code point of these ranges. @param {[number, number][]} ranges
-   * @param {Spelling} how */
+  /** @param {[number, number][]} ranges @param {Spelling} how */
   chars(ranges, how) {
     const key = `${how} ${ranges.join()}`;
     let node = this.#classes.get(key);
@@ -66,8 +68,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node that spells a text. @param {string} text @param {number} to the next node
-   * @param {Spelling} how */
+  /** @param {string} text @param {number} to the next node @param {Spelling} how */
   text(text, to, how) {
     let node = to;
     for (let i = text.length - 1; i >= 0; i--) {
@@ -194,8 +195,8 @@ export class Spells {
     return this.#node(this.#split(segments, digits - 1, bits, write).sort((a, b) => a[0] - b[0]));
   }
 
-  /** Returns the node for any `digits` digits of `bits` bits. @param {number} digits @param {number} bits
-   * @param {number} to */
+  /** Returns the node that spells any `digits` digits of `bits` bits each. @param {number} digits
+   * @param {number} bits @param {number} to */
   #full(digits, bits, to) {
     let node = to;
     for (let i = 0; i < digits; i++) {
@@ -204,7 +205,8 @@ export class Spells {
     return node;
   }
 
-  /** Returns the spans that may follow a backslash. @param {Segment[]} segments @param {Spelling} how */
+  /** Returns the spans that may follow a backslash in a JSON string. @param {Segment[]} segments
+   * @param {Spelling} how */
   #escapes(segments, how) {
     /** @type {Span[]} */
     const spans = [];
@@ -233,7 +235,7 @@ export class Spells {
     const all = [...units, ...high].sort((a, b) => a[0] - b[0]);
     const write = how === 'any' ? hexDigits : lowerDigits;
     if (how === 'any') return this.#node(this.#split(all, 3, 4, hexDigits).sort((a, b) => a[0] - b[0]));
-    // The shortest spelling writes only control characters as codes: 00 and two more digits.
+    // In the shortest spelling, only control characters are codes, so their first two digits are 00.
     const last = (/** @type {Segment[]} */ part) =>
       part
         .flatMap(([lo, hi, to]) => write(lo & 15, hi & 15).map(([a, b]) => /** @type {Span} */ ([a, b, to])))

@@ -24,7 +24,7 @@ const DURATION = `P(\\d+W|${CLOCK}|(\\d+D|\\d+M(\\d+D)?|\\d+Y(\\d+M(\\d+D)?)?)($
 
 const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
 const HOST = `${LABEL}(\\.${LABEL})*`;
-/** Returns a pattern for a label of a host name with at most `n` characters. @param {number} n */
+/** @param {number} n */
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
 /** Patterns for host names. A name may have 253 characters, but counting them needs too many states. These alternatives
  * stay below the limit: a few long labels, many short ones, or one long label among short ones. */

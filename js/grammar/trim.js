@@ -10,7 +10,7 @@ import { Unsupported } from './refusal.js';
 /** @typedef {import('./nodes.js').Grammar} Grammar */
 /** @typedef {import('./language.js').Languages} Languages */
 
-/** Returns the names of productive rules, which match some text. @param {Grammar} grammar
+/** Returns the names of the rules that match some text. @param {Grammar} grammar
  * @param {(node: Node) => boolean} hasText whether a regular node matches some text
  * @param {import('./refusal.js').Budget} budget */
 function fruitful({ rules }, hasText, budget) {
@@ -69,9 +69,7 @@ function endsBy(good, missing, hasText, budget) {
   return ends;
 }
 
-/** Returns a function that removes the parts of a node that cannot lead to a complete text.
- * @param {(node: Node) => boolean} ends
- * @param {import('./refusal.js').Budget} budget */
+/** @param {(node: Node) => boolean} ends @param {import('./refusal.js').Budget} budget */
 const pruning = (ends, budget) =>
   eachOnce((node, inner) => {
     budget.spend('', 2);
@@ -118,7 +116,7 @@ export function trimmed(grammar, languages, budget) {
   return { rules, start: grammar.start };
 }
 
-/** Adds the rules that a node references to `into`. @param {Node} node @param {string[]} into */
+/** @param {Node} node @param {string[]} into */
 function collect(node, into) {
   /** @type {Set<Node>} */
   const seen = new Set();

@@ -8,8 +8,8 @@ import { schemaOf, validated } from '../schemas.js';
 /** A tool in the form of WebMCP.
  * @typedef {{ name: string, description: string, inputSchema: object,
  *   execute: (input: any) => Promise<unknown> }} ModelContextTool */
-/** Interface of the WebMCP draft. In earlier drafts it is on `navigator`, registerTool() returns nothing, and
- * unregisterTool() exists.
+/** Interface of the WebMCP draft. In earlier drafts, the interface is a property of `navigator`, registerTool() returns
+ * nothing, and unregisterTool() exists.
  * @typedef {object} ModelContext
  * @property {(tool: ModelContextTool, options?: { signal?: AbortSignal, exposedTo?: string[] }) => Promise<void> | void}
  *   registerTool Registers a tool.
@@ -38,7 +38,7 @@ const isOffered = rule('an array of tools with `execute` and a `description`', (
   return Array.isArray(tools) && tools.map(toolOf).every((tool) => tool?.execute && tool.description);
 });
 
-/** Returns the page's WebMCP interface, of the current or an earlier draft. @returns {ModelContext | undefined} */
+/** @returns {ModelContext | undefined} */
 function modelContext() {
   const { document, navigator } = /** @type {any} */ (globalThis);
   return document?.modelContext ?? navigator?.modelContext;
@@ -58,7 +58,8 @@ export async function offerTools(tools, options = {}) {
   const names = [];
   const withdraw = () => {
     stop.abort();
-    // Earlier drafts have unregisterTool(). Now, the aborted signal withdraws the tools.
+    // Only earlier drafts of WebMCP have unregisterTool(). In the current draft, the aborted signal withdraws the
+    // tools.
     for (const name of names.splice(0)) context?.unregisterTool?.(name);
   };
   const offer = { supported: context !== undefined, names, withdraw };

@@ -36,5 +36,5 @@ function textOf(part, media) {
   return `[${facts.join(', ')}: left out, because this model reads only text]`;
 }
 
-/** Returns the number of bytes that a Base64 text encodes. @param {string} data */
+/** @param {string} data */
 const bytesOf = (data) => Math.floor((String(data).replace(/=+$/, '').length * 3) / 4);

@@ -155,7 +155,7 @@ export class McpTools {
     this.skipped = skipped;
   }
 
-  /** Returns the schema of a tool's arguments for models, and why the tool cannot be used, if so.
+  /** Returns the schema of a tool's arguments to offer to models, and the reason if the tool cannot be used.
    * @param {McpTool} tool @param {boolean} known whether the list already has a tool with this name
    * @returns {Promise<{ inputSchema: object, reason?: string }>} */
   async #checked({ name, inputSchema }, known) {
@@ -187,7 +187,7 @@ export class McpTools {
             signal,
             ...(timeout && { timeout }),
             resetTimeoutOnProgress: true,
-            // Servers report progress only for requests that have a callback.
+            // The callback is always passed, because servers report progress only for requests that have one.
             onprogress: (progress) => onProgress?.({ ...progress, name, id }),
           },
         );
@@ -197,7 +197,7 @@ export class McpTools {
   }
 }
 
-/** Returns the tools on all pages of a server's list. @param {McpClient} client @param {AbortSignal} [signal] */
+/** @param {McpClient} client @param {AbortSignal} [signal] */
 async function allTools(client, signal) {
   /** @type {McpTool[]} */
   const tools = [];

@@ -11,11 +11,11 @@ import { ArgumentWriter, newId } from '../answer-parts.js';
  * @typedef {{ kind: 'thought', text: string } | { kind: 'text', text: string, logprobs?: TokenLogprob[] }
  *   | { kind: 'call', index: number, id: string, name: string }
  *   | { kind: 'arguments', index: number, text: string }} AnswerEvent */
-/** A complete answer. logprobs: of the text's tokens, not of the thoughts.
+/** A complete answer. logprobs: log probabilities of the text's tokens, without those of the thoughts.
  * @typedef {{ result: GenerateResult, calls: FunctionCall[], logprobs?: TokenLogprob[] }} Answer */
 /** @typedef {AsyncGenerator<AnswerEvent, Answer, undefined>} Events */
-/** An event of one of several answers or, at its end, the complete answer. index: of the answer; first: whether this is
- * its first step.
+/** An event of one of several answers or, at the end of an answer, the complete answer. index: index of the answer;
+ * first: whether this is the answer's first step.
  * @typedef {{ index: number, first: boolean, event: AnswerEvent, answer?: undefined }
  *   | { index: number, first: boolean, event?: undefined, answer: Answer }} Step */
 
@@ -65,7 +65,7 @@ class CallWriter {
   #single;
   /** @type {ArgumentWriter[]} */
   #writers = [];
-  /** The tool calls so far, with the JSON of their arguments. @type {FunctionCall[]} */
+  /** @type {FunctionCall[]} */
   list = [];
   isDone = false;
 
@@ -74,8 +74,7 @@ class CallWriter {
     this.#single = single;
   }
 
-  /** Yields events for new tool calls and for new parts of their arguments. @param {PartialCall[]} calls
-   * @returns {Generator<AnswerEvent, void, undefined>} */
+  /** @param {PartialCall[]} calls @returns {Generator<AnswerEvent, void, undefined>} */
   *next(calls) {
     const wanted = this.#single ? calls.slice(0, 1) : calls;
     for (const [index, { name, arguments: args, done }] of wanted.entries()) {

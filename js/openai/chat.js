@@ -44,7 +44,7 @@ export async function chatCompletions(context) {
     thinking: body.thinking ?? thinkingOf(body.reasoning_effort, model.info),
     signal: context.signal,
   };
-  // Queues all n answers together, so that no other request evaluates another prompt between them.
+  // All n answers are queued together, so that no other request evaluates another prompt between them.
   const answers = seedsOf(seed, count).map((seed) => {
     return eventsOf(model.generate(messages, { ...all, seed }), !parallel);
   });
@@ -84,8 +84,7 @@ function callOf({ id, ...rest }) {
   return { id, type: /** @type {const} */ ('function'), function: rest };
 }
 
-/** Yields the chunks of the answers to one prompt.
- * @param {Events[]} answers @param {{ id: string, created: number, model: string }} head
+/** @param {Events[]} answers @param {{ id: string, created: number, model: string }} head
  * @param {boolean} usage whether to end with token counts */
 async function* chunks(answers, head, usage) {
   const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>

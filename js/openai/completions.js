@@ -74,8 +74,7 @@ async function* chunks(answers, head, { usage, count, echoed }) {
   yield sseEvent('[DONE]');
 }
 
-/** Returns the prompts of a request, each a text or a list of token ids. @param {any} prompt
- * @returns {(string | number[])[]} */
+/** @param {any} prompt @returns {(string | number[])[]} */
 function promptsOf(prompt) {
   const list = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt : [prompt];
   const isPrompt = (/** @type {any} */ one) => typeof one === 'string' || (Array.isArray(one) && one.length > 0);

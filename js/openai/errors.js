@@ -9,7 +9,7 @@ export class RequestError extends Error {
     this.status = status;
     this.param = param;
     this.code = code;
-    /** Methods that the path supports, if the request's is wrong (header Allow, RFC 9110, section 15.5.6). */
+    /** Methods that the path supports, if the request has another (header Allow, RFC 9110, section 15.5.6). */
     this.allow = '';
   }
 }
@@ -37,12 +37,12 @@ export function unsupported(what, param, remedy = 'Leave it out.') {
   return invalid(`${what} is not supported. ${remedy}`, param, 'unsupported_parameter');
 }
 
-/** Maps error codes of the package to OpenAI's. @type {Record<string, string>} */
+/** @type {Record<string, string>} */
 const NAMES = { 'context-exceeded': 'context_length_exceeded', 'bad-option': 'invalid_value' };
 /** Error codes that count as the client's mistake (status 400) although their kind is not `option`. */
 const CAUSED = ['template-error', 'no-memory'];
 
-/** Returns the name of the request's field for an option of the package. @param {string} option */
+/** @param {string} option */
 function fieldOf(option) {
   if (option === 'format') return 'response_format';
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -54,7 +54,6 @@ function ofModel({ code, kind, message }, prompt) {
   if (kind !== 'option' && !CAUSED.includes(code)) {
     return { status: code === 'disposed' || code === 'bad-state' ? 503 : 500, message, param: null, code: name };
   }
-  // Replaces the names of options in the message by those of the request's fields.
   const text = message.replace(/`([a-z]+[A-Z]\w*|format)`/g, (_, option) => `\`${fieldOf(option)}\``);
   const [, param = null] = /`([a-z_]+)`/.exec(text) ?? [];
   return { status: 400, message: text, param: code === 'context-exceeded' ? prompt : param, code: name };

@@ -52,8 +52,7 @@ export function createHandler(models, options = {}) {
   };
 }
 
-/** Resolves with the response. Rejects immediately if the request is aborted.
- * @param {Request} request @param {(control: AbortController) => Promise<Response>} respond
+/** @param {Request} request @param {(control: AbortController) => Promise<Response>} respond
  * @returns {Promise<Response>} */
 function answerOrAbort({ signal }, respond) {
   const control = new AbortController();
@@ -81,7 +80,7 @@ async function answer(request, control, shared, maxBodyBytes) {
     response.headers.set('x-request-id', id);
     return response;
   } catch (error) {
-    // Aborts the other answers of the same request.
+    // An error in one answer of a request aborts the request's other answers.
     control.abort();
     const prompt = ['prompt', 'input'].find((name) => name in body);
     return errorResponse(error, { 'x-request-id': id }, prompt);
@@ -119,7 +118,7 @@ async function bodyOf(request, most) {
     const body = JSON.parse(text || '{}');
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // Invalid JSON is rejected below. The parser's message is not used, because it quotes the body.
+    // The error for invalid JSON is thrown after this block. It lacks the parser's message, which would quote the body.
   }
   throw new RequestError(400, 'The body could not be parsed. Send a JSON object.');
 }
@@ -130,7 +129,7 @@ async function textOf(request, most) {
     if (bytes > most) throw new RequestError(413, `The body is larger than ${most} bytes.`, null, 'request_too_large');
   };
   check(Number(request.headers.get('content-length')));
-  // In Firefox, requests have no `body`.
+  // In Firefox, requests have no property `body`.
   if (!request.body) {
     const bytes = new Uint8Array(await request.arrayBuffer());
     check(bytes.length);

@@ -27,7 +27,7 @@ export function completionLogprobs(list, offset) {
   return {
     tokens: tokens.map(({ token }) => token),
     token_logprobs: tokens.map(({ logprob }) => logprob),
-    // Includes the drawn token if it is not among the most likely ones, as OpenAI does.
+    // As in OpenAI's API, the alternatives include the drawn token even if it is not among the most likely ones.
     top_logprobs: list.map(({ top }, i) => {
       return Object.fromEntries([...top.map(tokenOf), tokens[i]].map(({ token, logprob }) => [token, logprob]));
     }),

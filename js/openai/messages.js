@@ -86,7 +86,7 @@ export function argumentsOf(json, place) {
     const value = JSON.parse(json || '{}');
     if (typeof value === 'object' && value) return value;
   } catch {
-    // Invalid JSON is rejected below.
+    // The error for invalid JSON is thrown after this block.
   }
   throw invalid(`Invalid '${place}': pass a JSON object, encoded as a string.`, place);
 }
@@ -108,7 +108,7 @@ export function resultOf(text) {
   }
 }
 
-/** The field with the text, by type of content part. @type {Record<string, string>} */
+/** Name of the field that has the text, by type of content part. @type {Record<string, string>} */
 const TEXTS = {
   text: 'text',
   refusal: 'refusal',

@@ -3,8 +3,9 @@
 import { ModelError, show } from '../errors.js';
 import { RequestError } from './errors.js';
 
-/** A model, or a function that loads it. The function is called for the first request for the model, and again if it
- * failed. @typedef {Model | (() => Model | Promise<Model>)} ModelEntry */
+/** A model, or a function that loads it. The function is called at the first request for the model, and again if the
+ * load failed.
+ * @typedef {Model | (() => Model | Promise<Model>)} ModelEntry */
 /** One model for all requests, or models by id.
  * @typedef {Model | Record<string, ModelEntry>} HandlerModels */
 

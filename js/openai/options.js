@@ -4,7 +4,8 @@
 import { show } from '../errors.js';
 import { RequestError, invalid, unsupported } from './errors.js';
 
-/** Sampling options, by the names of request fields. OpenAI's API lacks the last four.
+/** Sampling options of the package, by the names of request fields. OpenAI's API lacks `top_k`, `min_p`, `typical_p`
+ * and `repetition_penalty`.
  * @type {Record<string, keyof GenerateOptions>} */
 const SAMPLING = {
   temperature: 'temperature',
@@ -17,10 +18,11 @@ const SAMPLING = {
   repetition_penalty: 'repetitionPenalty',
 };
 
-/** Fields that are accepted and ignored: labels, and hints for OpenAI's service. */
+/** Request fields that are accepted and ignored: labels, and hints for OpenAI's service. */
 const IGNORED =
   'user metadata safety_identifier service_tier prompt_cache_key prompt_cache_retention prompt_cache_options prediction verbosity';
-/** Unsupported fields, which are rejected unless their value turns the feature off.
+/** Unsupported request fields, with functions that return whether a value turns the feature off. Other values are
+ * rejected.
  * @type {Record<string, (value: any) => boolean>} */
 const REFUSED = {
   store: (value) => value === false,
@@ -38,7 +40,7 @@ const REFUSED = {
   function_call: () => false,
   suffix: (value) => value === '',
 };
-/** Remedies in error messages, by unsupported field. @type {Record<string, string>} */
+/** @type {Record<string, string>} */
 const REMEDIES = {
   functions: 'Use `tools`.',
   function_call: 'Use `tool_choice`.',

@@ -10,7 +10,8 @@ import { chatLogprobs } from './logprobs.js';
 import { PREFIXES } from './response-items.js';
 
 /** @typedef {Record<string, any> & { type: string, sequence_number: number }} ResponseEvent */
-/** An incomplete item. index: in the output; text: text of its only part so far, or arguments of a call so far.
+/** An output item that is not complete yet. index: the item's index in the output; text: text of its only part so far,
+ * or arguments of a call so far.
  * @typedef {{ item: Item, index: number, text: string, logprobs: any[] }} OpenItem */
 
 /** Prefixes of the names of delta and done events, by type of item. @type {Record<string, string>} */
@@ -70,13 +71,12 @@ class ResponseWriter {
     return { type, sequence_number: this.#sequence++, ...fields };
   }
 
-  /** Returns an event with a copy of the current response. @param {string} name */
+  /** @param {string} name */
   lifecycle(name) {
     return this.#event(`response.${name}`, { response: { ...this.#response, output: [...this.#response.output] } });
   }
 
-  /** Appends text to the open item if it has this type, else to a new item.
-   * @param {'message' | 'reasoning' | 'function_call'} type @param {string} text @param {any[]} [logprobs] */
+  /** @param {'message' | 'reasoning' | 'function_call'} type @param {string} text @param {any[]} [logprobs] */
   *text(type, text, logprobs = []) {
     this.#logprobs.push(...logprobs);
     if (!text) return;
@@ -103,7 +103,7 @@ class ResponseWriter {
     if (item.content) yield this.#event('response.content_part.added', { ...placeOf(open), part: partOf(open) });
   }
 
-  /** Completes the open item. @param {'completed' | 'incomplete'} status */
+  /** @param {'completed' | 'incomplete'} status */
   *#close(status) {
     const open = this.#open;
     if (!open) return;
@@ -140,7 +140,7 @@ class ResponseWriter {
     response.usage = usageOf(usage);
   }
 
-  /** Marks the response as failed, and yields the event for it. @param {unknown} error */
+  /** @param {unknown} error */
   *fail(error) {
     const { body } = errorOf(error);
     const { code, message, param } = body.error;
@@ -156,7 +156,7 @@ const EMPTY = { message: { role: 'assistant', content: [] }, reasoning: { summar
 /** @param {string} type @returns {Item} */
 const newItem = (type) => ({ id: newId(PREFIXES[type]), type, status: 'in_progress', ...EMPTY[type] });
 
-/** Returns the fields of events that identify an item and its part. @param {OpenItem} open */
+/** @param {OpenItem} open */
 function placeOf({ item, index }) {
   return { item_id: item.id, output_index: index, ...(item.content && { content_index: 0 }) };
 }

@@ -9,14 +9,13 @@ import { alternating, argumentsOf, resultOf, textOf } from './messages.js';
 /** @param {any} value @returns {value is Record<string, any>} */
 export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Returns a field that must be a string. @param {Record<string, any>} item @param {string} name
- * @param {string} place of the item */
+/** @param {Record<string, any>} item @param {string} name @param {string} place of the item */
 function stringOf(item, name, place) {
   if (typeof item[name] === 'string') return item[name];
   throw invalid(`Invalid '${place}.${name}': pass a string (got ${show(item[name])}).`, `${place}.${name}`);
 }
 
-/** By type of item, functions that check an item and return the fields that only its type has.
+/** Functions that check an item of a request and return the fields that only items of its type have, by type.
  * @type {Record<string, (item: Record<string, any>, place: string) => Record<string, any>>} */
 const ITEMS = {
   message({ role, content, phase }, place) {
@@ -73,8 +72,9 @@ function itemOf(item, place, stored) {
   return { id: known, type, status: 'completed', ...ITEMS[type](item, place) };
 }
 
-/** Returns the messages of a conversation. Reasoning and calls become part of the assistant's message next to them, as
- * the model wrote it. @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
+/** Returns the messages of a conversation. Reasoning and calls are joined with the assistant's message next to them
+ * into one message, as the model wrote it.
+ * @param {Item[]} items @param {string | null} instructions @returns {ChatMessage[]} */
 export function messagesOf(items, instructions) {
   /** @type {ChatMessage[]} */
   const messages = instructions === null ? [] : [{ role: 'system', content: instructions }];

@@ -14,8 +14,8 @@ const KNOWN = COMMON.filter((name) => name !== 'n').concat(
   'input instructions previous_response_id include truncation store metadata text reasoning'.split(' '),
   'max_output_tokens max_tool_calls top_logprobs tools tool_choice parallel_tool_calls'.split(' '),
 );
-/** Values that `include` may have. All but the first are accepted without effect: they belong to OpenAI's own tools and
- * to hidden reasoning.
+/** Values that the request field `include` may have. All but the first are accepted without effect: they belong to
+ * OpenAI's own tools and to hidden reasoning.
  * @type {string[]} */
 const INCLUDABLE = [
   'message.output_text.logprobs',
@@ -81,8 +81,7 @@ function truncationOf(body) {
   return field(body, 'truncation', "'auto' or 'disabled'", isKnown, /** @type {string} */ ('disabled'));
 }
 
-/** Returns the items of the previous response and of all responses before it.
- * @param {Record<string, any>} body @param {ResponseStore} stored */
+/** @param {Record<string, any>} body @param {ResponseStore} stored */
 function earlierItems(body, stored) {
   const id = field(body, 'previous_response_id', 'a string', isString, null);
   if (id === null) return [];
@@ -92,7 +91,7 @@ function earlierItems(body, stored) {
   throw invalid(message, 'previous_response_id', 'previous_response_not_found');
 }
 
-/** Returns tools in the form of chat completions. @param {any} tools */
+/** Returns the tools of a request in the form of chat completions. @param {any} tools */
 function chatTools(tools) {
   if (!Array.isArray(tools)) return tools;
   return tools.map((tool, i) => {
@@ -103,7 +102,7 @@ function chatTools(tools) {
   });
 }
 
-/** Returns the choice of tools in the form of chat completions. @param {Record<string, any>} body */
+/** @param {Record<string, any>} body */
 function chatChoice({ tool_choice: choice }) {
   if (!isObject(choice)) return choice;
   const { type, name, mode, tools } = choice;
@@ -113,7 +112,7 @@ function chatChoice({ tool_choice: choice }) {
   return { type, allowed_tools: { mode, tools: only } };
 }
 
-/** Returns the answer's format in the form of chat completions. @param {Record<string, any>} body */
+/** @param {Record<string, any>} body */
 function chatFormat(body) {
   const { format } = field(body, 'text', 'an object', isObject, /** @type {any} */ ({}));
   if (!isObject(format)) return format ?? undefined;
@@ -121,8 +120,7 @@ function chatFormat(body) {
   return type === 'json_schema' ? { type, json_schema: described } : format;
 }
 
-/** Returns how many alternatives to report for each token; undefined if log probabilities are not requested.
- * @param {Record<string, any>} body */
+/** @param {Record<string, any>} body */
 function logprobsOf(body) {
   const include = field(body, 'include', 'an array', Array.isArray, /** @type {string[]} */ ([]));
   const unknown = include.find((name) => !INCLUDABLE.includes(name));
@@ -191,8 +189,7 @@ export function responseOf({ body, store, parallel }, model, { defaults }) {
   };
 }
 
-/** Returns a tool's fields with defaults for missing ones.
- * @param {Record<string, any>} tool */
+/** @param {Record<string, any>} tool */
 function describedTool({ description = null, parameters = null, strict }) {
   return { description, parameters, strict: strict ?? true };
 }

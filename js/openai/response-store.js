@@ -56,7 +56,7 @@ export class ResponseStore {
     return undefined;
   }
 
-  /** Returns whether the response existed. @param {string} id */
+  /** Deletes a response, and returns whether it existed. @param {string} id */
   delete(id) {
     this.#bytes -= this.#entries.get(id)?.bytes ?? 0;
     return this.#entries.delete(id);

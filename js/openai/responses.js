@@ -10,7 +10,7 @@ import { responseEvents } from './response-events.js';
 import { reasoningOf, requestOf, responseOf } from './response-request.js';
 import { eventStream, sseEvent } from './sse.js';
 
-/** Names of this endpoint's fields, by the names in chat completions, for error messages.
+/** Names of the fields of /v1/responses, by their names in chat completions, for error messages.
  * @type {Record<string, string>} */
 const FIELDS = { messages: 'input', response_format: 'text.format', max_tokens: 'max_output_tokens' };
 
@@ -60,7 +60,7 @@ async function* written(events) {
   yield sseEvent('[DONE]');
 }
 
-/** Returns an error whose message has the names of this endpoint's fields. @param {unknown} error */
+/** Replaces the field names of chat completions in an error by those of /v1/responses. @param {unknown} error */
 function renamed(error) {
   if (!(error instanceof ModelError)) return error;
   const { status, body } = errorOf(error);
@@ -69,7 +69,7 @@ function renamed(error) {
   return new RequestError(status, text, param && (FIELDS[param] ?? param), code);
 }
 
-/** Returns a stored response. Throws an error with status 404 if there is none. @param {Context} context */
+/** @param {Context} context */
 function storedOf({ responses, params: [id] }) {
   const found = responses.get(id);
   if (found) return found;
@@ -125,18 +125,18 @@ export async function countInputTokens({ body, models, responses, signal }) {
   return Response.json({ object: 'response.input_tokens', input_tokens });
 }
 
-/** Returns the tools for the chat template, undefined if the request turns tools off. @param {ResponseRequest} request
- * @returns {any} */
+/** @param {ResponseRequest} request @returns {any} */
 const toolsIn = ({ options: { tools, toolChoice } }) => (toolChoice === 'none' ? undefined : tools);
 
-/** Returns the prompt, without tools, in the form for counting its tokens.
+/** Returns the prompt of a request, without tools, in the posted form in which its tokens are counted.
  * @param {Model} model @param {ResponseRequest} request */
 function promptOf(model, { body, messages }) {
   const thinking = reasoningOf(body, model.info);
   return { ...model.describePrompt(messages), ...(thinking !== undefined && { thinking: Boolean(thinking) }) };
 }
 
-/** Returns the messages, without the oldest turns if these leave too little of the context for the answer.
+/** Returns the messages of a request, without the oldest turns if the whole conversation leaves too little of the
+ * context for the answer.
  * @param {Model} model @param {ResponseRequest} request @param {AbortSignal} signal */
 async function shortened(model, request, signal) {
   const { shortened: fitting } = await import('../overflow.js');

@@ -1,8 +1,8 @@
 /* sse: creates responses that stream server-sent events. */
 import { errorOf } from './errors.js';
 
-/** Returns the text of an event. @param {unknown} data a value to send as JSON, or a string to send unchanged
- * @param {string} [name] */
+/** Returns the text of a server-sent event.
+ * @param {unknown} data a value to send as JSON, or a string to send unchanged @param {string} [name] */
 export function sseEvent(data, name) {
   const text = typeof data === 'string' ? data : JSON.stringify(data);
   return `${name ? `event: ${name}\n` : ''}data: ${text}\n\n`;

@@ -5,7 +5,7 @@ import { filesKnown } from './files.js';
 import { browserPort } from './port-browser.js';
 import { obstacle, startScript } from './start.js';
 
-/** Returns the client's environment. @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
+/** @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
  * @returns {Omit<Environment, 'openStore'>} */
 export function browserEnvironment({ startWorker, startThread }) {
   return {
@@ -21,7 +21,7 @@ export function browserEnvironment({ startWorker, startThread }) {
   };
 }
 
-/** Starts a worker and, on its request, its helper threads, because Firefox can hang in `new Worker` within a
+/** Starts a worker and, on the worker's request, its helper threads, because Firefox can hang in `new Worker` within a
  * worker. The shared memory is posted through a separate channel, because a port that has received it keeps it
  * alive. @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
  * @returns {Port<ToWorker, FromWorker>} */

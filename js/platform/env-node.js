@@ -11,7 +11,7 @@ import { nodePort } from './port-node.js';
 
 const SCRIPT = 'worker.node.js';
 
-/** Returns the client's environment. @param {() => URL} beside returns the URL of the worker's script, which is wrong
+/** @param {() => URL} beside returns the URL of the worker's script, which is wrong
  * if a bundler moved this file
  * @returns {Omit<Environment, 'openStore'>} */
 export function nodeEnvironment(beside) {
@@ -41,17 +41,17 @@ function freeing(worker) {
   return worker;
 }
 
-/** Returns a path or file: URL as a file: URL. @param {string} text */
+/** @param {string} text */
 const fileUrl = (text) => (/^file:/i.test(text) ? text : pathToFileURL(resolve(text)).href);
 
 /** @param {() => URL} beside */
 function script(beside) {
   const expected = pathOf(beside);
   // If the worker's script has another name, a bundler copied it (Turbopack in Next 15). The copy is no ES module, and
-  // the package's other files are missing beside it.
+  // the package's other files are missing beside the copy.
   if (basename(expected) === SCRIPT && existsSync(expected)) return pathToFileURL(expected);
   try {
-    // This code was bundled, but the package may be installed: look for its files there.
+    // If this code was bundled, the package may still be installed, so its files are looked for there.
     const entry = createRequire(join(process.cwd(), 'index.js')).resolve('gemma-wasm');
     return pathToFileURL(join(dirname(entry), SCRIPT));
   } catch (cause) {
@@ -63,7 +63,7 @@ function script(beside) {
   }
 }
 
-/** Returns the path of a file: URL, '' for any other URL. @param {() => URL} beside */
+/** @param {() => URL} beside */
 function pathOf(beside) {
   try {
     return fileURLToPath(String(beside()));

@@ -11,8 +11,8 @@ const RELAXED = [
   5, 253, 15, 253, 147, 2, 11,
 ];
 
-/** Returns the features of this platform. isolated: whether threads can share memory; reason: why not, '' if they
- * can. */
+/** Returns the features of this platform. isolated: whether threads can share memory; reason: why they cannot, '' if
+ * they can. */
 export function features() {
   const reason = whyNoThreads();
   return { simd: valid(SIMD), relaxed: valid(RELAXED), isolated: !reason, reason };

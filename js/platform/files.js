@@ -33,16 +33,16 @@ export class Files {
     this.#known = known;
   }
 
-  /** Sets where the files are, as the client's first message says. @param {Place} [place] */
+  /** Sets where the package's files are, as the client's first message says. @param {Place} [place] */
   settle(place = {}) {
     this.#place = place;
   }
 
-  /** Returns the URL of a file. @param {string} name */
+  /** Returns the URL of a file of the package. @param {string} name */
   address(name) {
     const { page, baseUrl, files } = this.#place;
     if (files && !baseUrl) return files[name];
-    // Some bundlers replace the URL by a path.
+    // Some bundlers replace the URL of a file by a path.
     return baseUrl ? new URL(name, baseUrl).href : new URL(String(this.#known[name]), page).href;
   }
 

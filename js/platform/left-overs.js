@@ -3,14 +3,15 @@
  * because a terminated worker cannot. Files of closed tabs are removed when the next file is created. */
 
 const FOLDER = 'gemma-wasm-temporary';
-/** Number of attempts to remove a file, and pause between them: browsers free it a moment after its worker ended. */
+/** Number of attempts to remove a file, and pause between attempts in ms, because browsers free a file a moment after
+ * its worker ended. */
 const TRIES = 20;
 const WAIT_MS = 100;
 
-/** Returns the name of a file's lock. @param {string} name */
+/** @param {string} name */
 export const lockOf = (name) => `${FOLDER} ${name}`;
 
-/** Opens the folder of temporary files. @returns {Promise<any>} */
+/** @returns {Promise<any>} */
 export async function temporaryFolder() {
   return (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, { create: true });
 }

@@ -47,20 +47,20 @@ function held(path, owner) {
   return lock;
 }
 
-/** Removes a lock file if it still is this owner's. @param {{ path: string, owner: string }} lock */
+/** Removes a lock file if it still belongs to the owner. @param {{ path: string, owner: string }} lock */
 export function freeLock({ path, owner }) {
   unlessFailing(() => {
     if (readFileSync(path, 'utf8') === owner) rmSync(path);
   });
 }
 
-/** Calls f and ignores errors: the process may be out of file descriptors, or another process may hold the file. The
- * next check of the lock detects the result. @param {() => void} f */
+/** Calls f and ignores errors, because the process may be out of file descriptors, or another process may hold the
+ * file. The next check of the lock detects the result. @param {() => void} f */
 function unlessFailing(f) {
   try {
     f();
   } catch {
-    /* ignored, see unlessFailing() */
+    /* The error is ignored, because the next check of the lock detects its result. */
   }
 }
 
@@ -84,13 +84,13 @@ export function takeAway(path) {
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
-  // Another owner took the lock since the file was read, so its file was renamed: puts the file back.
+  // If another owner took the lock after the file was read, the renamed file is that owner's, so it is put back.
   if (!same)
     present(() => {
       try {
         linkSync(aside, path);
       } catch {
-        /* Another process has taken the lock meanwhile. */
+        /* Another process has taken the lock meanwhile, so its lock file stays. */
       }
     });
   rmSync(aside);

@@ -2,7 +2,7 @@
 
 /** @import { Port } from './env.js' */
 
-/** Returns the port of a worker. @template Sent, Heard @param {Worker} worker
+/** @template Sent, Heard @param {Worker} worker
  * @param {() => Promise<Error>} whyNot finds the reason why the worker did not start
  * @returns {Port<Sent, Heard>} */
 export function browserPort(worker, whyNot) {
@@ -11,7 +11,7 @@ export function browserPort(worker, whyNot) {
     onFailure(handler) {
       worker.onerror = (event) => {
         event.preventDefault?.();
-        // Browsers send no message if the script cannot be loaded.
+        // Browsers report no message if a worker's script cannot be loaded.
         if (event.message) handler(new Error(event.message));
         else void whyNot().then(handler);
       };
@@ -19,7 +19,7 @@ export function browserPort(worker, whyNot) {
   };
 }
 
-/** Returns the port of a MessagePort. @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port
+/** @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port
  * @param {() => void} terminate @returns {Port<Sent, Heard>} */
 export function channelPort(port, terminate) {
   return {

@@ -3,10 +3,10 @@
 /** Time in ms that a worker has to end after it closed its port, before it is terminated. */
 const LEAVE_MS = 5000;
 
-/** Returns the port of a worker. @template Sent, Heard @param {import('node:worker_threads').Worker} worker
+/** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
-  // Listens early, because the worker may exit together with its last message, before leave() is called.
+  // Listens for the exit early, because the worker may exit together with its last message, before leave() is called.
   const ended = new Promise((resolve) => {
     worker.once('exit', resolve);
   });

@@ -42,7 +42,7 @@ export function startScript(start, name, { baseUrl, files }) {
   try {
     return { worker: start(), address };
   } catch (error) {
-    // A classic script has no import.meta.url; the files are in the folder of the script.
+    // A classic script has no import.meta.url; the package's files are in the folder of the script.
     if (address || !CLASSIC) throw error;
     return { worker: Ours(new URL(name, CLASSIC), { type: 'module' }), address };
   } finally {

@@ -1,7 +1,7 @@
 /* trusted: the package's Trusted Types policy. Pages with the content security policy `require-trusted-types-for
  * 'script'` start workers only from URLs that a Trusted Types policy created. */
 
-/** Name of the policy, which a `trusted-types` directive must list. */
+/** Name of the package's Trusted Types policy, which a `trusted-types` directive must list. */
 const NAME = 'gemma-wasm';
 
 /** @type {{ createScriptURL: (url: string) => any } | null | undefined} */
@@ -14,7 +14,7 @@ export function trustedScriptUrl(address) {
   try {
     policy ??= /** @type {any} */ (globalThis).trustedTypes?.createPolicy(NAME, { createScriptURL: String }) ?? null;
   } catch {
-    policy = null; // The page's policy list lacks this policy. It may still accept plain URLs.
+    policy = null; // The page's `trusted-types` directive lacks this policy, but the page may still accept plain URLs.
   }
   return policy?.createScriptURL(String(address)) ?? address;
 }

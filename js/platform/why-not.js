@@ -1,7 +1,7 @@
 /* why-not: finds the likely reason why a script of the package did not start as a worker. */
 import { missing } from './files.js';
 
-/** Returns the likely reason why a script did not start. @param {string} address */
+/** @param {string} address */
 export async function whyNot(address) {
   const reason = await fetch(address, { cache: 'no-store' }).then(
     ({ ok, status, headers }) => {

@@ -34,7 +34,6 @@ import { boolean, checkOptions, checkValue, integer, rule } from '../options.js'
  */
 /** The class that a page uses as `LanguageModel`. @typedef {Function & LanguageModelStatics} LanguageModelClass */
 
-/** Types of content that sessions accept and return. */
 const INPUTS = ['text', 'tool-response'];
 const OUTPUTS = ['text', 'tool-call'];
 const isTags = rule(
@@ -131,7 +130,7 @@ class Factory {
     });
   }
 
-  /** Loads the model, and reports the progress. Throws a DOMException.
+  /** Loads the model and reports the progress to the monitor. Rejects with a DOMException.
    * @param {CreateOptions} options @param {CreateMonitor} monitor @returns {Promise<Model>} */
   async #open(options, monitor) {
     const availability = await this.availability(options);

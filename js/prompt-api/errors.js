@@ -1,13 +1,13 @@
 /* errors: the DOMExceptions of the Prompt API, and the conversion of the package's errors to DOMExceptions. */
 import { ModelError } from '../errors.js';
 
-/** Returns a DOMException. @param {string} name @param {string} message a sentence @param {unknown} [cause] */
+/** @param {string} name @param {string} message a sentence @param {unknown} [cause] */
 export function domError(name, message, cause) {
   const error = new DOMException(message, name);
   return cause === undefined ? error : Object.assign(error, { cause });
 }
 
-/** QuotaExceededError for platforms without that class. `code` is that of the older DOMException with this name. */
+/** QuotaExceededError for platforms without that class. Its `code` is that of the older DOMException with this name. */
 class OwnQuotaExceededError extends DOMException {
   /** @param {string} message @param {{ requested: number, quota: number }} amounts */
   constructor(message, { requested, quota }) {

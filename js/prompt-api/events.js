@@ -22,20 +22,20 @@ export class Handlers {
     this.#target = target;
   }
 
-  /** Returns the handler of a type, null if there is none. @param {string} type @returns {any} */
+  /** @param {string} type @returns {any} */
   get(type) {
     return this.#own.get(type) ?? null;
   }
 
-  /** Sets a handler. A new handler keeps the place of the first one in the order of listeners. @param {string} type
-   * @param {unknown} handler null, or anything that is not a function, removes it */
+  /** Sets the handler of an event type. A new handler keeps the place of the type's first handler in the order of
+   * listeners. @param {string} type @param {unknown} handler null, or anything that is not a function, removes it */
   set(type, handler) {
     if (!this.#own.has(type)) this.#target.addEventListener(type, (event) => this.get(type)?.call(this.#target, event));
     this.#own.set(type, typeof handler === 'function' ? handler : null);
   }
 }
 
-/** Smallest step of the reported fraction, as in the specification. */
+/** Smallest step of the reported download fraction, as in the specification of the Prompt API. */
 const STEP = 1 / 0x10000;
 /** Shortest time between two progress events, in milliseconds. */
 const EVERY_MS = 50;
@@ -52,7 +52,6 @@ export class CreateMonitor extends EventTarget {
     return this.#handlers.get('downloadprogress');
   }
 
-  /** Sets the listener of `downloadprogress`. */
   set ondownloadprogress(handler) {
     this.#handlers.set('downloadprogress', handler);
   }
@@ -62,7 +61,7 @@ export class CreateMonitor extends EventTarget {
     return 'CreateMonitor';
   }
 
-  /** Fires `downloadprogress`, unless this fraction was reported already or the last event is too recent. @internal
+  /** Fires `downloadprogress`, unless the fraction was reported already or the last event is too recent. @internal
    * @param {number} fraction */
   report(fraction) {
     const loaded = Math.floor(Math.min(fraction, 1) / STEP) * STEP;

@@ -99,7 +99,7 @@ const sequence = (item) => (value, where) => {
   return [...value].map((one, i) => item(one, `${where}[${i}]`));
 };
 
-/** Returns the conversion of `sequence or DOMString`. @param {Conversion} item @returns {Conversion} */
+/** @param {Conversion} item @returns {Conversion} */
 const sequenceOrString = (item) => (value, where) =>
   isObject(value) && value[Symbol.iterator] != null ? sequence(item)(value, where) : string(value, where);
 
@@ -179,8 +179,7 @@ const toInput = sequenceOrString(message);
 /** @param {unknown} value @returns {SignalOptions} */
 export const toSignalOptions = (value) => signalOptions(value, 'options');
 
-/** Converts the arguments of a method that takes a prompt. @param {string} method @param {any[]} given
- * @returns {PromptOptions & { input: PromptInput }} */
+/** @param {string} method @param {any[]} given @returns {PromptOptions & { input: PromptInput }} */
 export function toPrompt(method, given) {
   if (!given.length) throw new TypeError(`${method}() requires a prompt.`);
   return { input: toInput(given[0], 'input'), ...promptOptions(given[1], 'options') };

@@ -10,7 +10,7 @@ export class Operations {
   /** The reason for which the session ended; null before. @type {{ reason: unknown } | null} */
   #end = null;
 
-  /** Throws the reason if the session has ended, or that of the signal if it is aborted.
+  /** Throws the session's reason if the session has ended, or the signal's reason if the signal is aborted.
    * @param {AbortSignal} [signal] */
   check(signal) {
     if (this.#end) throw this.#end.reason;

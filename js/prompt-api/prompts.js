@@ -10,7 +10,7 @@ import { domError } from './errors.js';
  * @property {number} [maxItems] Maximum items of an array.
  * @property {number} [maxProperties] Maximum members of an object.
  */
-/** A message whose content is a string. @typedef {ChatMessage & { content: string }} Said */
+/** @typedef {ChatMessage & { content: string }} Said */
 
 /** Returns the text of a message. Throws NotSupportedError for other content. @param {PromptMessage} message */
 function textOf({ content }) {
@@ -61,7 +61,7 @@ export function conversationOf(messages) {
   return turns.some(({ role }) => role === 'user') ? turns : [...turns, { role: 'user', content: '' }];
 }
 
-/** Returns the option `format` for a response constraint. @param {any} constraint @param {SchemaBounds} [bounds] */
+/** @param {any} constraint @param {SchemaBounds} [bounds] */
 export function formatOf(constraint, bounds) {
   if (!constraint) return undefined;
   if (!isRegExp(constraint)) return { schema: constraint, ...bounds };
@@ -71,15 +71,15 @@ export function formatOf(constraint, bounds) {
   return { regex: constraint };
 }
 
-/** Returns whether an answer that was cut off satisfies the constraint. Only a regular expression allows that.
- * @param {any} constraint @param {string} text */
+/** Returns whether an answer that was cut off satisfies the constraint. Only a regular expression can accept such an
+ * answer. @param {any} constraint @param {string} text */
 export function followsCut(constraint, text) {
   return isRegExp(constraint) && new RegExp(constraint.source, constraint.flags.replace(/[gy]/g, '')).test(text);
 }
 
-/** Returns the messages. If the last one begins an answer that follows a schema, removes the white space between its
- * JSON tokens, because constrained answers have none.
- * @param {Said[]} messages @param {any} constraint @returns {Said[]} */
+/** Returns the messages. If the last message begins an answer that follows a schema, removes the white space between
+ * its JSON tokens, because constrained answers have none. @param {Said[]} messages @param {any} constraint
+ * @returns {Said[]} */
 export function compacted(messages, constraint) {
   const last = messages[messages.length - 1];
   if (!constraint || isRegExp(constraint) || last.role !== 'assistant') return messages;

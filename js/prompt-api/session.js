@@ -143,7 +143,6 @@ export class LanguageModel extends EventTarget {
     return this.#handlers.get('contextoverflow');
   }
 
-  /** Sets the listener of `contextoverflow`. */
   set oncontextoverflow(handler) {
     this.#handlers.set('contextoverflow', handler);
   }
@@ -153,7 +152,6 @@ export class LanguageModel extends EventTarget {
     return this.#handlers.get('quotaoverflow');
   }
 
-  /** Older name of `oncontextoverflow`. */
   set onquotaoverflow(handler) {
     this.#handlers.set('quotaoverflow', handler);
   }
@@ -201,7 +199,6 @@ export class LanguageModel extends EventTarget {
     if (initial.length && !tools.length) await this.#evaluate(initial, signal);
   }
 
-  /** Whether the session has messages. */
   get #started() {
     return this.#setup.initial.length + this.#state.exchanges.length > 0;
   }
@@ -279,7 +276,7 @@ export class LanguageModel extends EventTarget {
     }
   }
 
-  /** Returns the tokens of messages and tools. @param {Said[]} messages @param {AbortSignal} [signal] */
+  /** @param {Said[]} messages @param {AbortSignal} [signal] */
   async #measure(messages, signal) {
     const { toolTokens } = this.#state;
     if (!messages.length) return toolTokens;
@@ -301,7 +298,8 @@ export class LanguageModel extends EventTarget {
     const heat = HEAT[samplingMode];
     const temperature = heat * (model.info.defaults.temperature ?? 1);
     const all = { ...options, ...(tools.length && last.role !== 'assistant' && { tools: tools.map(toolOf) }) };
-    // Reuses the chat if possible, because it has the token ids of its answers, which are then not evaluated again.
+    // Reuses the chat of the last answer if possible, because a chat has the token ids of its answers, which are then
+    // not evaluated again.
     const before = this.#state.chat;
     const follows = before?.messages.length === turns.length - 1 && last.role === 'user';
     const chat = follows ? before.clone() : model.chat({ messages: turns, temperature });

@@ -5,7 +5,7 @@
 
 /** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
 
-/** Returns a function that handles requests of the worker. @param {Feeders} feeders @param {Store} [store]
+/** Returns a function that handles the worker's requests to the client. @param {Feeders} feeders @param {Store} [store]
  * @returns {Answering} */
 export function answersOf(feeders, store) {
   return async (method, args) => {

@@ -14,7 +14,7 @@ export class Asking {
     this.#post = post;
   }
 
-  /** Settles a request with the client's answer. @param {Answer} answer */
+  /** Settles a request of the worker with the client's answer. @param {Answer} answer */
   receive(answer) {
     this.#asked.get(answer.question)?.(answer);
   }

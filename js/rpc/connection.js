@@ -16,8 +16,8 @@ const GOODBYE_MS = 1000;
 /** Number of characters for which one more missed heartbeat is tolerated: a worker that encodes or renders text
  * receives no messages, but processes as many characters per heartbeat on any platform. */
 const BEAT_CHARACTERS = 50_000;
-/** Maximum number of characters in the arguments of one call. The token ids of more would not fit into an array of V8,
- * which makes Node 20 abort. */
+/** Maximum number of characters in the arguments of one call. The token ids of more characters would not fit into an
+ * array of V8, which makes Node 20 abort. */
 const MAX_CHARACTERS = 1 << 26;
 
 /** Returns the number of characters in a value. @param {any} value @returns {number} */
@@ -41,7 +41,7 @@ export class Connection {
   lost = this.#lost.promise;
   broken = false;
 
-  /** loads: whether the worker first loads a model, during which longer silence is tolerated.
+  /** Connects to a worker. loads: whether the worker first loads a model, during which longer silence is tolerated.
    * @param {Port<ToWorker, FromWorker>} port
    * @param {{ loads: boolean }} [kind] */
   constructor(port, { loads } = { loads: true }) {
@@ -93,7 +93,7 @@ export class Connection {
   async #close(reason) {
     if (this.#rpc.ended) return;
     this.#port.keepAlive(true);
-    this.#rpc.abortAll(); // first, because a busy worker receives `dispose` only after its current call
+    this.#rpc.abortAll(); // aborts first, because a busy worker receives `dispose` only after its current call
     this.#end(reason);
     const heard = await new Promise((resolve) => {
       const timer = setTimeout(resolve, GOODBYE_MS, false);
@@ -103,8 +103,8 @@ export class Connection {
       };
       this.#port.post({ kind: 'dispose' });
     });
-    // Waits, because Node 20 aborts the process if a worker is terminated while V8 compiles its code (node_platform.cc,
-    // ForIsolate).
+    // Waits for the worker's exit, because Node 20 aborts the process if a worker is terminated while V8 compiles its
+    // code (node_platform.cc, ForIsolate).
     if (heard) await this.#port.leave?.();
     await this.#port.terminate();
   }

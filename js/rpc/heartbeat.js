@@ -4,9 +4,8 @@
 /** @import { ToWorker } from '../protocol.js' */
 import { ModelError } from '../errors.js';
 
-/** Interval of heartbeats while calls are pending. */
 const BEAT_MS = 250;
-/** Interval of heartbeats while no call is pending. They detect a dead worker before the next call. */
+/** Interval of heartbeats in ms while no call is pending. They detect a dead worker before the next call. */
 const IDLE_MS = 750;
 const IDLE_BEATS = 4;
 /** Tolerated number of heartbeats without a message from the worker: 4.25 s, or 30 s during a load, because pipes and
@@ -19,7 +18,8 @@ const LOADING_BEATS = 120;
 const GAP_FACTOR = 3;
 const LOADING_GAP_FACTOR = 6;
 const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
-/** Maximum number of heartbeats that a late timer counts for. In a hidden tab, timers fire once a second. */
+/** Maximum number of missed heartbeats that one late timer event counts as. In a hidden tab, timers fire once a
+ * second. */
 const MAX_LATE = 4;
 
 export class Heartbeat {
@@ -27,16 +27,14 @@ export class Heartbeat {
   #onSilent;
   #loading;
   #calls = 0;
-  /** Additional tolerated heartbeats: the sum of `extra` of the pending calls. */
   #extra = 0;
-  /** Number of heartbeats since the last message from the worker. */
   #missed = 0;
   #tolerated = SILENT_BEATS;
   #beatAt = 0;
   /** @type {any} */
   #timer;
 
-  /** loading: whether to tolerate the longer silence of a load, until loaded() is called.
+  /** Watches a worker. loading: whether to tolerate the longer silence of a load, until loaded() is called.
    * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive'>} port @param {(error: ModelError) => void} onSilent
    * @param {boolean} loading */
   constructor(port, onSilent, loading) {
@@ -67,7 +65,7 @@ export class Heartbeat {
     this.#missed = 0;
   }
 
-  /** Ends the longer tolerance of a load. */
+  /** Ends the longer tolerance that applies during a load. */
   loaded() {
     this.#loading = false;
   }

@@ -10,7 +10,7 @@ import { deferred, unlessAborted } from './signals.js';
  * @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>} ModelConnection */
 
 export class ReconnectingConnection {
-  /** The latest connection, even if it is broken. @type {Connection} */
+  /** @type {Connection} */
   #connection;
   #reopen;
   #auto;
@@ -21,8 +21,8 @@ export class ReconnectingConnection {
   #closing = new AbortController();
   #lost = deferred();
 
-  /** reopen: starts another worker with the same model; undefined if the source can be read only once. auto: whether to
-   * restart automatically when the worker dies.
+  /** Wraps the first connection of a model. reopen: starts another worker with the same model; undefined if the source
+   * can be read only once. auto: whether to restart automatically when the worker dies.
    * @param {Connection} connection @param {((signal: AbortSignal) => Promise<Connection>) | undefined} reopen
    * @param {boolean} auto */
   constructor(connection, reopen, auto) {

@@ -27,7 +27,7 @@ export class Rpc {
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #lastId = 0;
-  /** Why no more calls are possible. @type {ModelError | null} */
+  /** Why no more calls are possible; null while they are. @type {ModelError | null} */
   ended = null;
   /** @type {Answering | undefined} */
   answering;
@@ -99,7 +99,7 @@ export class Rpc {
     if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
-  /** Calls f. If f throws, aborts and rejects the call. @param {number} id @param {string} what
+  /** @param {number} id @param {string} what
    * @param {() => void} f */
   #attempt(id, what, f) {
     try {
@@ -124,8 +124,8 @@ export class Rpc {
     const packed = (error) => ({ error: { ...packError(error), name: error.name, message: error.message } });
     /** @type {{ value?: any, error?: any }} */
     const answer = await Promise.resolve(this.answering?.(method, args)).then((value) => ({ value }), packed);
-    // Transfers bytes of a stream, which are copies. A store's buffers are not transferred, because the store may keep
-    // them.
+    // Transfers the bytes of a stream, because they are copies. Does not transfer a store's buffers, because the store
+    // may keep them.
     const transfer = method === 'pull' && answer.value ? [answer.value.buffer] : [];
     try {
       this.#port.post({ kind: 'answer', question, ...answer }, transfer);

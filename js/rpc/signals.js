@@ -5,7 +5,8 @@ import { abortError } from '../errors.js';
  * @type {WeakMap<AbortSignal, Set<() => void>>} */
 const listeners = new WeakMap();
 
-/** Calls f when the signal aborts, or immediately if it already has. Returns a function that unsubscribes.
+/** Calls f when the signal aborts, or immediately if the signal has aborted already. Returns a function that
+ * unsubscribes.
  * @param {AbortSignal | undefined} signal @param {() => void} f */
 export function onAbort(signal, f) {
   if (!signal) return () => {};

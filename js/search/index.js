@@ -43,7 +43,7 @@ export class SearchIndex {
   #folder;
   /** Files that this index has read or written. @type {Set<string>} */
   #files = new Set();
-  /** For each writer, the highest file number seen, including files that have been replaced. @type {Seen} */
+  /** For each writer, the highest number of the files seen, including files that have been replaced. @type {Seen} */
   #seen = {};
   #writer = newWriter();
   /** @type {(Entry | null)[]} items by row; null for free rows */
@@ -186,7 +186,7 @@ export class SearchIndex {
     return this.#change({ about, vectors: new Float32Array(0) });
   }
 
-  /** Runs `f` after all earlier changes. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
+  /** Runs `f` after all earlier changes of the index. @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #locked(f) {
     const turn = this.#turn.then(f);
     this.#turn = turn.catch(() => {});
@@ -268,7 +268,8 @@ export class SearchIndex {
     return this.#vectors.subarray(row * this.dimensions, (row + 1) * this.dimensions);
   }
 
-  /** Returns the rows that may be among the `count` nearest. @param {Float32Array} vector @param {number} count */
+  /** Returns the rows that may be among the `count` nearest to a query. @param {Float32Array} vector
+   * @param {number} count */
   #candidates(vector, count) {
     const n = this.#rows.length;
     const rounded = this.#rounded;
@@ -300,7 +301,7 @@ export class SearchIndex {
 /** Keeps the `n` greatest numbers seen so far, in a heap with the smallest of them on top. */
 class Least {
   #heap;
-  /** The smallest of the numbers that are kept. */
+  /** The smallest of the kept numbers. */
   value = -Infinity;
 
   /** @param {number} n */
@@ -308,7 +309,7 @@ class Least {
     this.#heap = new Float64Array(n).fill(-Infinity);
   }
 
-  /** Replaces the smallest number. @param {number} x */
+  /** Replaces the smallest of the kept numbers. @param {number} x */
   put(x) {
     const heap = this.#heap;
     const n = heap.length;

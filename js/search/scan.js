@@ -59,7 +59,7 @@ export class Scan {
     [this.#rows, this.#sums, this.#room] = [bytes, sums, room];
   }
 
-  /** Stores a vector as a row. @param {number} row @param {Float32Array} vector @returns {Rounded} */
+  /** @param {number} row @param {Float32Array} vector @returns {Rounded} */
   put(row, vector) {
     const at = this.#rows + row * this.#width;
     const bytes = new Int8Array(this.#heap.buffer, at, this.#width);

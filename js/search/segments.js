@@ -62,7 +62,7 @@ export function newWriter() {
   return bits.toString(16).padStart(8, '0');
 }
 
-/** Returns the bytes of a file. @param {About} about @param {Float32Array} vectors @param {string} name of the file */
+/** @param {About} about @param {Float32Array} vectors @param {string} name of the file */
 export function pack(about, vectors, name) {
   const text = new TextEncoder().encode(JSON.stringify(about));
   const at = HEAD + Math.ceil(text.length / 4) * 4;
@@ -76,7 +76,7 @@ export function pack(about, vectors, name) {
   return bytes;
 }
 
-/** Returns the checksum of a file, computed with zeros in its place. @param {Uint8Array} bytes
+/** Returns the checksum of a file, computed with zeros in place of the checksum. @param {Uint8Array} bytes
  * @param {string} name of the file */
 function sign(bytes, name) {
   const words = new TextEncoder().encode(name);
@@ -87,7 +87,7 @@ function sign(bytes, name) {
   return checksum(all);
 }
 
-/** Reads a file. Throws `index-failed` with the file's name if any bit was changed.
+/** Parses a file of a search index. Throws `index-failed` with the file's name if any bit was changed.
  * @param {ArrayBuffer} buffer @param {string} name @param {number} dimensions @returns {Segment} */
 export function unpack(buffer, name, dimensions) {
   const view = new DataView(buffer);
@@ -154,7 +154,7 @@ function headOf(buffer) {
   }
 }
 
-/** Returns whether parsed JSON is the contents of a file. @param {any} about */
+/** @param {any} about */
 function isAbout({ dimensions, entries, deleted, stamps, seen = {} }) {
   const strings = Array.isArray(deleted) && deleted.every((id) => typeof id === 'string');
   const fits = Array.isArray(entries) && entries.every((entry) => typeof entry?.id === 'string');

@@ -32,7 +32,7 @@ const PATTERNS = /** @type {[RegExp, string][]} */ ([
   [/^\/v1\/responses\/./, '/v1/responses/{id}'],
 ]);
 
-/** A log entry for a request. answers: resolve with the usage of each answer that the request started.
+/** A log entry for a request. answers: promises of the token counts of each answer that the request started.
  * @typedef {{ method: string, route: string, status: number, answers: Promise<Usage | null>[] }} Entry */
 /** Line of the log. @typedef {Pick<Entry, 'method' | 'route' | 'status'> & { ms: number, usage: Usage }} LogLine */
 
@@ -187,8 +187,8 @@ export class App {
     return response;
   }
 
-  /** Answers the routes that belong to neither API, such as /health and /metrics. @param {string} method
-   * @param {string} route */
+  /** Answers the routes of the server itself, such as /health and /metrics. Resolves with null for other routes.
+   * @param {string} method @param {string} route */
   async #own(method, route) {
     if (!['/', '/health', '/metrics'].includes(route)) return null;
     if (method !== 'GET' && method !== 'HEAD') {
@@ -200,8 +200,9 @@ export class App {
     return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } });
   }
 
-  /** Passes a request to the handler for its path. @param {IncomingMessage} req @param {string} target
-   * @param {Entry} entry @param {AbortSignal} signal @param {(() => void)[]} cleanups */
+  /** Passes a request to OpenAI's or Ollama's API. A request that evaluates a model first waits in the queue.
+   * @param {IncomingMessage} req @param {string} target @param {Entry} entry @param {AbortSignal} signal
+   * @param {(() => void)[]} cleanups */
   async #evaluate(req, target, entry, signal, cleanups) {
     const evaluates = req.method === 'POST' && EVALUATING.includes(entry.route);
     if (evaluates) this.#queue.check();
@@ -209,7 +210,7 @@ export class App {
     const { bytes, release } = hasBody ? await this.#bodies.read(req) : { bytes: undefined, release: () => {} };
     cleanups.push(release);
     if (evaluates) {
-      // Enters the queue after reading the body, so that a slow body takes no place in the queue.
+      // A request enters the queue after its body is read, so that a slow body takes no place in the queue.
       const ticket = this.#queue.enter();
       cleanups.push(() => ticket.leave());
       await ticket.turn(this.#lineOf(bytes), signal);
@@ -245,15 +246,14 @@ function routeOf(given) {
   return PATTERNS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 }
 
-/** Returns the headers of a request that a handler needs. @param {IncomingMessage} req */
+/** @param {IncomingMessage} req */
 function headersOf({ headers }) {
   return Object.fromEntries(
     ['content-type', 'accept'].flatMap((name) => (headers[name] ? [[name, String(headers[name])]] : [])),
   );
 }
 
-/** Returns the response for an error, in the shape of OpenAI's API or of Ollama's.
- * @param {unknown} error @param {boolean} isOllama @param {number} retryAfter seconds */
+/** @param {unknown} error @param {boolean} isOllama @param {number} retryAfter seconds */
 function refusal(error, isOllama, retryAfter) {
   const isAborted = error instanceof ModelError && error.code === 'aborted';
   const { status, body, headers } = errorOf(isAborted ? new RequestError(503, error.message, null, 'aborted') : error);

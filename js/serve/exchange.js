@@ -51,7 +51,7 @@ export class Bodies {
     }
   }
 
-  /** Throws if a body, or all bodies together, exceed a limit. @param {number} size size of the body so far */
+  /** @param {number} size size of the body so far */
   #check(size) {
     const { bodyBytes, bodiesBytes } = this.#limits;
     if (size > bodyBytes) {
@@ -119,7 +119,7 @@ export async function send(res, response, stallMs) {
       if (res.writableLength > BUFFER_BYTES) await drained(res, stallMs);
     }
   } catch {
-    // Destroys the connection before the response is complete, which tells the client that the answer failed.
+    // A connection that ends before the response is complete tells the client that the answer failed.
     return void res.destroy();
   }
   res.end();

@@ -8,7 +8,6 @@ import { hostname } from 'node:os';
 import { RequestError } from '../openai/errors.js';
 import { DEFAULTS } from './options.js';
 
-/** Maximum length of a request target. */
 const MAX_TARGET = 2048;
 /** Time for which browsers may cache the result of a CORS preflight, in seconds. */
 const PREFLIGHT_SECONDS = 600;

@@ -98,7 +98,7 @@ export class Metrics {
     ]);
   }
 
-  /** Updates the heap sizes. If a worker does not reply in time, keeps the last value.
+  /** Updates the heap sizes of the models. Keeps the last value of a model whose worker does not reply in time.
    * @param {Record<string, Model>} models */
   async #readHeaps(models) {
     const late = new Promise((resolve) => setTimeout(resolve, HEAP_MS).unref());

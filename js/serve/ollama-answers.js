@@ -62,7 +62,7 @@ function thinkingOf({ id, model, body: { think } }) {
   return { thinking: Boolean(think) };
 }
 
-/** Returns the response to a request without a prompt. Clients send such requests to load and unload models.
+/** Returns the response to a request without a prompt, which clients send to load or unload a model.
  * @param {Question} question @param {object} fields */
 function loaded({ id, body }, fields) {
   const reason = body.keep_alive === 0 || body.keep_alive === '0' ? 'unload' : 'load';
@@ -104,8 +104,7 @@ async function respond({ id, body, describe }, generation, shape) {
   return new Response(streamOf(first, lines, describe), { headers: { 'content-type': NDJSON } });
 }
 
-/** Returns a stream of JSON lines. @template T @param {IteratorResult<T, void>} first
- * @param {AsyncGenerator<T, void>} rest
+/** @template T @param {IteratorResult<T, void>} first @param {AsyncGenerator<T, void>} rest
  * @param {Question['describe']} describe @returns {ReadableStream<Uint8Array>} */
 function streamOf(first, rest, describe) {
   const encoder = new TextEncoder();
@@ -134,8 +133,7 @@ function streamOf(first, rest, describe) {
 /** @param {ToolCall} call @param {number} index */
 const callOf = ({ id, name, arguments: args }, index) => ({ id, function: { index, name, arguments: args } });
 
-/** Returns the fields that end an answer. Durations are in nanoseconds.
- * @param {GenerateResult} result @param {number} ms */
+/** @param {GenerateResult} result @param {number} ms */
 function ending({ finishReason, usage, timings }, ms) {
   const ns = (/** @type {number} */ time) => Math.round(time * 1e6);
   return {

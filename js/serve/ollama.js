@@ -11,7 +11,6 @@ import { OPTIONS, wrong } from './ollama-request.js';
 const VERSION = '0.12.11';
 /** Value of `expires_at`. Ollama unloads models that are not used for a while; this server never does. */
 const EXPIRES = '9999-12-31T23:59:59Z';
-/** Paths of Ollama's API, after /api/, that are not supported. */
 const REFUSED = ['pull', 'push', 'create', 'copy', 'delete', 'blobs', 'me', 'signout', 'experimental'];
 
 /** @typedef {{ models: Record<string, Model>, body: any, signal: AbortSignal, started: string }} Context */
@@ -78,7 +77,7 @@ async function bodyOf(request) {
     const body = JSON.parse(await request.text());
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // The error is thrown below. It lacks the parser's message, which would quote the body.
+    // The error for invalid JSON is thrown after this block. It lacks the parser's message, which would quote the body.
   }
   throw wrong('The body could not be parsed. Send a JSON object.');
 }
@@ -117,12 +116,12 @@ function capabilitiesOf({ info }) {
 /** @param {string} id @param {Model} model */
 function summaryOf(id, model) {
   const { architecture, parameters, fileBytes } = model.info;
-  // This digest is not of the file, which would take seconds to compute. Clients only compare digests.
+  // The digest is not that of the model file, which would take seconds to compute. Clients only compare digests.
   const digest = createHash('sha256').update(JSON.stringify([id, architecture, parameters, fileBytes]));
   return { name: id, model: id, digest: digest.digest('hex'), details: detailsOf(model) };
 }
 
-/** Handles GET /api/tags. @param {Context} context */
+/** @param {Context} context */
 function list({ models, started }) {
   const all = Object.entries(models).map(([id, model]) => ({
     ...summaryOf(id, model),
@@ -133,7 +132,7 @@ function list({ models, started }) {
   return Response.json({ models: all });
 }
 
-/** Handles GET /api/ps. @param {Context} context */
+/** @param {Context} context */
 function running({ models }) {
   const all = Object.entries(models).map(([id, model]) => ({
     ...summaryOf(id, model),
@@ -145,7 +144,7 @@ function running({ models }) {
   return Response.json({ models: all });
 }
 
-/** Handles POST /api/show. @param {Context} context */
+/** @param {Context} context */
 async function description({ models, body, signal, started }) {
   const { id, model } = modelOf(models, body.model ?? body.name);
   const { metadata } = await model.inspect({ signal });
@@ -166,8 +165,7 @@ async function description({ models, body, signal, started }) {
   });
 }
 
-/** Returns the vectors of texts and the number of tokens. @param {Context} context @param {unknown} input
- * @param {object} options */
+/** @param {Context} context @param {unknown} input @param {object} options */
 async function vectorsOf({ models, body, signal }, input, options) {
   const { id, model } = modelOf(models, body.model);
   const texts = [input].flat();
@@ -184,7 +182,7 @@ async function vectorsOf({ models, body, signal }, input, options) {
   };
 }
 
-/** Handles POST /api/embed. @param {Context} context */
+/** @param {Context} context */
 async function embed(context) {
   const { input, truncate = true, dimensions } = context.body;
   const began = performance.now();

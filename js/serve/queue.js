@@ -2,8 +2,8 @@
 
 import { RequestError } from '../openai/errors.js';
 
-/** Number of requests that run per model besides the requests that the engine evaluates. They are prepared and start as soon as
- * another ends. */
+/** Number of requests per model that run besides those that the engine evaluates. They are prepared, and start as soon
+ * as another request ends. */
 const AHEAD = 1;
 /** Weight of the latest request in the moving average of durations. */
 const WEIGHT = 0.2;
@@ -15,7 +15,7 @@ const MAX_RETRY_AFTER = 120;
 /** A request in the queue. */
 class Ticket {
   #queue;
-  /** Queue of the model, null before this request runs. @type {Line | null} */
+  /** Queue of the request's model; null before the request runs. @type {Line | null} */
   #line = null;
   #began = 0;
 
@@ -24,14 +24,14 @@ class Ticket {
     this.#queue = queue;
   }
 
-  /** Resolves when this request may run. Rejects if the signal aborts. @param {string} model id
-   * @param {AbortSignal} signal */
+  /** Resolves when the ticket's request may run. Rejects if the signal aborts.
+   * @param {string} model id @param {AbortSignal} signal */
   async turn(model, signal) {
     this.#line = await this.#queue.start(model, signal);
     this.#began = performance.now();
   }
 
-  /** Removes this request from the queue. Must be called once. */
+  /** Removes the ticket's request from the queue. Must be called once. */
   leave() {
     this.#queue.end(this.#line, (performance.now() - this.#began) / 1000);
   }

@@ -8,9 +8,10 @@ import { createServer } from 'node:http';
 import { App } from './app.js';
 import { DEFAULTS, LIMITS, checkServeOptions } from './options.js';
 
-/** Added to Node's time limit, in ms, so that the server's own limits apply first and clients get an error response. */
+/** Time in ms added to Node's own limit for requests, so that the server's limits apply first and clients get an error
+ * response. */
 const MARGIN_MS = 5000;
-/** Time to write the last responses when the server shuts down, in ms. */
+/** Time in ms to write the last responses when the server shuts down. */
 const FLUSH_MS = 1000;
 const POLL_MS = 20;
 /** A running server. close: rejects new requests, gives the running ones `graceMs` to finish, then aborts them.

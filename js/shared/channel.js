@@ -27,10 +27,11 @@ export class Channel {
   constructor(key, hear) {
     this.#name = `gemma-wasm shared ${key}`;
     this.#channel = new BroadcastChannel(this.#name);
-    this.#channel.onmessage = ({ data }) => data?.kind && hear(data); // other code of the origin can post here
+    // Checks `kind`, because other code of the origin can post to the channel.
+    this.#channel.onmessage = ({ data }) => data?.kind && hear(data);
   }
 
-  /** Posts to all other tabs. @param {ChannelMessage} message */
+  /** @param {ChannelMessage} message */
   post(message) {
     this.#channel.postMessage(message);
   }
@@ -40,7 +41,8 @@ export class Channel {
     return new BroadcastChannel(`${this.#name} ${epoch} ${id}`);
   }
 
-  /** Holds this tab's lock until the tab leaves or ends. @param {string} id @returns {Promise<void>} */
+  /** Holds the lock that shows that this tab is alive, until the tab leaves or ends. @param {string} id
+   * @returns {Promise<void>} */
   enter(id) {
     return new Promise((resolve, reject) => {
       const stay = () =>
@@ -53,14 +55,14 @@ export class Channel {
     });
   }
 
-  /** Calls f when another tab has left or ended. @param {string} id @param {AbortSignal} signal
+  /** Calls f when another tab has left the channel or ended. @param {string} id @param {AbortSignal} signal
    * @param {() => void} f */
   whenGone(id, signal, f) {
     navigator.locks.request(`${this.#name} ${id}`, { signal }, f).catch(() => {});
   }
 
-  /** Waits for the owner's lock and holds it while f runs. Rejects if the signal aborts first, or when another tab
-   * takes the lock over. @param {() => Promise<void>} f
+  /** Waits for the owner's lock and holds the lock while f runs. Rejects if the signal aborts first, or when another
+   * tab takes the lock over. @param {() => Promise<void>} f
    * @param {AbortSignal} [signal] default: take over the lock immediately */
   own(f, signal) {
     return navigator.locks.request(this.#name, signal ? { signal } : { steal: true }, f);

@@ -38,7 +38,7 @@ export class Link {
     );
   }
 
-  /** Asks the owner to restart the engine. */
+  /** Asks the owner to restart the shared engine. */
   restart() {
     this.#direct.postMessage(/** @type {FromTab} */ ({ kind: 'restart' }));
   }

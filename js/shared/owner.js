@@ -4,7 +4,7 @@
 /** @import { End, Engine } from './relay.js' */
 import { Relay } from './relay.js';
 
-/** Loads the model. @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
+/** @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
 export class Owner {
   /** Name of this engine. A later engine has a greater name. @readonly */

@@ -20,7 +20,8 @@ import { Owner } from './owner.js';
  * counts as hung. */
 const SEARCH_MS = 250;
 const ATTEMPTS = 18;
-/** Pause in ms after a takeover, in which all tabs hear of the new owner before another tab may take over. */
+/** Pause in ms after a takeover of the owner's lock, in which all tabs hear of the new owner before another tab may
+ * take over. */
 const NEWS_MS = 1000;
 
 const gone = (what = 'The tab that ran the engine was closed, or does not respond. Repeat the call.') => {
@@ -38,7 +39,7 @@ export class Peer {
   #owner = null;
   /** @type {Link | null} */
   #link = null;
-  /** Ends the engine that runs in this tab. */
+  /** Controller whose abort ends the engine that runs in this tab. */
   #term = new AbortController();
   #steppedDown = false;
   #termEnded = Promise.resolve();
@@ -46,10 +47,9 @@ export class Peer {
   #queue = null;
   /** @type {any} */
   #search;
-  /** Why this tab left; null before. @type {ModelError | null} */
+  /** Why this tab left the other tabs; null while it takes part. @type {ModelError | null} */
   #left = null;
-  /** Callers that wait for an engine.
-   * @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
+  /** @type {{ resolve: (info: ModelInfo) => void, reject: (error: unknown) => void }[]} */
   #waiting = [];
 
   /** @param {string} key of the model @param {Load} load @param {(value: Progress) => void} onProgress */
@@ -91,7 +91,7 @@ export class Peer {
     this.#channel.close();
   }
 
-  /** Resolves when there is an engine. @returns {Promise<ModelInfo>} */
+  /** @returns {Promise<ModelInfo>} */
   #engine() {
     if (this.#left) throw this.#left;
     const next = new Promise((resolve, reject) => {
@@ -121,7 +121,8 @@ export class Peer {
     this.#findOwner();
   }
 
-  /** Asks all tabs for the owner until one answers. */
+  /** Asks all tabs for the owner until one answers. After ATTEMPTS messages without an answer, tries to take over the
+   * owner's lock. */
   #findOwner() {
     let attempts = 0;
     clearInterval(this.#search);
@@ -162,8 +163,8 @@ export class Peer {
       this.router.connect(link.connection);
       this.#ready(info);
     } catch (error) {
-      // If the connection broke, #lost() handles it. Otherwise the owner could not load the model; this tab could not
-      // either.
+      // If the connection to the owner broke, #lost() handles the error. Otherwise the owner could not load the model,
+      // and this tab could not either.
       if (link !== this.#link || link.connection.broken) return;
       this.#unlink(gone(), false);
       this.#fail(error);
@@ -188,7 +189,6 @@ export class Peer {
     if (!link.told) void this.#takeOver();
   }
 
-  /** Takes over the lock of an owner that does not respond. */
   #takeOver() {
     return this.#channel.takeOver(async () => {
       if (this.#left || this.#owner || this.#link) return;

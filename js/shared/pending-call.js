@@ -14,9 +14,9 @@ import { deferred } from '../rpc/signals.js';
 export class PendingCall {
   #request;
   #reply = deferred();
-  /** The latest attempt. @type {Attempt | null} */
+  /** @type {Attempt | null} */
   #attempt = null;
-  /** Steps that were delivered to the consumer. @type {Step[]} */
+  /** Steps of the answer that were delivered to the consumer. @type {Step[]} */
   #given = [];
   /** Number of delivered steps that the consumer has read. */
   #taken = 0;
@@ -111,7 +111,8 @@ export class PendingCall {
     this.#reply.resolve({ ...value, ...this.#part(value.usage) });
   }
 
-  /** Rejects the call. If the connection broke, does nothing, because lose() handles that. @param {Attempt} attempt
+  /** Rejects the call. If the connection broke, does nothing, because lose() handles a lost engine.
+   * @param {Attempt} attempt
    * @param {unknown} error */
   #failed(attempt, error) {
     if (attempt === this.#attempt && !attempt.connection.broken) this.fail(error);

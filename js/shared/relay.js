@@ -18,7 +18,7 @@ export class Relay {
   #direct;
   /** @type {Engine | null} */
   #engine = null;
-  /** Calls in progress, by the ids that the other tab gave them. @type {Map<number, CallHandle>} */
+  /** @type {Map<number, CallHandle>} */
   #calls = new Map();
   /** Id of the other tab's pending `open` message, 0 if there is none. */
   #opening = 0;
@@ -39,7 +39,7 @@ export class Relay {
     if (this.#opening) this.#post({ kind: 'done', id: this.#opening, value: engine.info });
   }
 
-  /** Sends the progress of loading to the other tab. @param {Progress} value */
+  /** @param {Progress} value */
   tell(value) {
     if (this.#opening) this.#post({ kind: 'progress', id: this.#opening, value });
   }
@@ -93,7 +93,7 @@ export class Relay {
     try {
       this.#post({ kind: 'done', id, value: await call.answer });
     } catch (error) {
-      // If the connection broke, end() tells the other tab.
+      // If the connection to the engine broke, end() tells the other tab.
       if (!connection.broken) this.#post({ kind: 'failed', id, error: packError(error) });
     } finally {
       this.#calls.delete(id);

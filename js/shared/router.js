@@ -23,13 +23,13 @@ export class Router {
     this.#onNeed = onNeed;
   }
 
-  /** Resolves with the reason when the current engine is lost. Without an engine, refers to the next one.
+  /** Resolves with the reason when the current engine is lost. Without an engine, refers to the next engine.
    * @returns {Promise<ModelError>} */
   get lost() {
     return this.#lost.promise;
   }
 
-  /** Calls the engine. Without an engine, the call waits for one. @template {keyof Calls} M @param {M} method
+  /** Calls the shared engine. Without an engine, the call waits for one. @template {keyof Calls} M @param {M} method
    * @param {Calls[M]['args']} args @param {CallOptions} [options] @returns {Pick<CallHandle, 'answer' | 'ack'>} */
   call(method, args, { signal, onEvent } = {}) {
     if (signal?.aborted) return refused(abortError(signal));

@@ -94,16 +94,15 @@ export class Builder {
    * `words`, or follows the format. @param {Node} calls @param {Node} words */
   either(calls, words) {
     const { choice: wanted, text } = this.#wanted;
-    // Tool names have no spaces, so the prefix is unique.
+    // The prefix of a format's rules is a space, which no tool name has, so the prefix is unique.
     return wanted === 'auto' ? choice([text ? this.#taken(text, ' ', (node) => node) : words, calls]) : calls;
   }
 
-  /** Returns whether the tool choice allows several calls in an answer. */
   get several() {
     return typeof this.#wanted.choice === 'string';
   }
 
-  /** Returns the finished grammar. @param {Node} start node of the start rule @returns {Grammar} */
+  /** @param {Node} start node of the start rule @returns {Grammar} */
   grammar(start) {
     return { rules: { ...this.rules, answer: start }, start: 'answer' };
   }

@@ -39,7 +39,7 @@ const FUNCTION_GEMMA_CALLS = unquotedCalls({
   end: '<end_function_call>',
   quote: '<escape>',
 });
-/** FunctionGemma (270M), which has control tokens for calls. @type {Dialect} */
+/** The dialect of FunctionGemma (270M), which has control tokens for calls. @type {Dialect} */
 const FUNCTION_GEMMA = {
   name: 'functiongemma',
   fits: ({ probe, has }) =>
@@ -58,7 +58,7 @@ const GEMMA4_CALLS = unquotedCalls({
   quote: '<|"|>',
   stop: '<|tool_response>',
 });
-/** Gemma 4. Its answers with calls end where the model expects the first result. @type {Dialect} */
+/** The dialect of Gemma 4. Its answers with calls end where the model expects the first result. @type {Dialect} */
 const GEMMA4 = {
   name: 'gemma4',
   fits: ({ probe, has }) => probe.includes('<|tool>') && GEMMA4_CALLS.marks.every((name) => has(name)),
@@ -66,7 +66,7 @@ const GEMMA4 = {
   render: (messages, tools) => ({ messages: joinedResponses(messages), tools: functions(tools.map(declared)) }),
 };
 
-/** Hermes by NousResearch, Qwen, SmolLM3 and others: JSON between two tokens. @type {Dialect} */
+/** The dialect of Hermes by NousResearch, Qwen, SmolLM3 and others: JSON between two tokens. @type {Dialect} */
 const HERMES = {
   name: 'hermes',
   fits: ({ probe }) => probe.includes('<tool_call>') && !probe.includes('<function='),
@@ -103,7 +103,8 @@ const HERMES = {
   },
 };
 
-/** Llama 3.1 and later: the whole answer is JSON. The template accepts one call per message. @type {Dialect} */
+/** The dialect of Llama 3.1 and later: the whole answer is JSON. The template accepts one call per message.
+ * @type {Dialect} */
 const LLAMA3 = {
   name: 'llama3',
   fits: ({ probe, has }) => probe.includes('"parameters"') && has('<|start_header_id|>'),
@@ -131,7 +132,7 @@ const LLAMA3 = {
 
 const ONE_CALL = '{"tool_call": ';
 const SEVERAL_CALLS = '{"tool_calls": [';
-/** Models that no other dialect recognises. @type {Dialect} */
+/** The dialect of models that no other dialect recognises. @type {Dialect} */
 export const GENERIC = {
   name: 'generic',
   fits: () => true,
@@ -175,11 +176,10 @@ function jsonCalls(build, field) {
   );
 }
 
-/** Returns the JSON of a call up to its arguments. @param {string} name @param {string} field */
+/** @param {string} name @param {string} field */
 const callStart = (name, field) => `{"name": ${JSON.stringify(name)}, "${field}": `;
 
-/** Returns the instructions of the generic dialect. @param {Tool[]} tools
- * @param {boolean} formatted whether an answer in words has a format */
+/** @param {Tool[]} tools @param {boolean} formatted whether an answer in words has a format */
 function instructionsFor(tools, formatted) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');
   return (

@@ -6,7 +6,7 @@ import { DIALECTS, GENERIC } from './dialects.js';
 export { withInstructions } from './messages.js';
 export { CallReader } from './reading.js';
 
-/** Returns the dialect of a model. @param {Facts} facts */
+/** @param {Facts} facts */
 export function dialectOf(facts) {
   return DIALECTS.find(({ fits }) => fits(facts)) ?? GENERIC;
 }

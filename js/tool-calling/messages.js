@@ -34,7 +34,8 @@ function withCalls(message) {
   return { ...plain(message), tool_calls: calls };
 }
 
-/** Converts messages to the standard form. @param {PostedMessage[]} messages */
+/** Converts messages to Hugging Face's form: calls in `tool_calls`, results with the role `tool`.
+ * @param {PostedMessage[]} messages */
 export function standardForm(messages) {
   return messages.map((message) => {
     const { role, content, name, id } = message;
@@ -66,8 +67,8 @@ export function oneCallPerMessage(messages) {
   return standardForm(out);
 }
 
-/** Converts messages to a form in which results are objects { name, response }. Successive results become one message.
- * @param {PostedMessage[]} messages */
+/** Converts messages to a form in which results of tools are objects { name, response }. Successive results become
+ * one message. @param {PostedMessage[]} messages */
 export const asResponses = (messages) => responsesIn(messages, 'content', () => ({ role: 'tool', content: [] }));
 
 /** Converts messages to a form in which a message with calls also has their results. Drops the text of such a message:

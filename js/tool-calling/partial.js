@@ -90,7 +90,7 @@ class Reader {
     return whole;
   }
 
-  /** Adds a value to the open object or array. @param {any} value */
+  /** @param {any} value */
   #put(value) {
     const frame = this.#open.at(-1);
     if (!frame) {

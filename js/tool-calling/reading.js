@@ -6,7 +6,7 @@ import { partialJson } from './partial.js';
 
 /** A part of an answer: text, or the name of a token that delimits calls.
  * @typedef {{ text: string } | { mark: string }} Item */
-/** Text and calls of an answer so far. @typedef {{ text: string, calls: Call[] }} ParsedAnswer */
+/** @typedef {{ text: string, calls: Call[] }} ParsedAnswer */
 /** Parses an answer. spelled: delimiters that have no token in the vocabulary, so that the model spells them as text.
  * @typedef {(items: Item[], spelled: string[]) => ParsedAnswer} Parse */
 
@@ -79,7 +79,7 @@ export class CallReader {
   /** Returns the complete calls. Their ids continue those of the conversation. @param {PostedMessage[]} messages
    * @returns {ToolCall[]} */
   completeCalls(messages) {
-    // Uses the highest number in an id, not the number of calls, because earlier messages may have been removed.
+    // Uses the highest number in a call's id, not the number of calls, because earlier messages may have been removed.
     const before = messages
       .flatMap(({ toolCalls = [] }) => toolCalls)
       .reduce((next, { id }) => Math.max(next + 1, Number(id.slice(5)) + 1 || 0), 0);
@@ -114,8 +114,7 @@ export function objectEnd(text, from) {
   return -1;
 }
 
-/** Returns the offset of the closing quote of a JSON string. @param {string} text @param {number} from offset of the
- * opening quote */
+/** @param {string} text @param {number} from offset of the opening quote */
 function stringEnd(text, from) {
   let at = from + 1;
   while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;

@@ -15,7 +15,7 @@ import { partialJson } from './partial.js';
 /** Names of tokens. start, end: delimiters of a call; quote: delimiter of a string; stop: end of an answer with calls,
  * if the model writes it. @typedef {{ start: string, end: string, quote: string, stop?: string }} CallMarks */
 
-/** Matches a name that needs no quotes. */
+/** Matches a name that needs no quotes in a call. */
 const BARE = /^[^\s:{}[\],"]+$/;
 /** Matches a key without quotes after a brace or a comma. */
 const BARE_KEY = /([{,]\s*)([^\s:{}[\],"]+)\s*:/g;
@@ -49,15 +49,14 @@ function parse(items, { start, end: last, quote }) {
   return said;
 }
 
-/** Parses one call. @param {Item[]} items between the call's delimiters @param {string} quote @param {boolean} done
- * @returns {Call[]} */
+/** @param {Item[]} items between the call's delimiters @param {string} quote @param {boolean} done @returns {Call[]} */
 function callOf([first, ...rest], quote, done) {
   const [, name, args] = (first && 'text' in first && /^\s*call:([^{]*)(\{[^]*)$/.exec(first.text)) || [];
   if (name === undefined) return [];
   return [{ name: name.trim(), arguments: partialJson(jsonOf([{ text: args }, ...rest], quote)), done }];
 }
 
-/** Converts the arguments of a call to JSON. @param {Item[]} items @param {string} quote */
+/** @param {Item[]} items @param {string} quote */
 function jsonOf(items, quote) {
   let json = '';
   let quoted = false;
