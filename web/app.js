@@ -28,7 +28,7 @@ import { showNotices } from './shell/notices.js';
 import { route } from './shell/route.js';
 import { actions, state, update, watch } from './shell/store.js';
 
-// The style sheet reads these data attributes. Tests read `kept`.
+// The style sheet reads these data attributes of the page. Tests read `kept`.
 watch(['phase', 'behind', 'leaf', 'busy', 'library', 'panel', 'saved'], () => {
   const { phase, behind, leaf, busy, library, panel, saved } = state;
   const inChat = behind || (phase === 'loading' && leaf !== null);
@@ -85,7 +85,6 @@ route.follow(({ id, models }) => {
   if (id !== openings.id) void openings.open(id, { instead: true });
 });
 
-/** Opens the conversation that the address names, then loads a model. */
 async function start() {
   const offline = setUpOffline();
   showThreadsHint();
@@ -97,7 +96,7 @@ async function start() {
   if (models) route.show({ models, instead: true });
   const kept = await showStored();
   await offline;
-  if (!globalThis.crossOriginIsolated) await addLater(); // loads the text that explains one thread
+  if (!globalThis.crossOriginIsolated) await addLater(); // loads the notice about running on one thread
   showNotices('thread-notice', [reasonBeforeLoad()]);
   await loads.first(new URLSearchParams(location.search), kept.length > 0);
   whenIdle(() => void addLater());

@@ -18,7 +18,7 @@ import { state, update, watch } from './shell/store.js';
  * @typedef {{ toggle: string, name: 'settings' | 'inside' | 'documents',
  *   load: (place: HTMLElement, conversation: Conversation) => Promise<Part> }} Row */
 
-/** The panels by the id of their <aside>. @type {Record<string, Row>} */
+/** @type {Record<string, Row>} */
 const PANELS = {
   settings: {
     toggle: 'settings-toggle',
@@ -98,7 +98,6 @@ class Panel {
     document.adoptedStyleSheets = [...others, ...(now && style ? [style] : [])];
   }
 
-  /** Shows that the panel's code could not be fetched. Opening it again retries. */
   #missing() {
     const again = action(t('close'), close);
     const error = new PageError('panel.failed', { name: t(this.#key) });

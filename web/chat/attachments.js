@@ -9,9 +9,9 @@ import { fail, resolve } from '../shell/notices.js';
 
 /** @import { Attached } from '../history/tree.js' */
 
-/** A paste of this size becomes an attached file. */
+/** A pasted text of this size becomes an attached file. */
 const LONG = { characters: 2000, lines: 30 };
-/** Maximum size of an attached file; no context holds more. */
+/** Maximum size of an attached file in bytes; no context holds more. */
 const MOST_BYTES = 4e6;
 
 /** @param {File} file */
@@ -30,7 +30,6 @@ async function textOf(file) {
   }
 }
 
-/** Shows that only text files can be attached. */
 export async function refuse() {
   await addLater();
   fail('attach', t('attach.only-texts', { n: MOST_BYTES / 1e6 }));
@@ -71,7 +70,7 @@ export class Attachments {
     else await refuse();
   }
 
-  /** Returns the name, with a number if another attachment has it. @param {string} name */
+  /** @param {string} name */
   #free(name) {
     const taken = new Set(this.#files.map((file) => file.name));
     let n = 1;

@@ -56,7 +56,7 @@ export class Composer {
     return this.#before ?? this.#draft();
   }
 
-  /** Restores the draft of this conversation. @param {Draft} kept */
+  /** @param {Draft} kept */
   draft(kept) {
     this.#before = null;
     this.#attachments.place++;
@@ -88,7 +88,6 @@ export class Composer {
     this.#typed();
   }
 
-  /** Shows the draft again after an earlier message was edited. */
   #back() {
     const kept = this.#before ?? nothing();
     this.#before = null;
@@ -132,7 +131,6 @@ export class Composer {
   #act() {
     actions.say = (said) => {
       const now = this.message;
-      // Clears the stored draft before sending, as #send() does.
       this.#keeper.typed(nothing());
       this.#conversation.send(said);
       this.#keeper.typed(now);
@@ -180,7 +178,7 @@ function showContext() {
 
 const drafts = latest();
 
-/** Shows how many tokens the message takes, and how many remain in the context. @param {Draft} draft */
+/** @param {Draft} draft */
 function countDraft(draft) {
   const { model } = state;
   const text = spoken(draft);

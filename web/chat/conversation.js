@@ -36,8 +36,8 @@ const STATS_EVERY = 250;
  * @property {number} prompt          tokens of its prompt, as far as known
  */
 
-/** Callbacks. changed: the conversation must be saved; now: immediately, because a turn began or ended; branched: the
- * user made a branch.
+/** Callbacks of a conversation. changed: the conversation must be saved; now: immediately, because a turn began or
+ * ended; branched: the user made a branch.
  * @typedef {{ changed: (now: boolean) => void, branched: (branch: { head: Head, tree: Tree }) => void }} On */
 
 export class Conversation {
@@ -52,10 +52,10 @@ export class Conversation {
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
   #editing = null;
-  /** Whether another tab has added messages that are not shown yet. */ #stale = false;
+  /** Whether another tab has added messages that this tab does not show yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
-  on = /** @type {On} */ ({}); // callbacks that keeper.js sets
+  on = /** @type {On} */ ({});
 
   /** @param {Transcript} transcript @param {import('./talk.js').Talk} talk */
   constructor(transcript, talk) {
@@ -75,7 +75,6 @@ export class Conversation {
     return this.#abort !== null;
   }
 
-  /** Updates the page's state (store.js). */
   #tell() {
     update({ busy: this.busy, id: this.head?.id ?? null, title: this.head?.title ?? '', leaf: this.tree.leaf });
   }
@@ -142,7 +141,7 @@ export class Conversation {
       if (leaf === null || on.some(({ id }) => id === leaf)) this.tree.leaf = body.leaf;
     }
     const last = this.tree.get(this.tree.leaf);
-    if (last) this.tree.choose(last); // also shows the messages after the last one
+    if (last) this.tree.choose(last); // also shows later messages, if another tab has added some
     this.#talk.forget(); // the engine's chat may contain an older text of a message
     this.#show();
     this.#tell();
@@ -159,7 +158,7 @@ export class Conversation {
       0,
       path.findIndex(({ id }) => id === this.head?.from),
     );
-    let model = ''; // name of the previous answer's model
+    let model = '';
     return path.map((said, i) => {
       const by = model && said.model !== model ? said.model : '';
       model = said.model || model;
@@ -206,20 +205,20 @@ export class Conversation {
     const settings = { ...state.settings };
     this.head = { id: newId(), title: titleOf(text), pinned: 0, created: now, updated: now, settings };
     if (system) this.head.system = system;
-    takeSettings(this.head); // from now on the system prompt cannot be changed
+    takeSettings(this.head); // the system prompt of a conversation with messages cannot be changed
     update({ id: this.head.id, title: this.head.title });
     route.show();
   }
 
-  /** Requests another answer, or the first one if the question has none. @param {Said} said */
+  /** Requests another answer to a question, or the first one. @param {Said} said */
   #retry(said) {
     if (this.#hindered()) return;
     const question = said.role === 'user' ? said : this.tree.get(said.parent);
     if (question) this.#start({ question, before: this.tree.leaf });
   }
 
-  /** Continues an answer: in place if `begin` is its own text and it is the last message; otherwise as another version
-   * that begins with `begin`. @param {Said} said @param {string} [begin] */
+  /** Continues an answer: in place if `begin` is the answer's text and the answer is the last message; otherwise as
+   * another version of the answer, which begins with `begin`. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
     const question = this.tree.get(said.parent);
     const before = this.tree.leaf;
@@ -283,7 +282,7 @@ export class Conversation {
     return this.#editing !== null;
   }
 
-  /** The last message that was sent. @returns {Draft} */
+  /** @returns {Draft} */
   get message() {
     const { text = '', files = [] } = this.tree.path().findLast(({ role }) => role === 'user') ?? {};
     return { text, files };
@@ -329,7 +328,7 @@ export class Conversation {
     return this.#talk.prompt([...said, { role: 'user', content: spoken(question) }]);
   }
 
-  /** Starts an answer. said: an existing answer, which is continued in place.
+  /** Starts an answer. said: an existing answer to continue in place.
    * @param {{ question: Said, before: string | null, begin?: string, said?: Said }} asked */
   #start({ question, before, begin, said = this.tree.add(question.id, 'assistant', begin) }) {
     const rows = this.#rows(this.tree.path(question.id));
@@ -340,7 +339,7 @@ export class Conversation {
     said.model = this.#note?.label;
     if (this.head) Object.assign(this.head, { updated: Date.now(), model: this.#note });
     const answer = this.#transcript.running(said);
-    const { thoughts } = said; // thoughts of an answer that is continued in place
+    const { thoughts } = said;
     answer.recall(said, !begin);
     if (begin) answer.add(begin);
     const turn = { question, said, answer, begin, thoughts, before, used: this.#used, prompt: 0 };
@@ -388,7 +387,7 @@ export class Conversation {
     const back = old?.role === 'assistant' && old.parent === question.id;
     this.tree.leaf = begun ? said.id : back ? before : question.id;
     if (back) {
-      // shows the previous version, and the error below it
+      // shows the previous version of the answer, and the error below it
       this.#show();
       answer = this.#transcript.running(said);
     }
@@ -418,7 +417,7 @@ export class Conversation {
     const nothing = finishReason === 'aborted' && !result.text && !result.thoughts;
     if (nothing && !begin && !thoughts) return this.#cameToNothing(said, answer, before);
     if (begin || thoughts)
-      this.#made.delete(said.id); // the result holds only the new tokens
+      this.#made.delete(said.id); // the result has only the tokens of the continuation
     else this.#made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
     this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
@@ -468,12 +467,10 @@ export class Conversation {
     this.#abort?.abort();
   }
 
-  /** Resolves when no answer runs. */
   async idle() {
     while (this.busy) await this.#running;
   }
 
-  /** Stops the running answer, and waits for its end. */
   async halt() {
     this.stop();
     await this.#running;
@@ -486,22 +483,21 @@ export class Conversation {
   }
 }
 
-/** Copies the text and thoughts that an answer shows into its message. @param {Answer} answer @param {Said} said */
+/** @param {Answer} answer @param {Said} said */
 function copied({ text, thoughts }, said) {
   said.text = text;
   if (thoughts.text) Object.assign(said, { thoughts: thoughts.text, thoughtMs: Math.round(thoughts.ms) });
 }
 
-/** Returns whether the model has failed for good. @param {unknown} error */
+/** @param {unknown} error */
 const isDead = (error) => ['worker-failed', 'disposed'].includes(codeOf(error));
 
-/** Returns a button that loads the last model again or, if there was none, shows the model chooser. */
 function modelButton() {
   const load = () => (state.choice ? actions.choose(state.choice) : actions.changeModel());
   return action(t(state.choice ? 'load.reload' : 'choose-model'), load, 'small');
 }
 
-/** Returns the statistics shown under an answer. @param {GenerateResult} result */
+/** @param {GenerateResult} result */
 function summary({ usage, timings, finishReason }) {
   const parts = [t('tokens', { n: usage.completionTokens })];
   if (timings.decodeTokensPerSecond > 0) parts.push(rate(timings.decodeTokensPerSecond));

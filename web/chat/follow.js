@@ -53,13 +53,13 @@ export class Follow {
     this.#button.hidden = this.#on || !this.#hasLatest || this.#distance() <= 1;
   }
 
-  /** Call after the content has changed. Detects scrolling whose event has not arrived yet. */
+  /** Follows the text after the content has changed. Detects scrolling whose event has not arrived yet. */
   update() {
     if (this.#wentUp()) this.#on = false;
     this.keep();
   }
 
-  /** Call after the height of the box has changed, because the browser may have scrolled by itself. */
+  /** Restores the position after the height of the box has changed, because the browser may have scrolled by itself. */
   keep() {
     if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#last = this.#scroller.scrollTop;
@@ -77,7 +77,6 @@ export class Follow {
     this.#last = this.#scroller.scrollTop;
   }
 
-  /** Scrolls to the top of the welcome screen. Hides the button until toEnd() is called. */
   toStart() {
     this.#on = this.#hasLatest = false;
     this.#scroller.scrollTop = this.#last = 0;

@@ -11,11 +11,11 @@ import { leaveBehind, leftBehind } from '../history/storage.js';
 /** @import { Conversation } from './conversation.js' */
 /** @import { Draft } from '../shell/store.js' */
 /** @import { Head } from '../history/archive.js' */
-/** A draft and the id of its conversation. @typedef {{ draft: Draft, id: string }} Written */
+/** @typedef {{ draft: Draft, id: string }} Written */
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
-/** Id of the draft of a conversation that has no message yet. */
+/** Key of the draft of a conversation that has no message yet. */
 const NEW = 'new';
 
 /** @param {Head | null} [head] */
@@ -29,9 +29,9 @@ export class Keeper {
   #library;
   #timer = 0;
   #draftTimer = 0;
-  /** The latest draft typed in this tab; other tabs have their own. @type {Written | null} */ #typed = null;
+  /** The latest draft typed in this tab; other tabs have their own drafts. @type {Written | null} */ #typed = null;
   /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
-  /** Whether a failure to save was shown after the last success. */
+  /** Whether the page has shown a failure to save since the last success. */
   #said = false;
   /** Whether there are unsaved changes. Without any, nothing is written, because another tab may have deleted the
    * conversation. */
@@ -87,7 +87,7 @@ export class Keeper {
       if (left.id && left.draft) await this.#archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
       leaveBehind(null);
     } catch {
-      // There is no space. The next visit tries again.
+      // Saving failed, for example because there is no space. The next visit tries again.
     }
   }
 
@@ -116,7 +116,7 @@ export class Keeper {
       }, PARTLY_EVERY);
   }
 
-  /** Copies changed settings to the open conversation, which has its own. */
+  /** Copies changed settings to the open conversation, which has its own settings. */
   settings() {
     const { head } = this.#conversation;
     if (!head) return;
@@ -132,8 +132,7 @@ export class Keeper {
     void this.#put(false);
   }
 
-  /** Saves the open conversation.
-   * @param {boolean} found   updates the search index @param {boolean} [beside]   merges what another tab has added */
+  /** @param {boolean} found   updates the search index @param {boolean} [beside]   merges what another tab has added */
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
     if (!head) return;
@@ -154,7 +153,7 @@ export class Keeper {
     }
   }
 
-  /** Called when another tab has changed a conversation. @param {string} id */
+  /** Handles the message that another tab has changed a conversation. @param {string} id */
   async #heard(id) {
     if (!this.#archive.kept) return;
     void this.#library.show();
@@ -194,6 +193,7 @@ export class Keeper {
   /** @param {Head | null} [head]   without one, returns the draft of a new conversation @returns {Promise<Draft>} */
   async draft(head) {
     const found = await this.#archive.draft(draftId(head)).catch(() => undefined);
-    return typeof found === 'object' ? found : { text: found ?? '', files: [] }; // older versions saved the text alone
+    // Older versions of the page saved the text of a draft alone.
+    return typeof found === 'object' ? found : { text: found ?? '', files: [] };
   }
 }

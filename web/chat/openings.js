@@ -10,7 +10,8 @@ import { Tree } from '../history/tree.js';
 
 export class Openings {
   #latest = latest();
-  /** The conversation that is being opened; undefined if none is. @type {string | null | undefined} */
+  /** Id of the conversation that is being opened, null for a new one; undefined if none is being opened.
+   * @type {string | null | undefined} */
   #next;
   #conversation;
   #keeper;
@@ -49,7 +50,7 @@ export class Openings {
     const written = await this.#keeper.draft(one?.head);
     if (!isLatest()) return;
     this.#next = undefined;
-    // A message that was sent meanwhile has begun the new conversation.
+    // A message that was sent while the draft was read has already begun the new conversation.
     if (id === null && before === null && state.id !== null) return;
     this.#keeper.flush();
     const now = this.#composer.message;

@@ -22,8 +22,7 @@ import { spoken } from '../history/tree.js';
 const KEEP_AFTER = 1000;
 const NAME = 'page ';
 
-/** Returns the messages of the prompt up to `until`. @param {Tree} tree @param {Head | null} head
- * @param {string | null} until @returns {ChatMessage[]} */
+/** @param {Tree} tree @param {Head | null} head @param {string | null} until @returns {ChatMessage[]} */
 export function messagesOf(tree, head, until) {
   const messages = /** @type {ChatMessage[]} */ (tree.messages(until, head?.from));
   return head?.system ? [{ role: 'system', content: head.system }, ...messages] : messages;
@@ -43,7 +42,7 @@ function same(a, b) {
 export class Talk {
   /** @type {Model | null} */ model = null;
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
-  /** Ids of the last answer and question in the chat. */
+  /** Ids of the last answer and question in the engine's chat. */
   #held = /** @type {{ answer: string | null, question: string | null }} */ ({ answer: null, question: null });
   /** Id of the conversation whose saved chat was looked up. */
   #restored = '';
@@ -67,8 +66,8 @@ export class Talk {
     this.model = model;
   }
 
-  /** Called when another conversation is opened. @param {boolean} [keep] saves the chat of the current conversation, if
-   * it has changed */
+  /** Leaves the current conversation, because another one is opened. @param {boolean} [keep] saves the chat of the
+   * current conversation, if it has changed */
   leave(keep = true) {
     if (keep) this.#keepNow();
     this.forget();
@@ -83,19 +82,18 @@ export class Talk {
     this.#held = { answer: null, question: null };
   }
 
-  /** Returns the tokens of context that messages take; 0 without a model. @param {ChatMessage[]} messages */
+  /** @param {ChatMessage[]} messages */
   async count(messages) {
     if (!this.model || !messages.length) return 0;
     return this.model.countTokens(this.prompt(messages));
   }
 
-  /** Returns messages as a prompt: as one text if the model has no chat template.
-   * @param {ChatMessage[]} messages */
+  /** @param {ChatMessage[]} messages */
   prompt(messages) {
     return this.model?.info.chatTemplate ? messages : textOf(messages);
   }
 
-  /** Begins an answer. @param {Asked} asked @param {object} options */
+  /** @param {Asked} asked @param {object} options */
   async ask(asked, options) {
     const model = /** @type {Model} */ (this.model);
     const { tree, head, question, begin, thoughts } = asked;
@@ -123,8 +121,8 @@ export class Talk {
     return this.#chat.send(user.content, options);
   }
 
-  /** Records that the chat now contains this answer.
-   * @param {string} id   of the conversation @param {Said} question @param {Said} said */
+  /** Records that the engine's chat now ends with an answer. @param {string} id   of the conversation
+   * @param {Said} question @param {Said} said */
   answered(id, question, said) {
     this.#held = { answer: said.id, question: question.id };
     if (!this.#chat) return;
@@ -158,7 +156,8 @@ export class Talk {
       await model.chatCache.put(NAME + id, await chat.save({ signal }), { signal });
       update({ saved: id });
     } catch {
-      // There is no store or no space, or another answer was requested. The conversation will be evaluated again.
+      // Saving failed: there is no store or no space, or another answer was requested. The conversation will be
+      // evaluated again after a reload.
     }
   }
 
@@ -175,7 +174,7 @@ export class Talk {
       const answer = [before, answeredBefore(tree, question)]
         .map((id) => tree.get(id))
         .find((one) => one?.role === 'assistant' && same(chat.messages, messagesOf(tree, head, one.id)));
-      // If none matches, the chat was saved with other versions of the messages, so another chat begins.
+      // If no answer matches, the chat was saved with other versions of the messages, so another chat begins.
       if (!answer) return;
       this.#chat = chat;
       this.#held = { answer: answer.id, question: answer.parent };
@@ -193,7 +192,7 @@ export class Talk {
         if (name.startsWith(NAME) && !(await this.#isKept(name.slice(NAME.length)))) await states?.delete(name);
       }
     } catch {
-      // There is no store, or another tab has locked it. The next call deletes them.
+      // Deleting failed: there is no store, or another tab has locked it. The next call tries again.
     }
   }
 }

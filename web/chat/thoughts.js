@@ -26,7 +26,7 @@ export class Thoughts {
     if (this.#running) this.restore(this.ms + performance.now() - this.#began);
   }
 
-  /** Shows thoughts that ended earlier. @param {number} [ms]   their duration */
+  /** @param {number} [ms]   their duration */
   restore(ms = 0) {
     this.#running = false;
     this.ms = ms;

@@ -53,7 +53,7 @@ export class Answer {
     return { text: this.#thoughts?.text ?? '', ms: this.#thoughts?.ms ?? 0 };
   }
 
-  /** Shows the current activity until there is text. @param {string} what */
+  /** @param {string} what */
   waiting(what) {
     this.#view = null;
     this.#thoughts = null;
@@ -83,8 +83,7 @@ export class Answer {
     return thoughts;
   }
 
-  /** Shows thoughts that were saved. @param {Pick<Said, 'thoughts' | 'thoughtMs'>} said
-   * @param {boolean} [running]   the thoughts continue */
+  /** @param {Pick<Said, 'thoughts' | 'thoughtMs'>} said @param {boolean} [running]   the thoughts continue */
   recall({ thoughts = '', thoughtMs }, running = false) {
     if (!thoughts) return;
     this.#think().add(thoughts);
@@ -179,7 +178,7 @@ export class Transcript {
     let shut = [];
     addEventListener('beforeprint', () => {
       for (const answer of this.#waiting.splice(0)) answer.render();
-      // opens folded elements: printed pages cannot be expanded
+      // opens folded elements, because printed pages cannot be expanded
       shut = [...log.querySelectorAll('details')].filter(({ open }) => !open);
       for (const one of shut) one.open = true;
     });
@@ -225,7 +224,7 @@ export class Transcript {
       });
   }
 
-  /** Adds the row of an answer that is being requested. @param {Said} said */
+  /** @param {Said} said */
   running(said) {
     const answer = new Answer(() => this.#follow.update());
     this.#log.append(answer.element);
@@ -234,7 +233,7 @@ export class Transcript {
     return answer;
   }
 
-  /** Shows the buttons of an answer that has ended. @param {Answer} answer @param {Row} row */
+  /** @param {Answer} answer @param {Row} row */
   settled(answer, row) {
     answer.finish(row, this.#buttons(row));
     this.#shown[this.#shown.length - 1].key = keyOf(row);
@@ -249,7 +248,8 @@ export class Transcript {
     return answer.element;
   }
 
-  /** Only the last answer can be retried: retrying an earlier one would hide the messages after it. @param {Row} row */
+  /** Returns the buttons of a row. Only the last answer can be retried: retrying an earlier one would hide the
+   * messages after it. @param {Row} row */
   #buttons(row) {
     const buttons = [];
     const { state, full } = row.said;

@@ -25,7 +25,7 @@ export function welcome() {
     const text = t(key);
     return el(
       'li',
-      { dir: 'auto' }, // English also on right-to-left pages
+      { dir: 'auto' }, // the prompts are English, also on right-to-left pages
       action(text, () => actions.say({ text, files: [] })),
     );
   });

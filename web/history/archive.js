@@ -30,7 +30,7 @@ import { BY_SENSE, merged, spoken, wordsOf } from './tree.js';
 const NAME = 'gemma-wasm';
 const VERSION = 1;
 const STORES = ['heads', 'words', 'bodies', 'drafts'];
-/** Minimum length of a word that is searched as a prefix. Shorter ones would match too much. */
+/** Minimum length of a search word that is matched as a prefix. Shorter words would match too much. */
 const BEGINNING = 3;
 
 /** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
@@ -76,7 +76,6 @@ export async function openArchive() {
 
 /** @typedef {StoredArchive | MemoryArchive} Archive */
 
-/** Default number of conversations in a list. */
 export const PAGE = 60;
 
 class StoredArchive {
@@ -176,7 +175,7 @@ class StoredArchive {
     return (await done(this.#read('heads').count(id))) > 0;
   }
 
-  /** Changes the name or the pin of a conversation. @param {string} id @param {Partial<Head>} news */
+  /** @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
     const heads = transaction.objectStore('heads');

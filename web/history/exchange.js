@@ -19,7 +19,7 @@ export function toJson(conversations) {
   return JSON.stringify({ format: FORMAT, version: 1, conversations: plain }, null, 1);
 }
 
-/** Returns the shown messages of a conversation as Markdown. @param {{ head: Head, body: Kept }} conversation */
+/** @param {{ head: Head, body: Kept }} conversation */
 export function toMarkdown({ head, body }) {
   const parts = [
     `# ${head.title}`,
@@ -116,7 +116,7 @@ function headOf(given, said) {
   };
 }
 
-/** Offers a text as a download. @param {string} name @param {string} type @param {string} text */
+/** @param {string} name @param {string} type @param {string} text */
 export function saveFile(name, type, text) {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([text], { type }));
@@ -125,7 +125,7 @@ export function saveFile(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** Returns a title as a file name. @param {string} title */
+/** @param {string} title */
 export function fileName(title) {
   return (
     title

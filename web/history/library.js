@@ -13,19 +13,19 @@ import { hitIn, spoken } from './tree.js';
 
 /** @import { Head, Archive } from './archive.js' */
 
-/** Time during which a deletion can be undone, in milliseconds. */
 const UNDO_MS = 10_000;
 const DAY = 86_400_000;
-/** Returns whether the list covers the page. */
+/** Returns whether the window is so narrow that the list of conversations covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
 
-/** changed: a name or a pin has changed; heard: another tab has changed a conversation; removed: one was deleted.
+/** Callbacks of the list. changed: a name or a pin has changed; heard: another tab has changed a conversation; removed:
+ * a conversation was deleted.
  * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void,
  *   removed: () => void }} On */
 
 export class Library {
   /** @type {Archive} */ archive = new MemoryArchive();
-  on = /** @type {On} */ ({}); // callbacks that keeper.js sets
+  on = /** @type {On} */ ({});
   #latest = latest();
   /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;
@@ -86,7 +86,7 @@ export class Library {
     else if (!library && had) button('library-toggle').focus();
   }
 
-  /** Closes the list when a conversation is chosen, if it covers the page. */
+  /** Closes the list if it covers the page, because a conversation was chosen. */
   leave() {
     if (isNarrow()) update({ library: false });
   }
@@ -111,7 +111,7 @@ export class Library {
     const question = input('library-search').value.trim();
     const isLatest = this.#latest();
     const most = this.#most;
-    // Requests one more than is shown, to know whether there are more.
+    // Requests one conversation more than is shown, to know whether there are more.
     const asked = question ? this.archive.search(question, most + 1) : this.archive.list(most + 1);
     const found = await asked.catch(() => /** @type {Head[]} */ ([]));
     const heads = found.slice(0, most);
@@ -142,7 +142,7 @@ export class Library {
       el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
-    // The link of the open conversation does not navigate.
+    // The link to the open conversation does not navigate, so the list must be closed here.
     link.addEventListener('click', () => head.id === state.id && this.leave());
     const more = action('⋯', () => toggle(), 'quiet small icon', t('options.for', { name: head.title }));
     more.ariaExpanded = 'false';
@@ -217,10 +217,11 @@ export class Library {
     field.select();
   }
 
-  /** Deletes a conversation at once, and offers to undo that. @param {Head} head */
+  /** Deletes a conversation at once, and offers to undo the deletion. @param {Head} head */
   async #remove(head) {
     const { archive } = this;
-    if (state.id === head.id) await actions.open(null); // closes it first: ending a running answer saves it
+    // Closes the conversation first, because ending a running answer saves it.
+    if (state.id === head.id) await actions.open(null);
     const one = await archive.get(head.id);
     const draft = await archive.draft(head.id);
     await archive.remove(head.id);
@@ -306,7 +307,7 @@ function replaceRows(rows) {
   if (held) (controls(held.dataset.id)[place] ?? controls(held.dataset.id)[1])?.focus();
 }
 
-/** Formats a time: as the time of day if it is today, otherwise as the date. @param {number} time */
+/** @param {number} time */
 function when(time) {
   const date = new Date(time);
   const now = Date.now();

@@ -31,7 +31,6 @@ export function remember(key, value) {
   }
 }
 
-/** Returns whether conversations must not be saved. */
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
 /** The messages and the draft when the page unloads. IndexedDB may not finish then, but sessionStorage does.
@@ -45,7 +44,7 @@ export function leaveBehind(left) {
     if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
     else sessionStorage.removeItem(LEFT);
   } catch {
-    // Storage is forbidden or full. At most the last second is lost.
+    // Storage is forbidden or full. At most the last second of an answer is lost.
   }
 }
 

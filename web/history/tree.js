@@ -77,7 +77,7 @@ export class Tree {
     return news.length > 0;
   }
 
-  /** Removes a message that no other follows. @param {Said} one */
+  /** Removes a message that no other message follows. @param {Said} one */
   remove(one) {
     this.#said.delete(one.id);
     this.#own.delete(one.id);
@@ -106,7 +106,7 @@ export class Tree {
     return this.#after(one.parent).filter((other) => other.role === one.role);
   }
 
-  /** Shows this version and the latest messages that follow it. @param {Said} one */
+  /** Shows a version of a message and the latest messages that follow it. @param {Said} one */
   choose(one) {
     let last = one;
     for (let next = this.#after(one.id); next.length; next = this.#after(last.id)) last = next[next.length - 1];
@@ -131,7 +131,7 @@ export class Tree {
     });
   }
 
-  /** Copies a path into a new tree. @param {string} id   its last message */
+  /** @param {string} id   its last message */
   branch(id) {
     const said = this.path(id);
     return new Tree({ said, leaf: id });
@@ -161,9 +161,8 @@ const CHANGING = /** @type {const} */ (['text', 'thoughts', 'state', 'stats', 'f
 /** @param {Said} one @param {Said} [other] */
 const differ = (one, other) => !other || CHANGING.some((part) => one[part] !== other[part]);
 
-/** Merges the stored messages (there) with this tab's (here). Of a message in both, this tab's wins only if changed
- * here.
- * @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
+/** Merges the stored messages (there) with this tab's (here). A message in both has this tab's contents only if this
+ * tab has changed it. @param {Kept} there @param {Kept} here @param {News} news @returns {Kept} */
 export function merged(there, here, { own, gone }) {
   const theirs = new Map(there.said.map((one) => [one.id, one]));
   const ours = new Set(here.said.map(({ id }) => id));
@@ -185,7 +184,7 @@ export function spoken({ text, files = [] }) {
 
 /** Maximum indexed words of a conversation: of a pasted book only the beginning is indexed. */
 const MOST_WORDS = 4000;
-/** Scripts without spaces between words: Intl.Segmenter finds the words. */
+/** Matches scripts without spaces between words, in which Intl.Segmenter finds the words. */
 export const BY_SENSE = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Khmer}\p{sc=Lao}]/u;
 
 /** Returns the different words of texts, in lower case. @param {Iterable<string>} texts */
@@ -200,7 +199,7 @@ export function wordsOf(texts) {
   return [...found];
 }
 
-/** Characters shown before a match. Twice as many follow it. */
+/** Number of characters shown before a search match. Twice as many follow it. */
 const AROUND = 40;
 
 /** Returns the first word that begins with a word of the question, with the text around it.

@@ -10,7 +10,7 @@ import { Strip, hint, paragraph, select } from './parts.js';
 /** @import { Look } from './subject.js' */
 /** @import { InsideLayer } from '../../js/protocol.js' */
 
-/** The attention weights of the token at a position. @typedef {{ at: number, layers: InsideLayer[] }} Seen */
+/** @typedef {{ at: number, layers: InsideLayer[] }} Seen */
 
 /** @param {Look} look */
 export async function showAttention(look) {

@@ -32,7 +32,7 @@ const VIEWS = {
   tokens: { name: t('view.tokens'), show: showTokens, words: false },
 };
 
-/** Subjects besides ids of answers: the latest answer, and the custom text. */
+/** Subjects besides the ids of answers: the latest answer (LAST), and the custom text (OWN). */
 const LAST = 'last';
 const OWN = 'own';
 /** Selector of a view's controls, the first of which gets the focus. */
@@ -134,7 +134,6 @@ export class Inside {
     this.#show();
   }
 
-  /** Shows the list of subjects: the answers, latest first, and a custom text. */
   #showAbout() {
     const { answers } = this.#conversation;
     const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);

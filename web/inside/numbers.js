@@ -7,10 +7,11 @@ import { t } from '../shell/language.js';
 
 /** @typedef {{ id: number, text: string }} Token */
 /** @typedef {{ temperature: number, topK: number, topP: number }} Sampling */
-/** probability: the model's, after softmax; chance: the probability of being sampled with the current settings.
+/** A token that may come next. probability: the model's, after softmax; chance: the probability of being sampled with
+ * the current settings.
  * @typedef {{ id: number, logit: number, probability: number, chance: number }} Candidate */
 
-/** Tokens with a smaller probability are left out: there are hundreds of thousands. */
+/** Probability below which tokens are left out, because there are hundreds of thousands of tokens. */
 const LEAST = 1e-7;
 
 /** Computes the probabilities of being sampled, in the sampler's order: softmax, top-k, top-p, temperature. kept:
@@ -58,7 +59,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 /** Probabilities below which a word counts as a little, quite or very unsure. */
 export const UNSURE = [0.25, 0.1, 0.03];
 
-/** Returns how unsure the model was of a word: from 0 (expected) to 3. @param {number} probability */
+/** @param {number} probability */
 export function unsure(probability) {
   return UNSURE.filter((limit) => probability < limit).length;
 }
@@ -70,14 +71,14 @@ export function largest(numbers, count) {
   return places.sort((a, b) => numbers[b] - numbers[a] || a - b).slice(0, count);
 }
 
-/** Returns the sliding window of the file; 0: it has none.
+/** Returns the size of the sliding window in a file's metadata; 0 if the model has none.
  * @param {{ key: string, value?: unknown }[]} metadata */
 export function windowOf(metadata) {
   const found = metadata.find(({ key }) => key.endsWith('.attention.sliding_window'));
   return typeof found?.value === 'number' || typeof found?.value === 'bigint' ? Number(found.value) : 0;
 }
 
-/** Returns the integers from `first` up to `end`, which is excluded. @param {number} first @param {number} end */
+/** @param {number} first @param {number} end */
 export function range(first, end) {
   return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }
@@ -89,13 +90,13 @@ export function percent(share) {
   return rounded(share, digits);
 }
 
-/** Makes the white space of a token visible. @param {string} text */
+/** @param {string} text */
 export function shown(text) {
   const edges = text.replace(/^ +| +$/g, (blanks) => '·'.repeat(blanks.length));
   return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || t('token.nothing');
 }
 
-/** Returns a token's text for screen readers. @param {string} text */
+/** @param {string} text */
 export function spoken(text) {
   const core = text.trim();
   if (core) return t('token.quoted', { text: core });

@@ -90,13 +90,13 @@ export class Strip {
   }
 }
 
-/** Makes line breaks visible. @param {string} text */
+/** @param {string} text */
 const flowing = (text) => text.replace(/\n/g, '⏎\n');
 
 /** Returns the strength of a colour. The square root keeps small shares visible. @param {number} share */
 export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, share)))).toFixed(1)}%`;
 
-/** value: text shown in place of the share.
+/** A bar of a chart. value: text shown in place of the share.
  * @typedef {{ id: number, text: string, share: number, value?: string, note?: string, chosen?: boolean,
  *   button?: HTMLElement }} Bar */
 

@@ -12,15 +12,16 @@ import { range } from './numbers.js';
 /** @import { Conversation } from '../chat/conversation.js' */
 /** @typedef {Conversation['answers'][number]} ShownAnswer */
 
-/** start: index of the answer's first token, or 1 in a custom text, whose first token nothing predicts.
+/** The inspected text. start: index of the answer's first token, or 1 in a custom text, whose first token nothing
+ * predicts.
  * @typedef {{ tokens: Token[], ids: number[], start: number, said: Said | null }} Subject */
 
-/** Selections in the views; -1: none yet.
+/** Selections in the views of the inspection panel; -1: none yet.
  * @typedef {{ word: number, span: number, end: number, token: number, layer: number, head: number, walk: number,
  *   step: number, text: string | undefined }} Choices */
 
 /**
- * Input of a view.
+ * Input of a view of the inspection panel.
  * @typedef {object} Look
  * @property {Model} model
  * @property {Subject} subject
@@ -45,9 +46,7 @@ export async function ofAnswer(model, { said, told, made }, signal) {
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
 }
 
-/** Returns the text of the tokens `ids`, which follow the tokens `before`. @param {Model} model
- * @param {number[]} before @param {number[]} ids
- * @param {AbortSignal} [signal] */
+/** @param {Model} model @param {number[]} before @param {number[]} ids @param {AbortSignal} [signal] */
 export async function textBehind(model, before, ids, signal) {
   const lists = [before, [...before, ...ids]];
   const [lead, all] = await Promise.all(lists.map((list) => model.detokenize(list, { signal })));

@@ -12,7 +12,7 @@ import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } 
 /** @import { InsideLayer } from '../../js/protocol.js' */
 /** @import { Token } from './numbers.js' */
 
-/** The tokens up to the explained one, the layers and logits at that token, and the token that followed, if any.
+/** The tokens up to the explained token, the layers and logits at that token, and the token that followed, if any.
  * @typedef {{ tokens: Token[], layers: InsideLayer[], logits: Float32Array, came: Token | null,
  *   info: import('../../js/index.js').Model['info'] }} Seen */
 /** @typedef {{ title: string, show: (seen: Seen) => Node[] }} Step */
@@ -53,8 +53,7 @@ export async function showWalk(look) {
   new Walk(walk, { ...seen, logits, came, info: model.info }, choices).show(choices.step);
 }
 
-/** Returns a list box to choose the token to explain. @param {Look} look @param {number} at
- * @param {(at: number) => void} on */
+/** @param {Look} look @param {number} at @param {(at: number) => void} on */
 function whichToken({ subject: { tokens } }, at, on) {
   const from = Math.max(0, tokens.length - 200);
   const options = tokens.slice(from).map(({ text }, i) => {
@@ -140,8 +139,7 @@ function textStep({ tokens, came }) {
   ];
 }
 
-/** Returns a sentence that names the token that followed. @param {Token | null} came
- * @param {'walk.unknown' | ''} unknown   key of the text if none did */
+/** @param {Token | null} came @param {'walk.unknown' | ''} unknown   key of the text if none did */
 function next(came, unknown) {
   return came ? parts('walk.came', { token: quoted(came.text) }) : unknown ? [t(unknown)] : [];
 }
@@ -163,8 +161,7 @@ function embeddingStep({ tokens, layers, info }) {
   ];
 }
 
-/** Returns the norms of the hidden state before a layer, after its attention, and at its end.
- * @param {InsideLayer} layer */
+/** @param {InsideLayer} layer */
 function normsOf({ norms = new Float32Array(3) }) {
   return [norms[0], norms[1], norms[2]];
 }

@@ -43,8 +43,8 @@ export async function showWords(look) {
   choose(at);
 }
 
-/** Returns a token's probability. atMost: the token is not among the likeliest, so this is an upper bound.
- * @param {Likely[]} likely @param {number} id */
+/** Returns a token's probability. atMost: whether the number is an upper bound, because the token is not among the
+ * likeliest. @param {Likely[]} likely @param {number} id */
 function probabilityOf(likely, id) {
   const own = likely.find((one) => one.id === id);
   return own
@@ -66,7 +66,7 @@ function summary(found) {
   return t('words.summary', { n: below(limit), all, limit: percent(limit), few, least: percent(least) });
 }
 
-/** Returns the index of the token of which the model was least sure. @param {{ probability: number }[]} found */
+/** @param {{ probability: number }[]} found */
 function least(found) {
   return found.reduce((best, { probability }, i) => (probability < found[best].probability ? i : best), 0);
 }

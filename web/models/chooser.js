@@ -16,11 +16,12 @@ export class Chooser {
     onClick('back', leave);
     this.#dialog.addEventListener('close', () => update({ models: this.#dialog.open }));
     this.#dialog.addEventListener('cancel', (event) => {
-      // Escape, or Back on a phone, sends `cancel`. So does a file field in the dialog.
+      // Escape and, on phones, Back send `cancel` to the dialog. A file field in the dialog also sends one, which is
+      // ignored.
       if (event.target === this.#dialog) leave();
     });
     this.#dialog.addEventListener('mousedown', (event) => {
-      if (event.target !== this.#dialog) return; // pressed inside the dialog, not beside it
+      if (event.target !== this.#dialog) return; // the press was inside the dialog, not beside it
       event.preventDefault(); // otherwise the dialog's first element would get the focus
       leave();
     });
@@ -45,7 +46,7 @@ export class Chooser {
     const at = document.activeElement;
     if (at === document.body) box('main').focus();
     if (!(at instanceof HTMLTextAreaElement)) return;
-    at.blur(); // again, because Chromium restores the focus without a caret
+    at.blur(); // focuses again, because Chromium restores the focus without a caret
     at.focus();
   }
 

@@ -13,7 +13,7 @@ import { modelRow } from './rows.js';
 
 /** @typedef {{ file: string, bytes: number }} HubFile */
 
-/** Returns the GGUF files; the parts of a split model are one row, under the name of the first part.
+/** Returns the GGUF files of a repository. The parts of a split model are one row, under the name of the first part.
  * @param {{ type: string, path: string, size: number }[]} tree @returns {HubFile[]} */
 function modelsIn(tree) {
   /** @type {Map<string, number>} */
@@ -42,7 +42,6 @@ async function filesOf(repo, revision) {
   throw new PageError('hub.failed', {}, advice);
 }
 
-/** Returns the repository that was entered. */
 export function repository() {
   const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError('hub.incomplete');

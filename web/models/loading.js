@@ -59,7 +59,7 @@ export class LoadingView {
     announce(list(facts));
   }
 
-  /** Shows a notice. Hides that of a failed request once more bytes have arrived. @param {number} loaded
+  /** Shows a notice. Hides the notice of a failed request once more bytes have arrived. @param {number} loaded
    * @param {Progress['notice']} notice */
   #tell(loaded, notice) {
     const place = box('loading-notice');

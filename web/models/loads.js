@@ -117,8 +117,8 @@ export class Loads {
     box('model-card').replaceChildren(el('p', was, ' ', way), ...buttons);
   }
 
-  /** Chooses the first model: the conversation's, the last one, the storyteller, or the one that a link names.
-   * @param {URLSearchParams} query @param {boolean} kept   models are stored on this device */
+  /** Chooses the first model of a visit: the conversation's, the last one used, the storyteller, or the one that a
+   * link names. @param {URLSearchParams} query @param {boolean} kept   models are stored on this device */
   async first(query, kept) {
     const atOnce = fillFromLink(query);
     if (state.phase !== 'opening') return;
@@ -175,7 +175,7 @@ export class Loads {
     }
   }
 
-  /** Shows in the model chooser why a load failed, with remedies. @param {unknown} error @param {Choice} choice */
+  /** @param {unknown} error @param {Choice} choice */
   #failed(error, choice) {
     // The host may serve the page without the storyteller.
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
@@ -205,7 +205,7 @@ export class Loads {
     remember('model', note);
     update({ recommended: isStory ? STORY_SETTINGS : {} });
     const refused = await refusal(info.notices, info.fileBytes);
-    if (info.threads === 1) await addLater(); // loads the text that explains one thread
+    if (info.threads === 1) await addLater(); // loads the notice about running on one thread
     if (state.model !== loaded) return; // the model was unloaded meanwhile
     showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
     enter('ready');
@@ -232,7 +232,7 @@ export class Loads {
     await released;
   }
 
-  /** Called when the model has failed: the card under its answer offers to load it again. */
+  /** Unloads a model that has failed. The card under its answer offers to load it again. */
   async #lose() {
     update({ panel: '' });
     const released = this.#models.release(true);

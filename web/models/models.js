@@ -32,7 +32,7 @@ export class Models {
   /** The current or last load: loads run one at a time, because two would take the memory of both.
    * @type {Promise<unknown>} */
   #last = Promise.resolve();
-  /** Resolves when the unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
+  /** Resolves when the previous, unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
   /** Ends a pause; the argument is whether the load continues. @type {((on: boolean) => void) | null} */ #resume =
     null;
 
@@ -118,8 +118,7 @@ export class Models {
     });
   }
 
-  /** Loads a model. Waits until the previous model's running answer has ended.
-   * @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
+  /** @param {Choice} choice @param {object} options @param {LoadingView} view @param {AbortSignal} signal */
   async #ready(choice, options, view, signal) {
     const loaded = await this.#fetch(choice, options, view, signal);
     try {
@@ -137,7 +136,7 @@ export class Models {
     throw new ModelError('aborted', 'the load was cancelled');
   }
 
-  /** Unloads the model, if there is one. @param {boolean} [dead]   its worker has failed */
+  /** @param {boolean} [dead]   its worker has failed */
   release(dead = false) {
     const old = state.model;
     update({ model: null });
@@ -154,19 +153,21 @@ export class Models {
   }
 }
 
-/** Replaces a file name by the model's own name. @param {Choice} choice @param {Model} model @returns {Choice} */
+/** Replaces a file name in a choice by the model's own name. @param {Choice} choice @param {Model} model
+ * @returns {Choice} */
 function named(choice, { info }) {
   return info.name && /\.gguf$/i.test(choice.label) ? { ...choice, label: info.name, file: choice.label } : choice;
 }
 
-/** Returns the data about a model that a conversation saves. @param {Choice} choice @returns {ModelNote} */
+/** @param {Choice} choice @returns {ModelNote} */
 export function noteOf({ label, kind, source, bytes }) {
   const file = source instanceof File || Array.isArray(source);
   return { label, ...defined({ kind: file ? 'file' : kind, bytes, source: file ? undefined : source }) };
 }
 
-/** Returns the choice that a note describes; null if the user must choose the file again. here: it needs no download.
- * @param {ModelNote | undefined} note @returns {Promise<{ choice: Choice, here: boolean } | null>} */
+/** Returns the choice that a note of a model describes; null if the user must choose the file again. here: whether
+ * no download is needed. @param {ModelNote | undefined} note
+ * @returns {Promise<{ choice: Choice, here: boolean } | null>} */
 export async function choiceOfNote(note) {
   if (!note || note.kind === 'file') return null;
   const own = storyteller();

@@ -38,7 +38,7 @@ export function setUpPicker() {
   setUpDrop();
 }
 
-/** Loads the choice that `make` returns, or shows the error that it throws. @param {() => Choice} make */
+/** @param {() => Choice} make */
 function attempt(make) {
   try {
     const choice = make();
@@ -77,7 +77,6 @@ function showPresets() {
   box('presets').after(fold);
 }
 
-/** Adds the model that comes with the page as the first of the list. */
 export function offerStoryteller() {
   const choice = storyteller();
   if (!choice) return;
@@ -181,7 +180,7 @@ function setUpDrop() {
     if (!carriesFiles(event)) return;
     event.preventDefault(); // otherwise the browser would navigate to the file
     veil.hidden = !open();
-    (document.querySelector('dialog[open]') ?? document.body).append(veil); // elements below a dialog are hidden
+    (document.querySelector('dialog[open]') ?? document.body).append(veil); // elements below an open dialog are hidden
     veil.textContent = t(takesTexts() ? 'drop.any' : 'drop.model');
   });
   addEventListener('dragleave', (event) => {
@@ -196,7 +195,6 @@ function setUpDrop() {
   });
 }
 
-/** Returns the load options of the form; the package rejects invalid values. */
 export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);

@@ -17,7 +17,7 @@ import { room, storedBytes } from './stored.js';
 const ADDRESSABLE = 2 ** 32;
 /** Share of the device's memory that a tab should take at most. */
 const SHARE = 0.8;
-/** Memory needed, as a multiple of the file size: a model also needs a KV cache. */
+/** Memory that a model needs, as a multiple of its file size. The rest is for the KV cache. */
 const BESIDE = 1.1;
 const SHORTEST = 512;
 const EVEN = 1024;
@@ -28,15 +28,16 @@ export function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
-/** Returns a label for a file that is probably too large for this device, otherwise ''. @param {number} size   bytes */
+/** @param {number} size   bytes */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 
-/** Returns whether a model must be downloaded: not files, stored models and the page's own. @param {Choice} choice */
+/** Returns whether a model must be downloaded. Files, stored models and the page's own model need no download.
+ * @param {Choice} choice */
 export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
 
-/** Throws if the model cannot answer. @param {{ embedding?: unknown }} info */
+/** @param {{ embedding?: unknown }} info */
 export function mustAnswer({ embedding }) {
   if (embedding) throw new ModelError('not-generative', 'This model only embeds texts; it cannot answer.');
 }
@@ -124,7 +125,7 @@ async function longestContext(most, atMost, need) {
 /** @param {import('./presets.js').Preset} preset */
 const labelOf = (preset) => t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) });
 
-/** Returns the two largest presets that are clearly smaller than `limit` bytes. @param {number} limit */
+/** @param {number} limit */
 function smallerFiles(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);

@@ -117,7 +117,7 @@ export function hubAddress(url) {
   }
 }
 
-/** Returns the address of a source; '' for files. @param {Choice['source']} source */
+/** @param {Choice['source']} source */
 export function addressOf(source) {
   if (typeof source === 'string') return source;
   if (!('repo' in source)) return '';

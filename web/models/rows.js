@@ -5,7 +5,7 @@
 import { el } from '../shell/dom.js';
 import { t } from '../shell/language.js';
 
-/** State of a model. coming: being loaded; here: in the list of stored models.
+/** State of a model in a list. coming: being loaded; here: in the list of stored models.
  * @typedef {'' | 'in use' | 'coming' | 'here'} State */
 
 /** Names a button to screen readers together with its model. @param {HTMLButtonElement} button */

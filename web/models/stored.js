@@ -13,7 +13,7 @@ import { markRows, modelRow } from './rows.js';
 /** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
 /** @import { Choice } from '../shell/store.js' */
 
-/** One file, or all parts of a split model.
+/** A stored model: one file, or all parts of a split model.
  * @typedef {{ label: string, from: string, url: string, keys: string[], stored: number, total: number,
  *   complete: boolean }} StoredModel */
 
@@ -30,8 +30,7 @@ export function setUpStored() {
   onClick('stored-keep', () => void keep());
 }
 
-/** Returns the state, in this page, of the model at an address. @param {string} address
- * @returns {import('./rows.js').State} */
+/** @param {string} address @returns {import('./rows.js').State} */
 function stateOf(address) {
   const { coming, model, choice } = state;
   if (coming && addressOf(coming.source) === address) return 'coming';
@@ -85,12 +84,11 @@ export async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
 
-/** Returns the stored models as choices to load. */
 export async function modelsHere() {
   return (await storedModels()).map((model) => ({ choice: choiceOf(model), complete: model.complete }));
 }
 
-/** Returns the stored model of an address; null: there is none. @param {string} url */
+/** Returns the stored model of an address, or null. @param {string} url */
 export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
@@ -98,7 +96,7 @@ export async function storedBytes(url) {
 /** The models and the language that the list shows, as JSON. */
 let listed = '';
 
-/** Updates the list. Keeps unchanged rows, because one of their buttons may be in use.
+/** Updates the list of stored models. Keeps unchanged rows, because one of their buttons may be in use.
  * @returns {Promise<StoredModel[]>} */
 export async function showStored() {
   const all = await storedModels();
@@ -198,14 +196,13 @@ export async function refusal(notices, need) {
 
 async function showRoom() {
   const { quota, persisted } = await room();
-  // The browser's own figure counts a partial file at its full size.
+  // The browser's own figure counts a partially downloaded file at its full size.
   const used = (await storedModels()).reduce((sum, { stored }) => sum + stored, 0);
   box('stored-room').textContent =
     quota && !state.refused ? t('stored.room', { used: bytes(used), all: bytes(quota) }) : '';
   button('stored-keep').hidden = persisted;
 }
 
-/** Returns usage and quota in bytes, zeros if the browser does not report them. */
 export async function room() {
   const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
   const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);

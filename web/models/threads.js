@@ -26,7 +26,6 @@ export function reasonForOneThread({ threads, isolated, reason }, asked) {
   return reason === 'there is one core' ? t('one-thread.core') : t('one-thread.why', { reason });
 }
 
-/** Shows how many threads there can be. */
 export function showThreadsHint() {
   const { isolated, threads } = probe();
   box('threads-hint').textContent = isolated ? t('threads.offer', { n: threads }) : t('threads.one');

@@ -26,14 +26,13 @@ export function setUpToken() {
   watch(['gated'], show);
 }
 
-/** Returns repository and file on Hugging Face; null for models from elsewhere. @param {Choice['source']} source */
+/** @param {Choice['source']} source */
 function repository(source) {
   if (typeof source === 'string') return hubAddress(source);
   return 'repo' in source ? source : null;
 }
 
-/** Returns whether a load failed because it needs an access token. @param {unknown} error
- * @param {Choice} choice */
+/** @param {unknown} error @param {Choice} choice */
 export function needsToken(error, choice) {
   return [401, 403].includes(statusOf(error)) && repository(choice.source) !== null;
 }

@@ -72,7 +72,7 @@ function askForNews(registration) {
   });
 }
 
-/** The style sheet hides the offer while an answer or a download runs. */
+/** Offers to reload the page for a new version. The style sheet hides the offer while an answer or a download runs. */
 function offerReload() {
   const place = box('update');
   const later = action(

@@ -29,7 +29,7 @@ const later = Object.keys(site.later);
 const onUse = Object.keys(site.onUse);
 const HOME = new URL('./', location.href).href;
 const OURS = cacheOf(HOME, version);
-/** The document's name: its address is HOME itself. */
+/** Name of the document, whose address is HOME itself. */
 const PAGE = '';
 /** @type {Digests} */
 const digests = { [PAGE]: site.page, ...site.needed, ...site.later, ...site.onUse };
@@ -53,7 +53,7 @@ const scan = () => onUse.filter((name) => /\/gemma-simd128-(?!threads)/.test(nam
  * @param {string} name @param {Response} response */
 async function verified(name, response) {
   if (!Object.hasOwn(digests, name)) return response;
-  const bytes = await response.arrayBuffer().catch(() => null); // null: the answer was cut off
+  const bytes = await response.arrayBuffer().catch(() => null); // null: the response was cut off
   if (!bytes) return undefined;
   const sum = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
   if (btoa(String.fromCharCode(...sum)) !== digests[name]) return undefined;
@@ -84,8 +84,7 @@ async function fetched(name) {
   return undefined;
 }
 
-/** Stores a verified copy of a file in this version's cache.
- * @param {Cache} cache @param {string} name */
+/** @param {Cache} cache @param {string} name */
 async function keep(cache, name) {
   const right = (await kept(name)) ?? (await fetched(name));
   if (!right)
@@ -107,7 +106,6 @@ async function install() {
   await scope.skipWaiting();
 }
 
-/** Stores the files that can wait until the page is open. */
 async function keepRest() {
   const cache = await caches.open(OURS);
   for (const name of [...later, ...new Set([...engine(), ...scan()])]) await keep(cache, name);
@@ -129,7 +127,7 @@ async function asset(event, name) {
   const store = async (right) => right && (await caches.open(OURS)).put(url, right);
   // The page shows the progress of a model and checks its digest itself, so it gets the bytes as they arrive.
   if (!ours || name.endsWith('.gguf')) {
-    const response = await fetch(url, { cache: 'no-cache' }); // fetches the whole file, even for a range
+    const response = await fetch(url, { cache: 'no-cache' }); // fetches the whole file, even for a range request
     if (ours)
       event.waitUntil(
         verified(name, response.clone())

@@ -34,28 +34,30 @@ const TAGS = 'a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre stron
 const ALLOWED = {
   ALLOWED_TAGS: TAGS.split(' '),
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'], // no addresses, so ALLOWED_URI_REGEXP does not apply
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // these are no addresses, so ALLOWED_URI_REGEXP does not apply
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,
 };
 
-/** A line that may become a list item, quote or rule, and could still join the block before it. */
+/** Matches a line that may become a list item, quote or rule, and could still join the block before it. */
 const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
-/** More nesting, or more marks in one paragraph, than people write. The parser takes exponential or quadratic time for
- * them. */
+/** Limits of nesting and of marks (such as * and [) in a paragraph, beyond what people write. The parser would take
+ * exponential or quadratic time. */
 const NESTED = /^(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])){24}|^[ \t]{80}/;
 const MARKS = /[$*_[\]`<~!\\]/g;
 const MOST_MARKS = 1500;
 const LONGEST_PARAGRAPH = 40_000;
-/** A long word. The parser looks for an e-mail address at each of its characters, which takes quadratic time. */
+/** Matches a very long word. The parser looks for an e-mail address at each of the word's characters, which takes
+ * quadratic time. */
 const LONG_WORD = /[\w.+-]{4000}/;
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)/;
-/** Milliseconds that one parse may take. */
+/** Maximum duration of one parse, in milliseconds. */
 const LONGEST_MS = 1000;
 
-/** Throws if a parse takes too long. The parser calls it before each block and each part of a line. */
+/** Throws if a parse takes too long. The Markdown parser calls this extension before each block and each part of a
+ * line. */
 const clock = {
   ends: Infinity,
   tokenizer() {
@@ -108,7 +110,7 @@ function* partsOf(text) {
   else if (begun < text.length) yield { part: text.slice(begun), safe: true };
 }
 
-/** Returns a paragraph that shows the raw text. @param {string} raw @returns {Token} */
+/** @param {string} raw @returns {Token} */
 function plain(raw) {
   /** @param {string} text @returns {Token} */
   const line = (text) => ({ type: 'text', raw: text, text, escaped: false });
@@ -121,8 +123,7 @@ function plain(raw) {
   return { type: 'paragraph', raw, text: raw, tokens };
 }
 
-/** Parses Markdown; paragraphs that are not safe to parse become text.
- * @param {string} text @returns {Token[] | null} null: the parser ran out of time or of stack */
+/** @param {string} text @returns {Token[] | null} null: the parser ran out of time or of stack */
 function parsed(text) {
   clock.ends = performance.now() + LONGEST_MS;
   try {
@@ -162,7 +163,8 @@ function sanitised(html) {
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
-  // Each block has its own direction, because answers mix them. Blocks within list items and quotes follow those.
+  // Each block has its own direction, because answers mix scripts. Blocks within list items and quotes have the
+  // direction of these.
   for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, .wide-table')) {
     if (!block.parentElement?.closest('li, blockquote')) block.setAttribute('dir', 'auto');
   }
@@ -217,7 +219,7 @@ function addScroll(table) {
   frame.append(table);
 }
 
-/** Adds the language and a button that copies the code. @param {HTMLPreElement} pre */
+/** @param {HTMLPreElement} pre */
 function addCopy(pre) {
   const code = pre.querySelector('code');
   const language = /^language-(\S{1,20})$/.exec(code?.className ?? '')?.[1] ?? '';
@@ -226,7 +228,7 @@ function addCopy(pre) {
   const button = el('button', look, t('copy'));
   const head = el('div.code-head', el('span', language), button);
   const frame = el('div.code', head);
-  pre.tabIndex = 0; // long lines scroll sideways: reachable by keyboard
+  pre.tabIndex = 0; // makes code with long lines, which scrolls sideways, reachable by keyboard
   pre.replaceWith(frame);
   frame.append(pre);
 }
@@ -239,7 +241,7 @@ export class MarkdownView {
   #html = ''; // HTML of the settled blocks
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
-  #ended = 0; // time when the last rendering ended
+  #ended = 0;
   /** A \r at the end of the text, maybe half of a line break. */ #held = '';
   text = '';
 
@@ -256,7 +258,7 @@ export class MarkdownView {
 
   /** @param {string} piece */
   add(piece) {
-    // The parser only knows \n.
+    // The Markdown parser knows only \n as a line break.
     const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');
     this.#held = lines.endsWith('\r') ? '\r' : '';
     const whole = lines.slice(0, lines.length - this.#held.length);
@@ -276,7 +278,7 @@ export class MarkdownView {
 
   #render() {
     const start = performance.now();
-    // A text whose rendering took too long would take as long each time, so it is shown as text.
+    // A text whose rendering took too long would take as long each time, so it is shown as plain text.
     const { settled, open, rest } =
       this.#cost < LONGEST_MS ? settle(this.#rest) : { settled: [], open: [plain(this.#rest)], rest: this.#rest };
     const html = toHtml(settled);
@@ -288,7 +290,7 @@ export class MarkdownView {
     this.#changed();
   }
 
-  /** Shows blocks after the settled ones. @param {string} settled   HTML of those that will not change
+  /** Shows blocks after the settled ones, which stay. @param {string} settled   HTML of those that will not change
    * @param {string} [open]   HTML of the others */
   #show(settled, open = '') {
     const [stay, change] = [settled, open].map((html) => (html ? [...sanitised(html).childNodes] : []));
@@ -303,7 +305,7 @@ export class MarkdownView {
     this.#render();
   }
 
-  /** Call when the text is complete: repairs links whose address came after their use. */
+  /** Renders the complete text: repairs links whose address came after their use. */
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;

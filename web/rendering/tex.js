@@ -4,11 +4,11 @@
  * @module
  */
 
-/** Display maths. It has no blank lines, so the end of the paragraph settles it. */
+/** Matches display maths. Display maths has no blank lines, so the end of the paragraph settles it. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
 const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
 const IN_LINE = new RegExp(`^${DISPLAY.source}`);
-/** Maths between dollars: no white space inside the dollars, and no digit or letter after the second. */
+/** Matches maths between dollar signs: no white space inside them, and no digit or letter after the second. */
 const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
 const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
 

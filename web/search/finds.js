@@ -8,7 +8,6 @@ import { number, t } from '../shell/language.js';
 
 /** @import { Found } from '../../examples/search/texts.js' */
 
-/** Number of passages that are selected at first. */
 const CHOSEN = 3;
 
 /** @param {Found} found */
@@ -49,7 +48,8 @@ export class Finds {
     this.#field.focus();
   }
 
-  /** askable: the model can answer questions. @param {{ empty: boolean, on: boolean, askable: boolean }} now */
+  /** Enables or disables the search field. askable: whether the model can answer questions.
+   * @param {{ empty: boolean, on: boolean, askable: boolean }} now */
   enable({ empty, on, askable }) {
     this.#field.disabled = !on;
     this.#field.placeholder = t(empty ? 'search.empty' : 'search.what');
@@ -62,7 +62,7 @@ export class Finds {
     this.#asked = null;
   }
 
-  /** Call when texts or the model have changed. */
+  /** Repeats the search after texts or the model have changed. */
   again() {
     if (!this.#field.disabled && this.#field.value) void this.#search();
   }

@@ -19,7 +19,7 @@ export const EMBEDDER = {
   bytes: 334e6,
 };
 
-/** Finds an embedding model on this device by its name. @returns {Promise<Wanted | null>} */
+/** @returns {Promise<Wanted | null>} */
 export async function embedderHere() {
   const all = (await modelsHere()).filter(({ complete }) => complete);
   const found = all.find(({ choice }) => /embed/i.test(JSON.stringify(choice.source)))?.choice;

@@ -29,7 +29,7 @@ export class Search {
     (draft) => this.#ask(draft),
   );
   #work = new Work((cancelled) => this.#ended(cancelled));
-  /** A model for the search alone. @type {Maker | null} */ #own = null;
+  /** A model that only the search uses. @type {Maker | null} */ #own = null;
   /** Whether the stored texts and their model are still being opened. */
   #opening = true;
   #list = el('ul.texts', { ariaLabel: t('search.yours') });

@@ -12,7 +12,7 @@ import { fail, resolve } from '../shell/notices.js';
 
 /** @import { Maker } from './maker.js' */
 /** @import { Found } from '../../examples/search/texts.js' */
-/** The model of the vectors. @typedef {{ name: string, label: string, dimensions: number }} By */
+/** The model that made the stored vectors. @typedef {{ name: string, label: string, dimensions: number }} By */
 /** @typedef {{ signal: AbortSignal, onProgress: (name: string, done: number, total: number) => void }} Reading */
 
 const KEPT = 'search';
@@ -93,7 +93,7 @@ export class Collection {
     return [...(this.#texts?.all() ?? [])].map(([name, { length }]) => ({ name, passages: length }));
   }
 
-  /** Returns whether a model's vectors can be compared with the stored ones. @param {Maker} maker */
+  /** @param {Maker} maker */
   fits({ key }) {
     return !this.size || this.by?.name === key;
   }
@@ -113,7 +113,7 @@ export class Collection {
     return texts;
   }
 
-  /** Embeds all texts again with another model. @param {Maker} maker @param {Reading} reading */
+  /** @param {Maker} maker @param {Reading} reading */
   async readAnew(maker, { signal, onProgress }) {
     const old = this.#texts;
     const made = await this.#begin(maker);

@@ -7,7 +7,8 @@ import { action, announce, el } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 
-/** Errors that are not shown: the page reports a lost model, and the reader knows what was cancelled. */
+/** Codes of errors that are not shown: the page reports a lost model elsewhere, and the reader knows what was
+ * cancelled. */
 const QUIET = ['disposed', 'aborted'];
 
 export class Work {
@@ -32,7 +33,7 @@ export class Work {
     return this.#pending === 0;
   }
 
-  /** Runs a task after the previous ones. @param {(signal: AbortSignal) => Promise<unknown>} f */
+  /** @param {(signal: AbortSignal) => Promise<unknown>} f */
   do(f) {
     const { signal } = this.#abort;
     if (this.idle) this.#wrong.replaceChildren();

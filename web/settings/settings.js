@@ -44,14 +44,13 @@ function fill(values) {
   read();
 }
 
-/** Copies the form's valid values that differ from the defaults to the state. */
 function read() {
   const differs = NAMES.filter((name) => field(name).value !== String(defaults()[name]) && field(name).checkValidity());
   const thinking = field('thinking').checked && { thinking: 'true' };
   update({ settings: { ...Object.fromEntries(differs.map((name) => [name, field(name).value])), ...thinking } });
 }
 
-/** Sampling presets; balanced is the model's recommendation. @type {Record<string, Partial<typeof GEMMA>>} */
+/** Sampling presets. `balanced` is the recommendation for the model. @type {Record<string, Partial<typeof GEMMA>>} */
 const MOODS = {
   exact: { temperature: 0 },
   balanced: {},
@@ -59,7 +58,6 @@ const MOODS = {
 };
 const MOVED = /** @type {const} */ (['temperature', 'topK', 'topP']);
 
-/** Marks the preset whose values the fields show, if there is one. */
 function showMood() {
   for (const [mood, values] of Object.entries(MOODS)) {
     const all = { ...defaults(), ...values };
@@ -134,7 +132,7 @@ function sampling() {
   const number = (/** @type {Name} */ name) => Number(values[name] === '' ? defaults()[name] : values[name]);
   const [temperature, topK, topP, maxTokens] = NAMES.map(number);
   const thinks = state.model?.info.thinking && {
-    // Leaves half of the tokens for the answer.
+    // The thinking budget leaves half of the tokens for the answer.
     thinking: state.settings.thinking === 'true' && { budget: Math.floor(maxTokens / 2) },
   };
   return { temperature, topK, topP, maxTokens, ...(values.seed !== '' && { seed: number('seed') }), ...thinks };

@@ -13,7 +13,7 @@ export function setUpShortcuts() {
   const click = (/** @type {string} */ id) => () => button(id).click();
   onClick('shortcuts-open', show);
   onClick('shortcuts-close', () => list.close());
-  /** Shortcuts by letter. @type {Record<string, [name: string, act: () => void]>} */
+  /** @type {Record<string, [name: string, act: () => void]>} */
   const keys = {
     N: [t('new-chat'), () => void actions.open(null)],
     L: [t('conversations'), click('library-toggle')],
@@ -36,7 +36,7 @@ export function setUpShortcuts() {
       event.preventDefault();
       known[1]();
     } else if (!altKey && target === document.body && key.length === 1 && key !== ' ') {
-      box('input').focus(); // the browser then types the letter into this field
+      box('input').focus(); // the browser then types the letter into the message field
     }
   });
 }

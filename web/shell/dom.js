@@ -25,7 +25,6 @@ export const input = (id) => byId(id, HTMLInputElement);
 export const box = (id) => byId(id, HTMLElement);
 
 /**
- * Creates an element.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K | `${K}.${string}`} kind   the tag, and its classes after dots
  * @param {...(Record<string, unknown> | Node | string)} rest   properties, if any, and children; strings become text
@@ -52,7 +51,7 @@ export function announce(text) {
 /** Returns whether a dialog is open, which then receives the keys. */
 export const underDialog = () => document.querySelector('dialog[open]') !== null;
 
-/** Creates a button. @param {string} text @param {() => void} onclick @param {string} [className]
+/** @param {string} text @param {() => void} onclick @param {string} [className]
  * @param {string | null} [ariaLabel]   if the text does not describe the button */
 export function action(text, onclick, className = '', ariaLabel = null) {
   return el('button', { type: 'button', className, onclick, ariaLabel }, text);
@@ -61,7 +60,7 @@ export function action(text, onclick, className = '', ariaLabel = null) {
 /** @param {string} id @param {() => void} act */
 export const onClick = (id, act) => box(id).addEventListener('click', () => act());
 
-/** Handles Escape inside an element only. @param {HTMLElement} place @param {() => void} act */
+/** @param {HTMLElement} place @param {() => void} act */
 export function onEscape(place, act) {
   place.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || event.isComposing) return;
@@ -78,7 +77,7 @@ export function onSubmit(id, act) {
   });
 }
 
-/** Returns the files that were chosen in a field, and empties it. @param {HTMLInputElement} field */
+/** @param {HTMLInputElement} field */
 export function takeFiles(field) {
   const files = [...(field.files ?? [])];
   field.value = '';
@@ -95,7 +94,7 @@ export function sheetOf(css) {
 /** Returns whether a touch keyboard opens when a field gets the focus. */
 export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
 
-/** Copies text, and shows on the button whether that worked. @param {HTMLElement} button @param {string} text */
+/** @param {HTMLElement} button @param {string} text */
 export async function copy(button, text) {
   let done = true;
   try {

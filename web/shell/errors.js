@@ -36,13 +36,13 @@ export function codeOf(error) {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** Returns the HTTP status of an error, 0 if it has none. @param {any} error */
+/** @param {any} error */
 export function statusOf(error) {
   if (codeOf(error) !== 'http-error') return 0;
   return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);
 }
 
-/** Returns the name of an error in the page's texts. @param {unknown} error */
+/** @param {unknown} error */
 function nameOf(error) {
   const code = codeOf(error);
   if (code === 'network-error' && !navigator.onLine) return 'offline';
@@ -72,8 +72,7 @@ function rawDetails(error) {
   return lines.join('\n');
 }
 
-/** Returns an element that shows an error. @param {unknown} error
- * @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
+/** @param {unknown} error @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
 export function errorBox(error, { about = '', buttons = [] } = {}) {
   const [title, advice] = [el('strong'), el('p')];
   const fill = () => {

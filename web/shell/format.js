@@ -6,7 +6,7 @@ import { language, number, t } from './language.js';
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
 
-/** Returns “806 MB” or “1.07 GB”. @param {number} n */
+/** Returns a number of bytes as text, such as “806 MB” or “1.07 GB”. @param {number} n */
 export function bytes(n) {
   let unit = 0;
   while (n >= 999.5 && unit < UNITS.length - 1) {
@@ -15,10 +15,10 @@ export function bytes(n) {
   }
   const digits = unit === 0 || n >= 99.95 ? 0 : n >= 9.995 ? 1 : 2;
   const text = `${number(n, digits)}\u00a0${UNITS[unit]}`;
-  return language === 'ar' ? `\u2066${text}\u2069` : text; // keeps the unit to the right of the number
+  return language === 'ar' ? `\u2066${text}\u2069` : text; // keeps the unit to the right of the number in Arabic text
 }
 
-/** Returns “5 s”, “1 min 20 s” or “2 h 5 min”. @param {number} seconds */
+/** Returns a duration as text, such as “5 s”, “1 min 20 s” or “2 h 5 min”. @param {number} seconds */
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return t('time.s', { n: s });
@@ -27,7 +27,7 @@ export function duration(seconds) {
   return t('time.h-min', { h: Math.floor(s / 3600), min: Math.round((s % 3600) / 60) });
 }
 
-/** Returns “40 ms” or “1.4 s”. @param {number} ms */
+/** Returns a short duration as text, such as “40 ms” or “1.4 s”. @param {number} ms */
 export function shortTime(ms) {
   if (ms < 950) return t('time.ms', { n: Math.round(ms) });
   return ms < 9950 ? t('time.s', { n: number(ms / 1000, 1) }) : duration(ms / 1000);
@@ -39,16 +39,16 @@ export const rate = (n) => t('rate', { n: number(n, n >= 99.95 ? 0 : 1) });
 /** @param {number} share   from 0 to 1 @param {number} [digits] */
 export const percent = (share, digits = 0) => number(share, 0, { style: 'percent', maximumFractionDigits: digits });
 
-/** Returns “1.0 billion parameters” or “268 million parameters”. @param {number} n */
+/** Returns a number of parameters as text, such as “1.0 billion parameters” or “268 million parameters”.
+ * @param {number} n */
 export function parameters(n) {
   const digits = n >= 0.95e9 ? 1 : 0;
   return t('parameters', { n: number(n, digits, { notation: 'compact', compactDisplay: 'long' }) });
 }
 
-/** Maximum characters of a title. */
 const TITLE = 60;
 
-/** Returns the beginning of a text as a title. @param {string} text */
+/** @param {string} text */
 export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, ' ');
   if (line.length <= TITLE) return line || t('empty-message');

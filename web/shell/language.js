@@ -10,7 +10,6 @@ import english from '../words/en.js';
 /** Forms of a text for each plural category of its language. @typedef {Record<string, string>} Plural */
 /** @typedef {keyof typeof english | keyof typeof page | keyof typeof later} Key */
 
-/** Each language by its own name. */
 export const LANGUAGES = { en: 'English', de: 'Deutsch', es: 'Español', ja: '日本語', ar: 'العربية' };
 /** @type {Record<string, () => Promise<{ default: Record<string, string | Plural> }>>} */
 const FILES = {
@@ -25,7 +24,7 @@ export const ATTRIBUTES = { l: 'aria-label', h: 'title', p: 'placeholder', c: 'c
 
 /** @type {Record<string, string | Plural>} */
 let texts = english;
-/** The reader's locale of this language, such as en-GB. */
+/** The reader's locale of the page's language, such as en-GB. */
 export let locale = 'en';
 export let language = 'en';
 let plurals = new Intl.PluralRules(locale);
@@ -45,7 +44,7 @@ export function parts(key, values) {
 /** @template T @param {T} value @returns {string | Exclude<T, number>} */
 const written = (value) => (typeof value === 'number' ? number(value) : /** @type {Exclude<T, number>} */ (value));
 
-/** Returns a text. @param {Key} key @param {Record<string, string | number>} [values] */
+/** @param {Key} key @param {Record<string, string | number>} [values] */
 export const t = (key, values = {}) => parts(key, values).join('');
 
 /** Returns the text of a computed key, such as `error.` and a code; undefined if there is none.
@@ -73,7 +72,7 @@ export function addLater() {
   }));
 }
 
-/** Chooses the first of these locales that the page has, and translates the document.
+/** Chooses the first of the reader's locales for which the page has texts, and translates the document.
  * @param {readonly string[]} wanted   the reader's, best first */
 export async function speak(wanted) {
   const [chosen = 'en'] = wanted.filter((one) => one.slice(0, 2) in LANGUAGES);

@@ -16,8 +16,7 @@ export function sentence({ code, message }) {
   return known(`notice.${code}`) ?? message[0].toUpperCase() + message.slice(1).replace(/[^.!?]$/, '$&.');
 }
 
-/** Returns the notices that matter once a model is loaded. @param {Notice[]} notices
- * @param {string} refusal   instead of "not-cached", if the reason is known */
+/** @param {Notice[]} notices @param {string} refusal   instead of "not-cached", if the reason is known */
 export function lasting(notices, refusal) {
   const others = notices.filter(({ code }) => code !== 'retry' && !(refusal && code === 'not-cached'));
   return [...others.map(sentence), refusal];
@@ -34,7 +33,7 @@ function noticeOf(text, ...remedies) {
     t('dismiss'),
     () => {
       note.remove();
-      box('input').focus(); // has no effect while the field is hidden
+      box('input').focus(); // focus() has no effect while the field is hidden
     },
     'quiet small',
   );
@@ -42,8 +41,8 @@ function noticeOf(text, ...remedies) {
   return note;
 }
 
-/** Shows a failure above the message field until it is closed or resolved. A later one of the same kind replaces it.
- * @param {string} kind @param {string} text @param {HTMLButtonElement[]} remedies   that it offers */
+/** Shows a failure above the message field until it is closed or resolved. A later failure of the same kind replaces
+ * it. @param {string} kind @param {string} text @param {HTMLButtonElement[]} remedies   that it offers */
 export function fail(kind, text, ...remedies) {
   const note = noticeOf(text, ...remedies);
   const old = shown(kind);

@@ -18,8 +18,7 @@ class Route {
     return { id: id ?? null, models: Boolean(models) };
   }
 
-  /** Shows the open conversation in the address.
-   * @param {{ instead?: boolean } & Partial<Place>} [how]   instead: replaces the history entry */
+  /** @param {{ instead?: boolean } & Partial<Place>} [how]   instead: replaces the history entry */
   show({ instead = false, id = state.id, models = state.models } = {}) {
     if (this.#waiting) return void this.#waiting.push(() => this.show({ instead, id, models }));
     const hash = (id ? `/c/${id}` : '') + (models ? '/models' : '');
@@ -29,8 +28,8 @@ class Route {
     else history.pushState({ over: models }, '', next);
   }
 
-  /** Call when the model chooser is closed. If opening it added a history entry, goes back, so that Back does not open
-   * it again. */
+  /** Updates the address after the model chooser was closed. If opening it added a history entry, goes back, so that
+   * Back does not open it again. */
   leave() {
     if (this.#waiting) return void this.#waiting.push(() => this.leave());
     if (!this.place.models) return;

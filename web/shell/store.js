@@ -7,8 +7,8 @@
  * @module
  */
 
-/** opening: deciding what to show; picking: only the model chooser is shown; loading: no model can answer meanwhile;
- * ready: a model answers; reading: a conversation without a model.
+/** Phase of the page. opening: deciding what to show; picking: only the model chooser is shown; loading: no model can
+ * answer meanwhile; ready: a model answers; reading: a conversation without a model.
  * @typedef {'opening' | 'picking' | 'loading' | 'ready' | 'reading'} Phase */
 
 /** The phases that may follow each phase, besides itself. @type {Record<Phase, Phase[]>} */
@@ -85,8 +85,8 @@ export const state = {
 /** @type {{ names: (keyof State)[], show: () => void }[]} */
 const watchers = [];
 
-/** Calls a function whenever one of these values has changed.
- * @param {(keyof State)[]} names @param {() => void} show */
+/** Calls a function whenever one of the named values of the state has changed. @param {(keyof State)[]} names
+ * @param {() => void} show */
 export function watch(names, show) {
   watchers.push({ names, show });
 }
@@ -127,8 +127,8 @@ export function enter(phase, news) {
 
 export const actions = /** @type {Actions} */ ({});
 
-/** Returns a function to call when a request starts. It returns a function that tells whether that is still the
- * latest. */
+/** Returns a function to call when a request starts. That function returns another one, which tells whether the
+ * request is still the latest. */
 export function latest() {
   let calls = 0;
   return () => {
