@@ -9,7 +9,7 @@ import { ASK, FRAMEWORKS, HEADERS, MAIN } from './frameworks.js';
 const PRINT = `${ASK}
   console.log(answer);`;
 
-/** Returns a page with a script. @param {string} script */
+/** @param {string} script */
 const html = (script) => `<!doctype html>\n<meta charset="utf-8">\n<title></title>\n<body></body>\n${script}\n`;
 const MODULE = '<script type="module" src="./main.js"></script>';
 

@@ -113,11 +113,11 @@ gemmaWasm('x', { thread: 2 });
 model.doNothing();
 `;
 
-/** Entry points without a CommonJS version. */
+/** Entry points of the package without a CommonJS version. */
 const MODULES_ONLY = Object.entries(JSON.parse(readFileSync(at('package.json'), 'utf8')).exports)
   .filter(([, targets]) => typeof targets === 'object' && !JSON.stringify(targets).includes('"require"'))
   .map(([name]) => name);
-/** Flags of attw for output that can be shown in a log. */
+/** Flags of the linter attw for output that can be shown in a log. */
 const PLAIN = ['--no-emoji', '-f', 'ascii'];
 
 /** @param {object} options @param {string[]} files */

@@ -6,12 +6,12 @@ import { buildSync } from 'esbuild';
 import { at } from '../../tools/support/proc.js';
 /** @import { Page } from 'puppeteer-core' */
 
-/** An app. run.js inserts the model's URL. `folder`: its name, if several apps share it; `create`: a command that
- * creates the project; `files`: texts, or functions that change a template's file; `newer`: needs a newer Node than 20;
- * `page`: the built folder, or an extension's page; `dev`: a command that starts a server on PORT; `use`: operates the
- * page, which otherwise shows the answer in its title; `judge`: checks the output, which otherwise must be the answer;
- * `check`: only the exit status counts; `extension`: the folder is a browser extension; `recipe`: extra work besides
- * headers.
+/** An app, into which run.js inserts the model's URL. `folder`: name of its folder, if several apps share it; `create`:
+ * a command that creates the project; `files`: texts, or functions that change a template's file; `newer`: needs a
+ * newer Node than 20; `page`: the built folder, or an extension's page; `dev`: a command that starts a server on PORT;
+ * `use`: operates the page, which otherwise shows the answer in its title; `judge`: checks the output, which otherwise
+ * must be the answer; `check`: only the exit status counts; `extension`: the folder is a browser extension; `recipe`:
+ * extra work besides headers.
  * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
  *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
  *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,
@@ -37,14 +37,14 @@ export async function streams(page, expected) {
   assert.ok(states > 1, `the answer came at once, not while it was made: ${states} states`);
 }
 
-/** Throws if axe finds a problem. @param {Page} page */
+/** @param {Page} page */
 async function accessible(page) {
   await page.evaluate(readFileSync(at('node_modules', 'axe-core', 'axe.min.js'), 'utf8'));
   const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
   assert.equal(violations.length, 0, JSON.stringify(violations, null, 1));
 }
 
-/** Waits until the status element has this text. @param {Page} page @param {string} status */
+/** @param {Page} page @param {string} status */
 const says = (page, status) =>
   page.waitForFunction((text) => document.querySelector('[role=status]')?.textContent === text, {}, status);
 
@@ -106,8 +106,8 @@ function isPerson(text) {
 /** @param {string} text */
 const isPersonLast = (text) => isPerson(text.trim().split('\n').at(-1) ?? '');
 
-/** Returns a folder of examples/ as an app. run.js replaces the constant MODEL; `texts` has other replacements. `as`:
- * the app's name.
+/** Returns a folder of examples/ as an app with the name `as`. run.js replaces the constant MODEL; `texts` has other
+ * replacements.
  * @param {string} folder @param {Omit<App, 'name' | 'packages' | 'files'> & { as?: string }} app
  * @param {Record<string, string>} [texts] @returns {App} */
 function example(folder, { as = folder, ...app }, texts = {}) {
@@ -133,7 +133,7 @@ const EMBEDDING = { MODEL: 'EMBEDDING_MODEL' };
 
 const CLIENT = 'https://cdn.jsdelivr.net/npm/openai@7.57.0/+esm';
 
-/** Returns OpenAI's client as a CDN serves it: one script. */
+/** Returns OpenAI's client in one script, as a CDN serves it. */
 function openaiClient() {
   const stdin = { contents: "export { default } from 'openai';", resolveDir: at() };
   const { outputFiles } = buildSync({ stdin, bundle: true, format: 'esm', platform: 'browser', write: false });

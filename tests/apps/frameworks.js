@@ -4,12 +4,12 @@
 import { streams } from './examples.js';
 
 export const HEADERS = `{ 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' }`;
-/** Code of each app that asks the model, for an async function or a module. */
+/** Code of each app that asks the model. The code fits into an async function or a module. */
 export const ASK = `const model = await loadModel(MODEL, { cache: false });
   const { text } = await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result();
   const answer = JSON.stringify({ text, threads: model.info.threads });
   await model.dispose();`;
-/** A script that puts the answer into the page's title. */
+/** Script that asks the model and puts the answer into the page's title. */
 export const MAIN = `import { loadModel } from 'gemma-wasm';
 (async () => {
   ${ASK}
@@ -18,8 +18,7 @@ export const MAIN = `import { loadModel } from 'gemma-wasm';
 `;
 const VITE_PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 
-/** Returns the apps of one version of Next.
- * @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
+/** @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
 export function next(version, flags, how) {
   const major = version.split('.')[0];
   const name = `next${major}-${how}`;
@@ -88,7 +87,7 @@ export default { plugins: [sveltekit({ adapter: adapter() })], server: { headers
   });
 </script>
 `,
-    // adapter-node sends no isolation headers. Pages and worker scripts need them.
+    // adapter-node sends no isolation headers, which pages and worker scripts need.
     'server.js': `import { createServer } from 'node:http';
 import { handler } from './build/handler.js';
 createServer((request, response) => {

@@ -24,21 +24,20 @@ import { launch } from '../e2e/helpers.js';
 import { APPS } from './apps.js';
 
 /** @typedef {import('./examples.js').App} App */
-/** `models`: URLs by their placeholders in the apps' files.
+/** What apps need. `models` has the URLs of models by their placeholders in the apps' files.
  * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
-/** `of`: digest of the tested package.
+/** Result of an app. `of` is the digest of the tested package.
  * @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
 
 const run = promisify(execFile);
 const LONGEST = 400_000;
 const SHOWN = 60_000;
-/** Test models by their placeholders in the apps' files. */
+/** Names of test models by their placeholders in the apps' files. */
 const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
-/** Headers that allow other origins to read files. */
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
-/** Makes a folder with an app's files, its tools and the package; returns its path. @param {App} app
- * @param {Given} given */
+/** Makes a folder with an app's files, its tools and the package. Returns the folder's path.
+ * @param {App} app @param {Given} given */
 async function prepare(app, { models, cdn, installed }) {
   const own = app.folder ?? (Object.keys(app.packages).length ? app.name : 'plain');
   const folder = join(tmpdir(), 'gemma-wasm-apps', own);
@@ -57,7 +56,7 @@ async function prepare(app, { models, cdn, installed }) {
     'engine',
     'node_modules/.vite',
   ]) {
-    // A dev server that has just been killed may still write.
+    // A dev server that has just been killed may still write into these folders.
     rmSync(join(folder, old), { recursive: true, force: true, maxRetries: 5, retryDelay: 300 });
   }
   const place = join(folder, 'node_modules', 'gemma-wasm');
@@ -72,14 +71,14 @@ async function prepare(app, { models, cdn, installed }) {
   return folder;
 }
 
-/** Returns the original content of a template's file. @param {string} path */
+/** @param {string} path */
 function asItCame(path) {
   const kept = `${path}.as-it-came`;
   if (!existsSync(kept)) cpSync(path, kept);
   return readFileSync(kept, 'utf8');
 }
 
-/** Installs an app's tools, once per list of packages. @param {string} folder @param {App} app */
+/** @param {string} folder @param {App} app */
 async function installTools(folder, app) {
   const { packages, create } = app;
   const stamp = join(folder, 'installed.json');
@@ -100,7 +99,7 @@ async function installTools(folder, app) {
   if (!create) writeFileSync(join(folder, 'package.json'), wanted);
 }
 
-/** Collects the errors of a page. @param {import('puppeteer-core').Page} page */
+/** @param {import('puppeteer-core').Page} page */
 function watched(page) {
   const troubles = /** @type {string[]} */ ([]);
   page.on('pageerror', (error) => troubles.push(String(error)));
@@ -113,8 +112,7 @@ function watched(page) {
   return troubles;
 }
 
-/** Opens a page, operates it and returns its answer as JSON. @param {import('puppeteer-core').Browser} browser
- * @param {string} url @param {App} app @param {string} expected */
+/** @param {import('puppeteer-core').Browser} browser @param {string} url @param {App} app @param {string} expected */
 async function opened(browser, url, { use }, expected) {
   const context = url.startsWith('http') ? await browser.createBrowserContext() : browser.defaultBrowserContext();
   const page = await context.newPage();
@@ -164,7 +162,7 @@ function start(command, app, folder) {
         }
         process.kill(-Number(child.pid), 'SIGKILL');
       } catch {
-        /* All its processes have ended. */
+        /* All processes of the server have ended. */
       }
     },
   };
@@ -182,7 +180,7 @@ function environment(folder, { env = {}, newer }) {
 /** @param {App} app @param {string} folder @param {Look} look */
 async function fromServer(app, folder, look) {
   const { port, close } = await serve({ root: folder });
-  await close(); // The call only finds a free port.
+  await close(); // This server only finds a free port.
   const server = start(
     (app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))),
     app,
@@ -232,8 +230,7 @@ async function fromExtension(app, folder, expected) {
   }
 }
 
-/** Builds and runs the app, and returns its answer. @param {App} app @param {string} folder
- * @param {import('puppeteer-core').Browser} browser
+/** @param {App} app @param {string} folder @param {import('puppeteer-core').Browser} browser
  * @param {string} expected */
 async function said(app, folder, browser, expected) {
   const options = { cwd: folder, timeout: LONGEST, env: environment(folder, app) };
@@ -244,8 +241,8 @@ async function said(app, folder, browser, expected) {
   return app.dev ? fromServer(app, folder, look) : fromFolder(app, folder, look);
 }
 
-/** Prepares, builds and runs an app, and checks its answer.
- * @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser @returns {Promise<Result>} */
+/** @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser
+ * @returns {Promise<Result>} */
 export async function tryApp(app, given, browser) {
   try {
     const folder = await prepare(app, given);
@@ -261,7 +258,7 @@ export async function tryApp(app, given, browser) {
   }
 }
 
-/** Runs f with the installed package, a server of the models, and one instead of a CDN.
+/** Runs f with the installed package, a server of the models, and a server that replaces the CDN.
  * @param {(given: Given) => Promise<unknown>} f */
 export async function surrounded(f) {
   const path = await testModel('tiny');
@@ -285,7 +282,7 @@ export async function surrounded(f) {
   }
 }
 
-/** Returns a digest of the package. @param {string} installed */
+/** @param {string} installed */
 function digest(installed) {
   const hash = createHash('sha256');
   const folder = join(installed, 'node_modules', 'gemma-wasm');

@@ -1,4 +1,4 @@
-/* naive: see naive.h */
+/* naive: Gemma 3's forward pass in double precision, described in naive.h. */
 #include "naive.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ static bool is_global(const pass *p) {
     return p->layer % pattern == pattern - 1;
 }
 
-/* Applies the norm and RoPE to each head. */
+/* Normalises each head of queries or keys and rotates it by RoPE, in place. */
 static void position(const pass *p, const char *norm_name, double *x, uint32_t heads, uint32_t pos) {
     uint32_t d = p->c->head_dim, half = d / 2;
     for (uint32_t h = 0; h < heads; h++, x += d) {
@@ -78,7 +78,7 @@ static void attend(const pass *p, const double *q, uint32_t pos, double *out) {
             size_t at = (size_t)j * kv_width + h / group * d;
             double score = 0;
             for (uint32_t i = 0; i < d; i++) score += q[(size_t)h * d + i] * p->k[at + i];
-            double weight = exp(score / sqrt(d)); /* cannot overflow: the tests' scores are small */
+            double weight = exp(score / sqrt(d)); /* exp() cannot overflow: the tests' scores are small */
             total += weight;
             for (uint32_t i = 0; i < d; i++) o[i] += weight * p->v[at + i];
         }

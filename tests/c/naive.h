@@ -6,10 +6,10 @@
 
 #include "tiny_gguf.h"
 
-/* Computes logits[n][n_vocab] for the ids of one context. */
+/* Computes the logits, [n][n_vocab], of the n token ids of one context. */
 void naive_logits(const tiny_config *c, const tiny_file *f, const int32_t *ids, uint32_t n, double *logits);
 
-/* sum((a - b)^2) / sum(b^2) */
+/* Returns the normalised mean squared error of a against b: sum((a - b)^2) / sum(b^2). */
 double naive_nmse(const float *a, const double *b, size_t n);
 
 #endif

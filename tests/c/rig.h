@@ -5,9 +5,9 @@
 #include "scoped.h"
 #include "tiny_gguf.h"
 
-/* A model with a window (24) smaller than a batch (64), KV rings of 96 rows, and a longer context (400). */
+/* Configuration of a model whose window (24) is smaller than a batch (64), with KV rings of 96 rows and a longer
+ * context (400). */
 extern const tiny_config base;
-/* A smaller model, for tests of loading. */
 extern const tiny_config small;
 
 typedef struct {
@@ -15,7 +15,8 @@ typedef struct {
     gw_model *m;
 } rig;
 
-/* Loads a model with its own thread pool, after setting a load option, unless NULL. n_ctx 0: that of the file. */
+/* Loads a model with its own thread pool, after setting the load option unless it is NULL. n_ctx 0 takes the context
+ * length of the file. */
 rig rig_with(const tiny_config *c, int threads, uint32_t n_ctx, const char *option, const char *value);
 static inline rig rig_new(const tiny_config *c, int threads, uint32_t n_ctx) {
     return rig_with(c, threads, n_ctx, NULL, NULL);
@@ -27,10 +28,9 @@ void rig_free(rig *r);
 
 gw_model *fresh(gw_pool *pool);
 
-/* Feeds a file's header, after which the memory plan is known. */
 void feed_header(gw_model *m, const tiny_file *f);
 
-/* Evaluates a fixed prompt, for vocabularies of at least 40 tokens, and copies the logits. */
+/* Evaluates a fixed prompt, whose ids need a vocabulary of at least 40 tokens, and copies the last logits to `out`. */
 void logits_of(gw_model *m, float *out, uint32_t n_vocab);
 
 #endif

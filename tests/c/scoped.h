@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* Calls `release` with the variable's address. */
+/* Declares a variable whose address is passed to `release` at the end of its block. */
 #define SCOPED(release) __attribute__((cleanup(release)))
 
 static inline void end_memory(void *at) { free(*(void **)at); }
@@ -19,8 +19,8 @@ static inline void end_model(gw_model **m) { gw_model_free(*m); }
 static inline void end_sampler(gw_sampler **s) { gw_sampler_free(*s); }
 static inline void end_tokenizer(gw_tokenizer **t) { gw_tokenizer_free(*t); }
 
-#define scoped_memory SCOPED(end_memory) /* any pointer from malloc() */
-#define scoped_block SCOPED(end_block)   /* from gw_alloc() */
+#define scoped_memory SCOPED(end_memory)
+#define scoped_block SCOPED(end_block)
 #define scoped_pool SCOPED(end_pool) gw_pool
 #define scoped_model SCOPED(end_model) gw_model
 #define scoped_sampler SCOPED(end_sampler) gw_sampler

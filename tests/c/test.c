@@ -1,4 +1,4 @@
-/* test: see test.h */
+/* test: the main program of the C tests, described in test.h. */
 #include "test.h"
 
 #include <malloc.h>
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
         return 0;
     }
     for (int i = 1; i < argc; i++) printf("%s%s%s", i == 1 ? "only " : ", ", argv[i], i == argc - 1 ? "\n" : "");
-    static int passed, failed, skipped; /* static, so that they keep their values across longjmp() */
+    static int passed, failed, skipped; /* static variables keep their values across longjmp() */
     static gw_test *t;
     for (t = first; t; t = t->next) {
         if (!wanted(t, argc, argv)) continue;

@@ -12,7 +12,7 @@
 typedef struct gw_test {
     const char *file, *name;
     void (*run)(void);
-    int threaded; /* declared with THREADED_TEST */
+    int threaded;
     struct gw_test *next;
 } gw_test;
 
@@ -25,7 +25,8 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
 double heap_in_use(void);
 
 #define TEST(id) GW_TEST(id, 0)
-/* A test that starts threads. Only these run under TSan. On Linux, a thread in any other test is a failure. */
+/* Declares a test that starts threads. Only such tests run under TSan. On Linux, a thread in any other test is a
+ * failure. */
 #define THREADED_TEST(id) GW_TEST(id, 1)
 #define GW_TEST(id, threaded)                                                                  \
     static void test_##id(void);                                                               \

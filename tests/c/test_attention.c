@@ -6,7 +6,7 @@
 
 static uint64_t seed;
 
-static float draw(void) { /* -1 .. 1, occasionally -8 .. 8 */
+static float draw(void) { /* returns numbers in -1 .. 1, occasionally in -8 .. 8 */
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     float f = (float)(int32_t)(seed >> 32) / 2147483648.0f;
     return seed >> 26 & 63 ? f : f * 8;
@@ -14,7 +14,7 @@ static float draw(void) { /* -1 .. 1, occasionally -8 .. 8 */
 
 #ifdef GW_HAVE_SIMD
 #define TESTED(name) gw_simd_##name
-enum { D = 72, STRIDE = D * 4 + 16 }; /* the last block of a q8 row has 8 items */
+enum { D = 72, STRIDE = D * 4 + 16 }; /* D = 72: the last block of a q8 cache row has 8 items */
 
 static const struct {
     int type;
@@ -39,7 +39,7 @@ static void random_rows(uint8_t *keys, uint8_t *values, int type) {
     }
 }
 
-/* Points q to queries in the form that the cache type needs: quantised in `room`, or the floats. */
+/* Points q to GW_HEADS queries in the form that the cache type needs: quantised into `room`, or as floats. */
 static void queries_of(int type, const float *in, uint8_t *room, const void **q) {
     for (int h = 0; h < GW_HEADS; h++) {
         q[h] = type == GW_KV_I16 ? room + h * GW_I16_BYTES(D) : (const void *)(in + (GW_HEADS - 1 - h) * D);
@@ -109,7 +109,7 @@ TEST(attention_caps_have_the_bits_of_the_specification) {
 #define TESTED(name) gw_ref_##name
 #endif
 
-/* Checks the bound GW_CAP_ERROR, on which exact greedy decoding relies, and that the cap is an odd function. */
+/* Checks GW_CAP_ERROR, the bound on which exact greedy decoding relies, and that the soft cap is an odd function. */
 TEST(attention_caps_are_near_tanh) {
     static const float caps[] = { 1, 30, 50 };
     double worst = 0;
@@ -124,15 +124,12 @@ TEST(attention_caps_are_near_tanh) {
     CHECK(gw_capped(INFINITY, 30) == 30 && gw_capped(-INFINITY, 30) == -30 && isnan(gw_capped(NAN, 30)));
 }
 
-/* --- the cache type i16 --- */
-
 enum { MOST = 512, I16_BYTES = 2 * MOST + 16 };
 
 typedef struct {
     uint8_t k[GW_KEYS * I16_BYTES], v[GW_KEYS * I16_BYTES], q[I16_BYTES];
 } i16_rows;
 
-/* Returns item i of row j. */
 typedef float item_fn(int j, int i);
 
 static int int_at(const uint8_t *row, int i) {
@@ -158,8 +155,8 @@ static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
     }
 }
 
-/* Checks that integer sums fit their lanes, and scores against double precision. Six float operations have a relative
- * error of 2^-24 each; stored rows are off by half a step. */
+/* Checks that the integer sums of scores fit their lanes, and compares scores with double precision. Tolerance: six
+ * float operations with a relative error of 2^-24 each, and half a step of rounding in stored rows. */
 static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn *query) {
     float scores[2][GW_SPAN];
     const void *q = r->q;
@@ -186,7 +183,8 @@ static void check_scores(const i16_rows *r, int d, int n, item_fn *row, item_fn 
     }
 }
 
-/* Checks weighted sums of rows: weights are off by half a step; float operations have a relative error of 2^-24. */
+/* Compares weighted sums of rows with double precision. Tolerance: half a step of rounding in each weight, and float
+ * operations with a relative error of 2^-24. */
 static void check_mix(const i16_rows *r, int d, int n, const float *p) {
     float out[2][MOST], *at[] = { out[0], out[1] };
     double w[GW_KEYS], largest = 0, all = 0;
@@ -241,7 +239,7 @@ TEST(attention_by_integers_is_near_double_at_every_limit) {
     }
 }
 
-/* Sums come close to 2^31: if norms or weights were a thousandth larger, lanes would overflow. */
+/* Integer sums of i16 rows come close to 2^31: if norms or weights were a thousandth larger, lanes would overflow. */
 TEST(attention_by_integers_uses_all_of_a_lane) {
     static i16_rows r;
     float p[GW_SPAN];
@@ -256,11 +254,9 @@ TEST(attention_by_integers_uses_all_of_a_lane) {
     CHECK((GW_I16_SUM + GW_KEYS / 2 + 1) * (double)GW_I16_TOP <= INT32_MAX);
 }
 
-/* --- complete attention --- */
-
 enum { MAX_POS = 1200, LENGTH = 290, TAIL = 40, MAX_WIDTH = GW_MAX_HEAD_DIM, WINDOW = 150, BATCH = 64 };
 
-/* length: 0 for causal attention, else the length of a bidirectional text. */
+/* Heads of an attention test. `length` is 0 for causal attention, else the length of a bidirectional text. */
 typedef struct {
     int n_head, n_head_kv, head_dim;
     uint32_t window, length;
@@ -285,7 +281,7 @@ typedef struct {
 } rig;
 
 static void take(rig *r, int type, gw_pool *pool, gw_arena *a) {
-    /* bidirectional: the cache holds the whole text */
+    /* For a bidirectional text, the KV cache holds all positions, whatever the window. */
     gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv,
                              .head_dim = (uint32_t)r->shape.head_dim,
                              .window = r->shape.length ? 0 : r->shape.window };
@@ -304,7 +300,7 @@ static void rig_init(rig *r, shape h, int type, int threads, uint32_t length) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     CHECK(a.base);
     r->block = a.base;
-    memset(a.base, 0xff, a.size); /* NaN, to detect reads of invisible positions */
+    memset(a.base, 0xff, a.size); /* NaN detects reads of invisible positions */
     take(r, type, pool, &a);
     seed = 7;
     for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
@@ -342,7 +338,6 @@ static bool is_visible(const shape *h, uint32_t from, uint32_t pos) {
     return before >= 0 && (!h->window || before < h->window);
 }
 
-/* Computes attention for one head at one position from the original keys and values, in double precision. */
 static void truth(const rig *r, uint32_t pos, int head, double *out) {
     int d = r->heads.head_dim;
     size_t of_kv = (size_t)(head / (r->heads.n_head / r->heads.n_head_kv)) * d;
@@ -375,7 +370,7 @@ static double error_of(const rig *r, uint32_t n) {
     return worst;
 }
 
-/* Tolerance of each cache type. Inputs are about 1, their products with a query about 1 to 10. */
+/* Tolerated error of each KV cache type. Inputs are about 1, their products with a query about 1 to 10. */
 static const double tolerance[GW_KV_TYPES] = { 6e-2, 2e-5, 6e-2, 4e-1 };
 static const shape shapes[] = {
     { 4, 1, 24, 0, 0, 0 },
@@ -394,7 +389,7 @@ static const shape shapes[] = {
     { 3, 1, 8, 1, 0, 2 }, /* with a soft cap, as in Gemma 2 */
     { 3, 1, 16, 0, LENGTH, 0 },
     { 3, 1, 16, WINDOW, LENGTH, 0 },
-    { 6, 2, 8, 3, LENGTH, 4 }, /* bidirectional */
+    { 6, 2, 8, 3, LENGTH, 4 }, /* a bidirectional text with a soft cap */
     { 2, 1, 8, 2 * LENGTH, LENGTH, 0 },
     { 4, 4, 8, 1, LENGTH, 0 },
 };
@@ -410,7 +405,6 @@ static void same_from(const rig *whole, uint32_t length, uint32_t from, uint32_t
                          r.heads.n_head, type, batch, threads, i, r.out[i], whole->out[i]);
 }
 
-/* Ways of evaluating the last positions, or all: first position, rows per batch, threads. */
 static const struct {
     uint32_t from, batch;
     int threads;
@@ -439,7 +433,7 @@ THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_thread
         }
 }
 
-/* In a text of this length, several threads attend to spans of it and merge their results. */
+/* In a text of MAX_POS tokens, several threads attend to spans of the text and merge their results. */
 THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     scoped_rig r;
     rig_init(&r, shapes[0], GW_KV_AUTO, 2, MAX_POS);
@@ -454,7 +448,7 @@ THREADED_TEST(attention_of_the_largest_heads) {
     for (int type = 0; type < GW_KV_TYPES; type++) {
         scoped_rig r;
         rig_init(&r, (shape){ 16, 1, GW_MAX_HEAD_DIM, WINDOW, 0, 0 }, type, 2, FEW);
-        /* keeps the scores as small as those of smaller heads */
+        /* Smaller queries keep the scores of these large heads as small as those of other heads. */
         for (size_t i = 0; i < FEW * r.ldq; i++) r.q[i] *= 0.2f;
         run(&r, FEW, 0, BATCH);
         double error = error_of(&r, FEW);
@@ -462,7 +456,6 @@ THREADED_TEST(attention_of_the_largest_heads) {
     }
 }
 
-/* A damaged file's NaN must not become a number. */
 THREADED_TEST(attention_by_integers_keeps_nan) {
     enum { AT = LENGTH - 20 };
     for (int side = 0; side < 3; side++)

@@ -24,8 +24,6 @@ struct bpe_merge {
 enum { CASES = sizeof bpe_cases / sizeof *bpe_cases };
 static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
 
-/* --- words ----------------------------------------------------------------------------------------- */
-
 static const char *words_of(int kind, const char *text, size_t len) {
     static char out[4096];
     size_t n = 0, at = 0;
@@ -67,7 +65,7 @@ TEST(bpe_words_of_bytes_that_are_not_utf8) {
                         "\xF4\x90\x80\x80"
                         "a",
                         5),
-               "4 1");                                       /* above U+10FFFF */
+               "4 1");                                       /* bytes of a code above U+10FFFF */
     CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* a lone surrogate, a truncated character */
 }
 
@@ -88,8 +86,6 @@ TEST(classes_of_characters) {
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) CHECK_INT(gw_class_of(some[i].code), some[i].class);
 }
 
-/* --- real vocabularies ----------------------------------------------------------------------------- */
-
 static void add(gw_tokenizer *t, const char *text, int type) {
     CHECK_INT(gw_tokenizer_add_piece(t, text, strlen(text)), 0);
     CHECK_INT(gw_tokenizer_add_type(t, type), 0);
@@ -99,7 +95,7 @@ static void add_merge(gw_tokenizer *t, const char *pair) {
     CHECK_INT(gw_tokenizer_add_merge(t, pair, strlen(pair)), 0);
 }
 
-/* Returns the printable form of a byte. */
+/* Returns the printable character that stands for a byte in GPT-2's vocabulary. */
 static const char *letter(int byte) {
     static char out[3];
     int hidden = 256, c = byte;
@@ -121,7 +117,7 @@ static int finish(gw_tokenizer *t, const char *pre, gw_error *e) {
     return gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gpt2", .pre = pre }, e);
 }
 
-/* Returns a tokenizer with these merges, whose results have the ids from 256 on. */
+/* Returns a byte-level tokenizer with the given merges, whose results have the ids from 256 on. */
 static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *pre) {
     gw_tokenizer *t = gw_tokenizer_new();
     gw_error e = { 0 };
@@ -161,9 +157,8 @@ TEST(bpe_ids_of_qwen2) {
     check_ids(qwen2_merges, sizeof qwen2_merges / sizeof *qwen2_merges, qwen2_bytes, qwen2_ids, "qwen2");
 }
 
-/* --- rules ----------------------------------------------------------------------------------------- */
-
-/* Ids: bytes 0..255, <|c|> 256 control, <|u|> 257 user-defined, then the results of merges from 258 on. */
+/* Ids of the test vocabularies: bytes 0 to 255, control token <|c|> 256, user-defined token <|u|> 257, results of
+ * merges from 258 on. */
 enum { CONTROL = 256, USER = 257, MADE = 258 };
 
 static gw_tokenizer *begin(const char *const *merges, size_t n) {
@@ -190,7 +185,6 @@ static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
     return t;
 }
 
-/* Returns a text's ids in decimal; checks that decoding restores the text. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     static char out[1024];
     int32_t ids[256];
@@ -219,21 +213,21 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     scoped_tokenizer *t = ready(BEGIN("a b", "ab c", "b c", "a bc"), "gpt-2");
     CHECK_TEXT(ids_of(t, "abc", 0), "259");
     CHECK_TEXT(ids_of(t, "bc", 0), "260");
-    /* "b c" merges first, and no merge joins a and bc */
+    /* The merge "b c" comes first, and no merge joins "a" and "bc". */
     scoped_tokenizer *two = ready(BEGIN("b c", "a b", "ab c"), "gpt-2");
     CHECK_TEXT(ids_of(two, "abc", 0), "97 258");
-    /* with llama-bpe, a word that is itself a piece becomes that piece */
+    /* With llama-bpe, a whole word that is a piece becomes that piece, whatever the merges. */
     scoped_tokenizer *one = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe");
     CHECK_TEXT(ids_of(one, "abc", 0), "260");
     CHECK_TEXT(ids_of(one, "abcc", 0), "97 258 99");
 }
 
-/* A letter without case ends a word only if the run of upper case after it ends without lower case. */
+/* With gpt-4o, a letter without case ends a word only if the run of upper case after it ends without lower case. */
 TEST(bpe_parts_of_a_text_in_upper_case) {
     static const char *const texts[] = { "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZabc def",
                                          "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZ123 def",
                                          "\346\227\245A\xC3\x84\xC3\x96\xC3\x9C\xC3\x84\xC3\x96\xC3\x9C\xC3\x9F" };
-    scoped_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* joins the last byte of the first character and A */
+    scoped_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* the merge joins A5, the last byte of 日, and A */
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         int32_t whole[64], parts[64];
         size_t len = strlen(texts[i]);
@@ -252,7 +246,7 @@ TEST(bpe_parts_of_a_text_in_upper_case) {
 TEST(bpe_bytes_of_every_kind_come_back) {
     scoped_tokenizer *t = ready(BEGIN("Ġ a", "Ã ©", "Ċ Ċ"), "qwen2");
     CHECK_TEXT(ids_of(t, " a\xC3\xA9\n\n", 0), "258 259 260");
-    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129"); /* U+2581 is three ordinary bytes here */
+    CHECK_TEXT(ids_of(t, "\xC3\xFF\xE2\x96\x81", 0), "195 255 226 150 129"); /* in BPE, U+2581 is three plain bytes */
     for (int c = 0; c < 256; c++) {
         int32_t id;
         char byte = (char)c, back;
@@ -265,7 +259,7 @@ TEST(bpe_bytes_of_every_kind_come_back) {
 
 TEST(bpe_control_tokens_only_when_allowed) {
     scoped_tokenizer *t = ready(BEGIN("< |", "<| c", "<|c |", "<|c| >", "<| im", "i m"), "llama-bpe");
-    /* Merging makes the normal piece of the same text, never the control piece. */
+    /* Merging makes the normal piece with the text <|c|>, never the control piece with that text. */
     int32_t ids[16];
     int n = gw_tokenizer_encode(t, "<|c|>", 5, 0, ids, 16);
     for (int i = 0; i < n; i++) CHECK(ids[i] != CONTROL);
@@ -294,7 +288,7 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     scoped_tokenizer *t = BEGIN("a b");
     add(t, "<|im_end|>", GW_TOKEN_USER);
     add(t, "<|eot_id|>", GW_TOKEN_NORMAL);
-    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL); /* has characters that are not in GPT-2's alphabet */
+    add(t, "<｜end▁of▁sentence｜>", GW_TOKEN_NORMAL);
     ready(t, "qwen2");
     CHECK_INT(gw_tokenizer_type(t, MADE + 1), GW_TOKEN_CONTROL);
     CHECK_INT(gw_tokenizer_type(t, MADE + 2), GW_TOKEN_CONTROL);
@@ -302,8 +296,6 @@ TEST(bpe_turn_tokens_are_control_whatever_their_type) {
     char out[64];
     CHECK_INT(gw_tokenizer_decode(t, MADE + 3, 0, out, sizeof out), (int)strlen("<｜end▁of▁sentence｜>"));
 }
-
-/* --- malformed files -------------------------------------------------------------------------- */
 
 static void refused(gw_tokenizer *t, const char *pre, const char *what, const char *got) {
     gw_error e = { 0 };
@@ -331,7 +323,7 @@ TEST(bpe_refuses_wrong_files) {
     static char long_merge[2 * GW_MAX_PIECE + 2];
     memset(long_merge, 'a', sizeof long_merge);
     CHECK_INT(gw_tokenizer_add_merge(t, long_merge, sizeof long_merge), GW_E_BAD_TOKENIZER);
-    gw_tokenizer_add_score(t, 0); /* one score for 259 pieces */
+    gw_tokenizer_add_score(t, 0);
     refused(t, "gpt-2", "tokenizer.ggml.scores", "(got 1)");
 }
 
@@ -384,7 +376,7 @@ TEST(bpe_merges_said_twice_and_state) {
     CHECK_INT(gw_tokenizer_add_merge(t, "a b", 3), GW_E_BAD_STATE);
 }
 
-/* If a byte has no piece, it is omitted, as in both reference implementations. */
+/* A byte without a piece is omitted, as in both reference implementations (tests/vectors/bpe.md). */
 TEST(bpe_byte_without_a_piece) {
     scoped_tokenizer *t = gw_tokenizer_new();
     add(t, "a", GW_TOKEN_NORMAL);
@@ -396,8 +388,6 @@ TEST(bpe_byte_without_a_piece) {
     CHECK_INT(gw_tokenizer_encode(t, "ab\x01z", 4, 0, ids, 8), 1);
     CHECK_INT(ids[0], 2);
 }
-
-/* --- texts made to be slow or large ------------------------------------------------------------------ */
 
 static double seconds_of(gw_tokenizer *t, const char *unit, size_t len, int32_t *ids, char *text) {
     size_t n = strlen(unit);
@@ -417,7 +407,7 @@ static double seconds_of(gw_tokenizer *t, const char *unit, size_t len, int32_t 
     return seconds;
 }
 
-/* Sixteen times the text takes about sixteen times as long; quadratic code would take 256 times. */
+/* Encoding sixteen times the text takes about sixteen times as long; quadratic code would take 256 times. */
 TEST(bpe_hostile_texts_take_linear_time) {
     static const char *const units[] = {
         "a",  " ",   "\n", " \n", "1",         "\xCC\x81", "\xFF", "\xE6", "'", "'s", "\xE6\x97\xA5",
@@ -439,11 +429,12 @@ TEST(bpe_hostile_texts_take_linear_time) {
                 gw_test_fail(__FILE__, __LINE__, "%s, unit %zu: %.3f s, and %.3f s for a 16th", kinds[kind], i, large,
                              small);
         }
-        CHECK(gw_tokenizer_bytes(t) < 2 << 20); /* the scratch memory was freed */
+        CHECK(gw_tokenizer_bytes(t) < 2 << 20);
     }
 }
 
-/* A word has a maximum length in both kinds of tokenizer. The error names the limit, and the tokenizer stays usable. */
+/* A word has a maximum length in byte-level BPE and in SentencePiece tokenizers. The error names the limit, and the
+ * tokenizer stays usable. */
 TEST(stretches_beyond_the_bound_are_refused) {
     const size_t most = 1 << 22;
     scoped_memory char *text = malloc(most + 2);

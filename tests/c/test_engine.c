@@ -15,8 +15,6 @@
 
 enum { VOCAB = 50, MOST = 400 };
 
-/* --- helpers --- */
-
 static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed) {
     uint64_t state = seed + 1;
     for (uint32_t i = 0; i < n; i++) {
@@ -57,7 +55,6 @@ static void by_steps(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_voc
     }
 }
 
-/* Computes the logits of every position in batches. */
 static void by_rows(gw_model *m, const int32_t *ids, uint32_t n, uint32_t n_vocab, float *out) {
     uint32_t seen = 0;
     CHECK(gw_sync(m, ids, n) >= 0);
@@ -79,8 +76,6 @@ static void check_bits(const float *got, const float *expected, size_t n, const 
             gw_test_fail(__FILE__, __LINE__, "%s %u, logit %zu: expected %.9g, got %.9g", what, at, i, expected[i],
                          got[i]);
 }
-
-/* --- compared with a naive forward pass --- */
 
 #define SHAPE(width, layers, ff, heads, kv, dim, win, vocab, every, bools, te, ta, tf, th) \
     { .n_embd = width,                                                                     \
@@ -118,7 +113,7 @@ static const struct {
 };
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
-    enum { N = 110 }; /* longer than a batch and a KV ring */
+    enum { N = 110 }; /* more tokens than a batch or a KV ring holds */
     scoped_file f = tiny_make(c);
     scoped_rig r = rig_new(c, 2, 0);
     int32_t ids[N];
@@ -146,8 +141,6 @@ THREADED_TEST(engine_agrees_with_a_naive_forward_pass) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (!TSAN_LEAVES_OUT(i)) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
-
-/* --- the same bits, however ids are evaluated --- */
 
 static void prefill_and_steps(int threads, float *out) {
     scoped_rig r = rig_new(&base, threads, 0);
@@ -227,12 +220,10 @@ THREADED_TEST(engine_runs_in_portions_of_layers) {
         CHECK_INT(how, GW_RUN_DONE);
         CHECK(calls >= 9 / layers);
         check_bits(gw_logits(r.m), whole, VOCAB, "layers", (uint32_t)layers);
-        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* nothing pending: the logits stay */
+        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* no ids are pending: the logits stay */
         check_bits(gw_logits(r.m), whole, VOCAB, "layers, again", (uint32_t)layers);
     }
 }
-
-/* --- reusing a prefix --- */
 
 static void check_fresh(gw_model *m, gw_model *reference, const int32_t *ids, uint32_t n, const char *what) {
     gw_clear(reference);
@@ -254,7 +245,7 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     append(a.m, ids, &n, 20, 2);
     check_fresh(a.m, b.m, ids, n, "prompt and answer");
     make_ids(ids + n, 30, VOCAB, 3);
-    CHECK_INT(sync_run(a.m, ids, n + 30), n); /* 30 more ids, as in the next turn */
+    CHECK_INT(sync_run(a.m, ids, n + 30), n);
     check_fresh(a.m, b.m, ids, n += 30, "extension");
     CHECK_INT(sync_run(a.m, ids, n), n - 1); /* the same ids again: only the last one is evaluated */
     check_fresh(a.m, b.m, ids, n, "repetition");
@@ -263,12 +254,12 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     append(a.m, ids, &n, 0, 0);
     memcpy(other, ids, sizeof other);
     make_ids(other + 280, 40, VOCAB, 4);
-    CHECK_INT(sync_run(a.m, other, 320), 280); /* the rings still hold what position 280 needs */
+    CHECK_INT(sync_run(a.m, other, 320), 280); /* the KV rings still hold what position 280 needs */
     check_fresh(a.m, b.m, other, 320, "another answer");
     make_ids(other, 40, VOCAB, 6);
-    CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]); /* unrelated */
+    CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]);
     check_fresh(a.m, b.m, other, 320, "unrelated");
-    CHECK_INT(sync_run(a.m, other, 150), 0); /* the rings have lost earlier rows: nothing is reused */
+    CHECK_INT(sync_run(a.m, other, 150), 0); /* the KV rings have lost earlier rows: nothing is reused */
     check_fresh(a.m, b.m, other, 150, "far back");
 }
 
@@ -290,7 +281,6 @@ THREADED_TEST(engine_retries_a_long_answer_from_the_saved_rings) {
     check_fresh(a.m, b.m, ids, 250, "the prompt and other text");
 }
 
-/* Random operations, each compared with a fresh evaluation. */
 THREADED_TEST(engine_random_walk) {
     tiny_config c = base;
     c.n_layer = 2, c.pattern = 2, c.window = 16, c.seed = 8;
@@ -310,8 +300,8 @@ THREADED_TEST(engine_random_walk) {
             n = (uint32_t)gw_min(300, common + 1 + random[2] % 70);
             make_ids(ids + common, n - common, VOCAB, i);
             CHECK(gw_sync(a.m, ids, n) >= 0);
-            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* sync_run() interrupts it */
-            if (random[0] % 4 == 2) {                                              /* aborted in the middle */
+            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* a sync interrupts this run */
+            if (random[0] % 4 == 2) {
                 CHECK(gw_run(a.m, 1 + (int)(random[1] % 3)) >= 0);
                 __atomic_store_n(gw_abort_flag(a.m), 1, __ATOMIC_SEQ_CST);
                 int how = gw_run(a.m, 0);
@@ -324,11 +314,6 @@ THREADED_TEST(engine_random_walk) {
     }
 }
 
-/* --- edges --- */
-
-/* --- vectors of texts in one batch --- */
-
-/* Checks that each text gives the same vector alone as with other texts, of any total length that fits. */
 static void check_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
     uint32_t n = base.n_embd;
     float alone[8][32];
@@ -372,7 +357,7 @@ TEST(engine_packs_no_more_than_rows_behind_it_allow) {
     both[1] = 8;
     check_pack(r.m, ids, both, 2, GW_POOL_MEAN);
     CHECK_INT(gw_pack(r.m, ids, &one, 1, GW_POOL_MEAN), 0);
-    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE); /* the id belongs to no text */
+    CHECK_INT(gw_append(r.m, ids[0]), GW_E_BAD_STATE);
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT((int)gw_model_number(small.m, "pack_ids"), 0);
     CHECK_INT(gw_pack(small.m, ids, both, 2, GW_POOL_MEAN), GW_E_CONTEXT);
@@ -462,7 +447,7 @@ THREADED_TEST(engine_aborts_between_layers_and_goes_on) {
     CHECK_INT(sync_run(a.m, ids, 200), 0);
     check_bits(gw_logits(a.m), whole, VOCAB, "aborted while giving rows", 0);
     *gw_abort_flag(a.m) = 1;
-    sync_run(a.m, ids, 199); /* sync clears the flag */
+    sync_run(a.m, ids, 199); /* gw_sync() clears the abort flag */
 }
 
 #if !defined(__wasm__)
@@ -487,7 +472,7 @@ THREADED_TEST(engine_aborts_from_another_thread) {
     nuisance n = { gw_abort_flag(a.m), 0 };
     pthread_t thread;
     CHECK_INT(pthread_create(&thread, NULL, set_flag, &n), 0);
-    for (int aborted = 0; aborted < 5;) { /* the abort comes at a random time */
+    for (int aborted = 0; aborted < 5;) {
         CHECK(gw_sync(a.m, ids, 200) >= 0);
         int how = gw_run(a.m, 0);
         CHECK(how == GW_RUN_DONE || how == GW_E_ABORTED);
@@ -521,11 +506,9 @@ THREADED_TEST(engine_two_models_at_once) {
     for (int k = 0; k < 2; k++) check_bits(gw_logits(r[k].m), alone[k], VOCAB, "model", (uint32_t)k);
     rig_free(&r[1]);
     CHECK_INT(gw_append(r[0].m, 1), 0);
-    run(r[0].m); /* the first model stays usable */
+    run(r[0].m);
     rig_free(&r[0]);
 }
-
-/* --- nothing is allocated per token --- */
 
 TEST(engine_allocates_nothing_per_token) {
     rig r = rig_new(&base, 1, 0);
@@ -551,7 +534,7 @@ TEST(engine_a_draw_that_fails_says_why) {
     scoped_rig r = rig_new(&base, 1, 64);
     scoped_memory float *logits = malloc(VOCAB * sizeof *logits);
     for (uint32_t i = 0; i < VOCAB; i++) logits[i] = i == 7 ? NAN : 0;
-    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN); /* leaves an older error */
+    CHECK_INT(gw_sync(r.m, (const int32_t[]){ 1 << 20 }, 1), GW_E_BAD_TOKEN);
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
     CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
     CHECK_SAYS(gw_error_text(r.m, "what"), "for the token id 7 after");

@@ -25,8 +25,6 @@ static uint32_t draw(void) { /* xorshift (Marsaglia 2003) */
     return state ^= state << 5;
 }
 
-/* --- rounding --- */
-
 TEST(floats_f32_to_q8_is_ggmls) {
     uint8_t blocks[sizeof ggml_q8_0];
     GW_KERNEL(round_f32)((const uint8_t *)ggml_input, INPUTS, blocks);
@@ -35,7 +33,8 @@ TEST(floats_f32_to_q8_is_ggmls) {
 
 static uint8_t row[4 * MOST + 1], want[4 * MOST + 1], got[4 * MOST + 1];
 
-/* Compares the reference and the fast kernel on k floats at row + 1 (unaligned), the fast one also in place. */
+/* Compares the reference and the SIMD kernel on k floats at the unaligned address row + 1. The SIMD kernel also runs in
+ * place. */
 static void same_blocks(int i, size_t k) {
     size_t bytes = k / 32 * 34;
     reference[i](row + 1, k, want);
@@ -68,14 +67,14 @@ TEST(floats_any_bits_are_rounded_alike) {
     for (int turn = 0; turn < 8; turn++) {
         for (uint32_t v = 0; v < MOST; v++) {
             uint32_t u = draw();
-            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23; /* numbers of similar size */
+            if (turn % 2) u = (u & 0x807fffff) | (draw() % 12 + 116) << 23;
             memcpy(row + 1 + 4 * v, &u, 4);
         }
         same_blocks(0, MOST);
     }
 }
 
-/* Ties: x times the inverse of the scale is exactly n + 1/2, or one bit off. */
+/* Rounds ties: a float times the inverse of its scale is exactly n + 1/2, or one bit off. */
 TEST(floats_halves_are_rounded_alike) {
     for (int power = -20; power <= 20; power++) {
         float unit = ldexpf(1.0f, power);
@@ -108,17 +107,18 @@ TEST(floats_lose_no_more_than_the_bound) {
             closest = fmax(closest, fabs((double)back[j] - x[j]) / bound);
         }
     }
-    CHECK(closest > 0.8); /* some value comes close to its error bound */
+    CHECK(closest > 0.8);
 }
 
-/* Products of f16 weights use another kernel if an activation of a single row is large, or with several rows. */
+/* Products of f16 weights use one kernel for a single row of small activations, and another kernel for large
+ * activations or several rows. */
 TEST(floats_f16_products_are_alike_whatever_the_size) {
 #ifdef GW_HAVE_SIMD
     enum { PANELS = 13, K = 37 };
     static const float largest[] = { 1e-3f, 32767.0f, 32768.0f, 3e6f };
     static float x[4 * K], a[PANELS * 16], b[PANELS * 16];
     for (int v = 0; v < PANELS * 4 * K; v++) {
-        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff)); /* an eighth is denormal */
+        uint16_t h = (uint16_t)(draw() & (v % 8 ? 0xbfff : 0x83ff));
         memcpy(row + 2 * v, &h, 2);
     }
     for (int i = 0; i < 4; i++)
@@ -133,8 +133,6 @@ TEST(floats_f16_products_are_alike_whatever_the_size) {
         }
 #endif
 }
-
-/* --- loading --- */
 
 enum { VOCAB = 43 };
 
@@ -172,7 +170,6 @@ static bool same(const outcome *a, const outcome *b) {
 
 static int q8_instead(int type) { return type == GW_F32 || type == GW_F16 || type == GW_BF16 ? GW_Q8_0 : type; }
 
-/* Returns the same file with Q8_0 matrices, which the type table's quantiser makes from the floats of `f`. */
 static tiny_file rounded_file(tiny_config c, const tiny_file *f) {
     c.embd = q8_instead(c.embd), c.attn = q8_instead(c.attn), c.ffn = q8_instead(c.ffn);
     tiny_file made = tiny_make(&c);
@@ -224,7 +221,7 @@ THREADED_TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
     for (int i = 0; i < 5; i++) tiny_free(&files[i]);
 }
 
-/* "quantizeFloats": "auto" means "keep", for all types of layers, and is the default. */
+/* The value "auto" of "quantizeFloats" means "keep" for all types of layers, and is the default. */
 TEST(floats_auto_keeps_them) {
     static const struct {
         int embd, attn, ffn;
@@ -251,7 +248,7 @@ TEST(floats_untied_head_is_packed_too) {
     CHECK_NEAR(kept.weights - packed.weights, 2 * 44 * (64 * 2 - 2 * 34), 256);
 }
 
-/* Matrices whose rows are not whole blocks stay floats: here all except attn_output and ffn_down. */
+/* Matrices whose rows are not whole blocks stay floats: in this model all except attn_output and ffn_down. */
 TEST(floats_rows_of_broken_blocks_stay) {
     scoped_pool *pool = gw_pool_new(1);
     tiny_config c = with_floats();
@@ -265,8 +262,6 @@ TEST(floats_rows_of_broken_blocks_stay) {
     }
     CHECK(error > 0 && error < 1e-3 * size);
 }
-
-/* --- the load option "quantizeFloats" --- */
 
 TEST(floats_option_counts_until_memory_is_reserved) {
     scoped_pool *pool = gw_pool_new(1);

@@ -4,8 +4,6 @@
 #include "file/gguf.h"
 #include "test.h"
 
-/* --- writing a file, and recording the events of reading one ------------------------------------- */
-
 static uint8_t file[1 << 16];
 static size_t file_size;
 static char events[1 << 16];
@@ -130,8 +128,6 @@ static int read_in_steps(size_t size, size_t first, size_t step) {
 
 static int read_all(void) { return read_in_steps(file_size, file_size, file_size); }
 
-/* --- good files --------------------------------------------------------------------------------- */
-
 static const char *const good_events = "v3 3 tensors 16 metadata\n"
                                        "general.architecture = 'gemma3'\n"
                                        "u8 = 0 255 255\ni8 = 1 -1 -1\nu16 = 2 65535 65535\ni16 = 3 -2 -2\n"
@@ -190,10 +186,10 @@ static void check_good(int state, size_t end, const char *expected) {
 TEST(gguf_events_in_order) {
     put_good(3);
     size_t end = file_size;
-    put("\1\2\3\4 weights", 12); /* bytes after the header are not read */
+    put("\1\2\3\4 weights", 12);
     check_good(read_all(), end, good_events);
     size_t used = 99;
-    CHECK_INT(gw_gguf_push(&parser, file, 4, &used), 1); /* the header stays complete */
+    CHECK_INT(gw_gguf_push(&parser, file, 4, &used), 1);
     CHECK_INT(used, 0);
 }
 
@@ -220,7 +216,7 @@ TEST(gguf_every_truncation_asks_for_more) {
     put_good(3);
     for (size_t size = 0; size < file_size; size++) {
         CHECK_INT(read_in_steps(size, size, 1), 0);
-        CHECK(!strncmp(events, good_events, events_size)); /* the events so far are right */
+        CHECK(!strncmp(events, good_events, events_size));
     }
 }
 
@@ -266,7 +262,7 @@ TEST(gguf_longest_items_fit_the_window) {
     memcpy(big, file, 8);
     memset(big + 8 + GW_MAX_KEY, 0, 4);
     big[8 + GW_MAX_KEY] = GW_GGUF_STRING;
-    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* length 'kkkkkkkk' */
+    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* the length reads 'kkkkkkkk' */
     begin();
     put_head(3, 0, 1);
     CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), 0);
@@ -282,8 +278,7 @@ TEST(gguf_longest_items_fit_the_window) {
     CHECK_INT(used, 8 + GW_MAX_STRING);
 }
 
-/* --- malformed files: each is rejected with its code, in one piece and byte by byte ---------------------- */
-
+/* Checks that a malformed file is rejected with its code and message, in one piece and byte by byte. */
 static void check_bad(int line, int code, const char *sentence) {
     for (size_t step = 1; step <= file_size; step += file_size - 1) {
         int state = read_in_steps(file_size, step, step);
@@ -292,7 +287,7 @@ static void check_bad(int line, int code, const char *sentence) {
         CHECK_INT(error.code, code);
         CHECK_SAYS(error.what, sentence);
         size_t used;
-        CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), code); /* the parser stays in the failed state */
+        CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), code);
         CHECK_INT(used, 0);
     }
 }
@@ -451,9 +446,9 @@ TEST(gguf_bad_shapes) {
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [64, 0, 2, 1]).");
     put_one_tensor("t", 1, (uint64_t[]){ UINT64_MAX }, 0);
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [18446744073709551615, 1, 1, 1]).");
-    put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* product wraps to 0 */
+    put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* product of the shape wraps to 0 */
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [4294967296, 4294967296, 1, 1]).");
-    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* the product wraps to 4 */
+    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* product of the shape wraps to 4 */
     BAD(GW_E_BAD_SHAPE,
         "Tensor t must have 1 to 2^53 elements (got the shape [4194305, 4194305, 211106198978564, 1]).");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 52, 2 }, 0);
@@ -472,7 +467,8 @@ TEST(gguf_offset_follows_the_alignment) {
         "The offset of tensor t must be a multiple of the alignment, 4096, and at most 2^53 (got 64).");
 }
 
-/* Strings of the maximum length and number would be 64 GB: the header is rejected beyond the size of any real file. */
+/* Metadata strings of the maximum length and number would be 64 GB, so a header larger than that of any real file is
+ * rejected. */
 TEST(gguf_endless_header) {
     static uint8_t item[GW_GGUF_ITEM];
     put_head(3, 1, GW_MAX_METADATA);

@@ -7,7 +7,7 @@
 
 enum { BYTES = 256 };
 
-/* Pieces of one to thirty letters, some of two bytes, some that a JSON string must escape. */
+/* Pieces of one to thirty letters. Some letters have two bytes, some must be escaped in a JSON string. */
 static const char *const pieces[] = {
     "a",
     "b",
@@ -64,7 +64,8 @@ static void free_words(void) {
     gw_tokenizer_free(tokenizer);
 }
 
-/* Counts the characters of a plain piece, 0 if it is not plain. Letters here are a, b, and one of two bytes. */
+/* Counts the characters of a piece that a JSON string holds without escapes, 0 for other pieces. Letters in these
+ * pieces are a, b, and é of two bytes. */
 static uint32_t plain_by_hand(const uint8_t *p, size_t n) {
     uint32_t chars = 0;
     for (size_t i = 0; i < n; i++, chars++) {
@@ -113,7 +114,7 @@ TEST(trie_plain_pieces_by_their_characters) {
 
 enum { STRING_WORDS = 12 + 10 + 2 * 19 + 4 + 4 + 3 * 5 + 1 + 3 * 2 };
 
-/* Writes a grammar of a quote, at most `most` plain characters, and a quote. */
+/* Writes a compiled grammar: a quote, at most `most` plain characters, and a quote. */
 static void string_of(uint32_t *w, uint32_t most) {
     const uint32_t words[STRING_WORDS] = {
         0x31475747,
@@ -191,7 +192,6 @@ static void string_of(uint32_t *w, uint32_t most) {
     memcpy(w, words, sizeof words);
 }
 
-/* Checks after each character of the text that the mask has exactly the tokens that are allowed when tried alone. */
 static void check_masks(gw_matcher *m, const char *text) {
     for (size_t at = 0; at <= strlen(text); at++) {
         uint32_t mask[WORDS];
@@ -199,7 +199,7 @@ static void check_masks(gw_matcher *m, const char *text) {
         CHECK(bits != NULL);
         memcpy(mask, bits, sizeof mask);
         for (uint32_t id = 0; id < trie.n_vocab; id++) CHECK_INT(gw_matcher_allows(m, (int32_t)id), in(mask, id));
-        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask)); /* the mask is cached */
+        CHECK(gw_matcher_mask(m) != NULL && !memcmp(gw_matcher_mask(m), mask, sizeof mask));
         if (at < strlen(text)) CHECK_INT(gw_matcher_accept_text(m, text + at, 1), 1);
     }
 }
@@ -241,7 +241,7 @@ TEST(masks_of_known_states_are_not_looked_for_again) {
     free_words();
 }
 
-/* A DFA cache in a small block, so that it becomes full, and the other data that masks need. */
+/* A DFA cache of a limited size, so that it becomes full, and the other data that masks need. */
 typedef struct {
     gw_grammar g;
     gw_dfa d;
@@ -268,7 +268,7 @@ static void close_small(small *z) {
     gw_grammar_free(&z->g);
 }
 
-/* Computes the mask after a text. Returns 0 or GW_FULL. */
+/* Computes the mask of allowed tokens after a text. Returns 0, or GW_FULL if the DFA cache has no room. */
 static int mask_in(small *z, const char *text, uint32_t *mask) {
     int bad = gw_set_begin(&z->d);
     for (size_t i = 0; i <= strlen(text) && !bad; i++) {

@@ -13,7 +13,7 @@ static uint32_t random_bits(void) {
     return (uint32_t)(seed >> 33) ^ (uint32_t)(seed >> 11);
 }
 
-static float random_float(void) { /* roughly normally distributed, with a few outliers and zeros */
+static float random_float(void) { /* returns roughly normally distributed numbers, with a few outliers and zeros */
     float sum = 0;
     for (int i = 0; i < 4; i++) sum += (float)(random_bits() & 0xffff) / 65536.0f - 0.5f;
     uint32_t kind = random_bits() % 64;
@@ -26,15 +26,14 @@ static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS + 1], want[MAX_N * MAX
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
 static gw_int8 q8[MAX_N * MAX_K];
-/* int15 activations in the layout of the scalar specification, and in that of this build's kernels */
+/* int15 activations in the layout of the scalar specification (q16) and of this build's kernels (own16). */
 static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
 static int32_t half8[MAX_N * MAX_K / 32], half16[MAX_N * MAX_K / 32];
 
-static bool extreme; /* weights and activations are as large as possible */
+static bool extreme;
 
-/* Makes blocks with all bits set and realistic f16 scales. */
 static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
     const gw_format *f = gw_format_of(type->id);
     memset(out, 0xff, gw_row_bytes(type, k));
@@ -45,11 +44,10 @@ static void largest_blocks(const gw_type *type, uint8_t *out, size_t k) {
         }
 }
 
-/* Makes blocks of random bytes with realistic f16 scales, a few of them zero. */
 static void random_blocks(const gw_format *f, uint8_t *out, size_t k) {
     for (size_t i = 0; i < k; i += f->items, out += f->bytes) {
         for (uint32_t b = 0; b < f->bytes; b++) out[b] = (uint8_t)random_bits();
-        for (uint32_t h = 0; h < f->halves && !(h && f->values); h++) { /* IQ4_XS: only the first is an f16 */
+        for (uint32_t h = 0; h < f->halves && !(h && f->values); h++) { /* IQ4_XS has one f16 scale only */
             uint16_t scale = random_bits() % 32 ? gw_f32_to_f16(random_float() * 0.05f) : 0;
             memcpy(out + f->first_half + 2 * h, &scale, 2);
         }
@@ -69,8 +67,8 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
-/* Returns the largest activations. Signs are equal or alternate, because pairs of products are added in 16-bit
- * lanes. */
+/* Returns an activation of the largest size. Signs are equal or alternate, because pairs of products are added in
+ * 16-bit lanes. */
 static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {
@@ -94,12 +92,11 @@ static const struct {
 } cases[] = {
     { 4, 1, 32 },     { 16, 1, 64 },  { 18, 1, 96 },  { 40, 1, 1280 }, { 4, 2, 32 },    { 10, 4, 64 },  { 16, 5, 1152 },
     { 36, 11, 1280 }, { 12, 7, 320 }, { 18, 1, 256 }, { 16, 6, 512 },  { 12, 9, 1280 }, { 20, 2, 256 }, { 12, 3, 512 },
-    { 12, 10, 256 },  { 8, 67, 256 }, /* more rows than one pass processes */
+    { 12, 10, 256 },  { 8, 67, 256 }, /* 67 rows of activations: more than one pass processes */
     { 40, 2, 64 },    { 36, 3, 320 }, { 36, 4, 512 }, { 40, 5, 256 },  { 36, 6, 96 },   { 40, 7, 256 }, { 36, 8, 512 },
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* The form in which a kernel receives activations: floats or quantised. */
 typedef enum { AS_FLOAT, AS_INT8, AS_INT15 } precision;
 
 static double activation(const gw_acts *a, int t, size_t i, precision as) {
@@ -109,7 +106,8 @@ static double activation(const gw_acts *a, int t, size_t i, precision as) {
     return (double)a->q8[block * 32 + (sizeof(gw_int8) == 1 ? c : GW_INT16_ORDER(c))] * a->s8[block];
 }
 
-/* Returns the sum of the magnitudes of scale * quant * activation and of min * activation. */
+/* Returns the sum of the magnitudes of scale * quant * activation and of min * activation, for row r of the matrix and
+ * row t of the activations. */
 static double terms_of(const gw_format *f, const gw_acts *a, int t, int r, precision as) {
     uint8_t quant[GW_MAX_ITEMS];
     float scale[GW_MAX_SUBS], min[GW_MAX_SUBS];
@@ -123,7 +121,7 @@ static double terms_of(const gw_format *f, const gw_acts *a, int t, int r, preci
     return size;
 }
 
-/* Compares the reference with double precision, then `fast` (if the build has it) with the reference. */
+/* Compares the reference kernel with double precision, then `fast` (if the build has it) with the reference kernel. */
 static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw_matmul_kernel *fast) {
     const gw_type *type = gw_type_of(type_id);
     const gw_format *format = gw_format_of(type_id);
@@ -141,7 +139,7 @@ static void same_bits(int type_id, precision as, gw_matmul_kernel *reference, gw
                     sum += product;
                     size += fabs(product);
                 }
-                /* where scale * quant and min nearly cancel, the error is relative to their magnitudes */
+                /* Where scale * quant and min nearly cancel, the error of a product is relative to their magnitudes. */
                 if (format && format->mins) size += terms_of(format, &a, t, r, as);
                 CHECK_NEAR(want[t * padded + r], sum, (as == AS_FLOAT ? 4e-6 : 1e-6) * size);
             }
@@ -195,7 +193,7 @@ TEST(kernels_without_swizzle) {
 #endif
 
 #ifdef GW_HAVE_RELAXED
-/* Tests products of 8-bit values by an instruction (relaxed SIMD) that is only defined for 7-bit values. */
+/* Tests products of 8-bit values by a relaxed SIMD instruction that is only defined for 7-bit values. */
 TEST(kernels_of_8_bits_in_7) {
     gw_relaxed_only_7_bits = true;
     same_bits(GW_Q8_0, AS_INT15, gw_ref_matmul_q8_int15, gw_relaxed_matmul_q8_int15);
@@ -208,7 +206,7 @@ TEST(kernels_of_8_bits_in_7) {
     same_bits(GW_##NAME, AS_INT8, gw_ref_matmul_##name, gw_relaxed_matmul_##name); \
     same_bits(GW_##NAME, AS_INT15, gw_ref_matmul_##name##_int15, gw_relaxed_matmul_##name##_int15);
 
-/* Tests kernels with and without sums of pairs in 16 bits, on random and on the largest values. */
+/* Tests relaxed SIMD kernels with and without sums of pairs in 16 bits, on random and on the largest values. */
 TEST(kernels_by_pairs_and_not) {
     for (int round = 0; round < 4; round++) {
         gw_relaxed_pairs = round % 2;
@@ -245,7 +243,7 @@ TEST(kernels_chosen_by_the_build) {
 }
 
 #ifdef GW_HAVE_SIMD
-/* Returns one int15 activation that the build's kernel quantised. */
+/* Returns item c of a block of int15 activations, whose layout depends on the build. */
 static int wide_at(const gw_acts *a, size_t block, int c) {
 #ifdef GW_HAVE_RELAXED
     const int8_t *planes = (const int8_t *)(a->q16 + block * 32);
@@ -271,7 +269,7 @@ static void same_quantised(gw_quantise_kernel *int8, gw_quantise_kernel *int15) 
         for (int t = 0; t < N; t++) {
             gw_ref_quantise_int8(&a, t, 0, K);
             gw_ref_quantise_int15(&a, t, 0, K);
-            for (size_t from = 0, k = 32; from < K; from += k, k = K - from < 96 ? K - from : 96) { /* pieces */
+            for (size_t from = 0, k = 32; from < K; from += k, k = K - from < 96 ? K - from : 96) {
                 int8(&b, t, from, k);
                 int15(&b, t, from, k);
             }
@@ -288,7 +286,6 @@ static void same_quantised(gw_quantise_kernel *int8, gw_quantise_kernel *int15) 
 TEST(quantised_activations) { same_quantised(INT(quantise_int8), INT(quantise_int15)); }
 #endif
 
-/* Quantising loses at most half a step. */
 TEST(quantised_activations_are_close) {
     gw_acts a = random_acts(3, 320, 328);
     for (int t = 0; t < a.n; t++)
@@ -299,7 +296,7 @@ TEST(quantised_activations_are_close) {
         }
 }
 
-/* Checks that NaN reaches every product that it is part of, and no other. */
+/* Checks that a NaN activation reaches every product of its row, and no other. */
 static void nan_goes_through(gw_quantise_kernel *int8, gw_quantise_kernel *int15, gw_matmul_kernel *product,
                              gw_matmul_kernel *wide_product) {
     enum { ROWS = 8, K = 128, N = 6, BAD = 2 };
@@ -342,7 +339,7 @@ TEST(pack_gives_every_row_back) {
             gw_unpack_row(type, panels, r, K, row);
             CHECK(!memcmp(row, matrix + r * K, sizeof row));
         }
-        gw_unpack_row(type, panels, ROWS, K, row); /* this row pads the last panel */
+        gw_unpack_row(type, panels, ROWS, K, row); /* row ROWS is padding of the last panel */
         for (int j = 0; j < K; j++) CHECK(row[j] == 0.0f);
     }
 }

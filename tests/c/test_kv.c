@@ -7,7 +7,8 @@
 #include "test.h"
 
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* RING: 10 + 16, in blocks of 16 */
-/* Layers with different heads, with a shorter window, and one that shares the rows of layer 1. */
+/* Layers with different heads: one local, one global, one with a shorter window, and one that shares the rows of layer
+ * 1. */
 static const gw_layer_shape shapes[LAYERS] = {
     { .n_head_kv = 2, .head_dim = 8, .window = WINDOW, .kv_owner = 0 },
     { .n_head_kv = 1, .head_dim = 16, .kv_owner = 1 },
@@ -18,7 +19,7 @@ static const gw_layer_shape shapes[LAYERS] = {
 typedef struct {
     gw_kv kv;
     void *block;
-    float stored[CONTEXT]; /* per position: the expected sequence number */
+    float stored[CONTEXT]; /* per position: the sequence number that its row must hold */
     float count;
 } rig;
 
@@ -29,7 +30,7 @@ static void rig_of(rig *r, uint32_t n_ctx, int type) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     r->block = a.base;
     CHECK(r->block);
-    memset(r->block, 0xff, a.size); /* NaN: shows reads of rows that were never written */
+    memset(r->block, 0xff, a.size); /* NaN shows reads of rows that were never written */
     gw_kv_init(&r->kv, shape, &a);
     CHECK_INT(a.used, a.size);
     r->count = 0;
@@ -46,7 +47,8 @@ static void store(rig *r, uint32_t layer, uint32_t pos, float mark) {
     if (r->kv.layers[layer].rows) gw_kv_store(&r->kv.layers[layer], pos, k, v);
 }
 
-/* Writes n rows in `layers` layers; rows that are not in all layers do not count as stored. */
+/* Writes n rows in the first `layers` layers. Rows that are not in all layers do not count as stored, as in an aborted
+ * batch. */
 static void write(rig *r, uint32_t n, uint32_t layers) {
     while (n > 0) {
         uint32_t rows = (uint32_t)gw_min(n, BATCH), pos = r->kv.pos;
@@ -55,7 +57,7 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
         for (uint32_t i = 0; i < rows; i++) marks[i] = r->count = fmodf(r->count + 4.0f, 2000.0f);
         for (uint32_t l = 0; l < layers; l++)
             for (uint32_t i = 0; i < rows; i++) store(r, l, pos + i, marks[i]);
-        if (layers < LAYERS) return; /* aborted */
+        if (layers < LAYERS) return;
         memcpy(r->stored + pos, marks, rows * sizeof *marks);
         gw_kv_advance(&r->kv, rows);
         n -= rows;
@@ -76,7 +78,7 @@ static float item(const gw_kv_layer *l, const void *plane, uint32_t pos, uint32_
     return gw_bf16_to_f32(scale) * (float)(int8_t)head[i];
 }
 
-/* Checks that everything visible to a query at kv.pos is what was stored last. */
+/* Checks that every row visible to a query at position kv.pos is the one that was stored last. */
 static void check_visible(const rig *r) {
     for (uint32_t l = 0; l < LAYERS; l++) {
         uint32_t window = shapes[l].window, first = !window || r->kv.pos < window ? 0 : r->kv.pos - window + 1;
@@ -84,7 +86,7 @@ static void check_visible(const rig *r) {
             for (uint32_t i = 0; i < ROW; i++) {
                 float expected = r->stored[p] + (float)l, k = item(&r->kv.layers[l], r->kv.layers[l].k, p, i);
                 float v = item(&r->kv.layers[l], r->kv.layers[l].v, p, i);
-                /* tolerance: half a quantisation step, and the rounding of a scale */
+                /* Tolerance: half a quantisation step, and the rounding of a scale. */
                 float off = r->kv.layers[l].type == GW_KV_Q8    ? expected / 250
                             : r->kv.layers[l].type == GW_KV_I16 ? expected / 60000
                                                                 : 0;
@@ -117,15 +119,16 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     check_visible(&r);
-    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* stays at the last stored position */
-    /* The last batch ended at 100, so the rings hold 68 .. 99: a query at 77 sees 68 on. */
+    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* a rewind beyond the last stored position stays there */
+    /* The last batch ended at position 100, so the KV rings hold positions 68 to 99: a query at 77 sees 68 and later
+     * ones. */
     CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 76), 0);
     write(&r, 100, LAYERS);
     gw_kv_rewind(&r.kv, 90);
     write(&r, 4, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77); /* position 68 is still in the rings */
+    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 0), 0);
     write(&r, 5, LAYERS);
@@ -142,17 +145,17 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(r.kv.saved_pos, 99);
     for (int i = 0; i < 3; i++) {
         write(&r, 150, LAYERS);
-        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the rings have lost earlier positions */
+        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the KV rings have lost these rows: only saved rows come back */
         check_visible(&r);
     }
     write(&r, 10, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105); /* the rings hold all rows that this needs */
+    CHECK_INT(gw_kv_rewind(&r.kv, 105), 105);
     check_visible(&r);
     write(&r, 150, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* before the saved rows: everything is dropped, the saved rows too */
+    CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* 98 is before the saved rows: all rows are dropped, the saved ones too */
     CHECK_INT(r.kv.saved_pos, 0);
     write(&r, 250, LAYERS);
-    gw_kv_save(&r.kv, 200); /* the rings no longer hold the rows, so nothing is saved */
+    gw_kv_save(&r.kv, 200); /* the KV rings have lost these rows, so nothing is saved */
     CHECK_INT(r.kv.saved_pos, 0);
     gw_kv_save(&r.kv, 249);
     gw_kv_rewind(&r.kv, 248); /* overwritten rows cannot be restored */
@@ -197,7 +200,7 @@ static void random_walk(int type) {
         }
         check_visible(&r);
     }
-    CHECK(restored > 10 && emptied > 10); /* the walk covered all cases */
+    CHECK(restored > 10 && emptied > 10);
 }
 
 TEST(kv_random_walk) {
@@ -263,8 +266,8 @@ static double norm_of_lane(const float *x, int lane) {
     return sqrt(sum);
 }
 
-/* Checks rows of all magnitudes: errors are at most half a step. A step is the largest item / 32767; for keys, it is at
- * least the largest norm of a lane / GW_I16_NORM, so that integer sums fit their lanes. */
+/* Checks i16 rows of all magnitudes: errors are at most half a step. A step is the largest item / 32767; for keys, it
+ * is at least the largest norm of a lane / GW_I16_NORM, so that integer sums fit their lanes. */
 TEST(kv_i16_rows_keep_half_a_step) {
     uint8_t plane[2][2 * D_I16 + 16];
     float in[D_I16], out[2][D_I16];
@@ -312,7 +315,7 @@ TEST(kv_i16_rows_saturate_and_keep_nan) {
         for (int i = 0; i < D_I16; i++) CHECK(out[side][i] == 0);
 }
 
-/* Rows have blocks of 32 and a shorter last one, each with a scale; no value changes by more than half a step. */
+/* q8 rows have blocks of 32 items and a shorter last one, each with a scale. Items change by at most half a step. */
 TEST(kv_q8_rows_keep_half_a_step) {
     enum { D = 72 };
     uint8_t plane[2][GW_KEYS * (D + 6)];
@@ -332,9 +335,9 @@ TEST(kv_q8_rows_keep_half_a_step) {
     for (int i = 0; i < D; i++) in[i] = i == 40 ? INFINITY : 1;
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
-    CHECK(isfinite(out[40]) && out[40] > 1e38f); /* infinity became the largest value */
+    CHECK(isfinite(out[40]) && out[40] > 1e38f);
     CHECK_NEAR(out[0], 1, 1.0 / 252);
-    in[40] = NAN; /* NaN stays NaN, and affects no other block */
+    in[40] = NAN; /* a NaN stays NaN, and affects no other block */
     gw_kv_store(&layer, 0, in, in);
     gw_ref_widen_q8(plane[0], layer.head, 1, D, out);
     CHECK(isnan(out[40]) && isnan(out[32]));

@@ -25,8 +25,6 @@ static const tiny_config one_layer = {
     .seed = 1,
 };
 
-/* --- the same model from any chunks --- */
-
 static void check_chunks(const tiny_config *c, gw_pool *pool) {
     static const size_t chunks[] = { 1 << 30, 1, 7, 4096, 0 };
     scoped_file f = tiny_make(c);
@@ -72,8 +70,6 @@ TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
     CHECK_INT(gw_load_end(m), 0);
 }
 
-/* --- a file that ends early --- */
-
 TEST(load_truncated_anywhere) {
     scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&small);
@@ -91,8 +87,6 @@ TEST(load_truncated_anywhere) {
         CHECK_INT(gw_append(m, 1), GW_E_BAD_STATE);
     }
 }
-
-/* --- a malformed file --- */
 
 typedef struct {
     tiny_damage damage;
@@ -130,7 +124,7 @@ static const bad_file bad_files[] = {
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 0, 0, GW_E_TENSOR_RANGE,
       "The offset of tensor blk.0.ffn_gate.weight must be 1376, where the tensor before it ends (got 0)." },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1 << 20, 0, GW_E_TENSOR_RANGE,
-      "The offset of tensor blk.0.ffn_up.weight must be 2656, where the tensor before it ends (got 3808)." }, /* the first tensor after the gap */
+      "The offset of tensor blk.0.ffn_up.weight must be 2656, where the tensor before it ends (got 3808)." },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 33, 0, GW_E_TENSOR_RANGE,
       "The offset of tensor blk.0.ffn_gate.weight must be a multiple of the alignment, 32, and at most 2^53 (got 33)." },
     { TINY_OFFSET, "blk.0.ffn_gate.weight", 1e18, 0, GW_E_TENSOR_RANGE,
@@ -212,7 +206,7 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
                      gw_error_name(code), gw_error_text(m, "what"));
     CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(b->code));
     CHECK_SAYS(gw_error_text(m, "what"), b->says);
-    CHECK_INT(gw_load_commit(m, 0), code); /* the load stays failed */
+    CHECK_INT(gw_load_commit(m, 0), code);
     CHECK_INT(gw_load_end(m), code);
     CHECK_INT(gw_load_room(m), 0);
     const int32_t id = 2;
@@ -270,8 +264,6 @@ TEST(load_impossible_heads) {
     CHECK_INT(feed_patched(&f, 23, "\200", 1, pool), GW_E_BAD_COUNT);
 }
 
-/* --- order of calls, and options --- */
-
 TEST(load_calls_out_of_order_are_refused) {
     scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&small);
@@ -292,7 +284,7 @@ TEST(load_calls_out_of_order_are_refused) {
     CHECK_INT(gw_load_commit(m, 0), GW_LOAD_PLAN);
     CHECK_INT(gw_sync(m, ids, 1), GW_E_BAD_STATE);
     CHECK(isnan(gw_model_number(m, "n_ctx")));
-    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION); /* can be repeated after an error */
+    CHECK_INT(gw_load_reserve(m, 129), GW_E_BAD_OPTION);
     CHECK_SAYS(gw_error_text(m, "what"), "`contextLength` must be 1 to 128, ");
     CHECK_INT(gw_load_reserve(m, UINT32_MAX), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_reserve(m, 128), 0);
@@ -343,10 +335,8 @@ TEST(load_without_a_window_makes_all_layers_global) {
     CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
 }
 
-/* --- memory --- */
-
 static const tiny_config one_b = {
-    /* Gemma 3 1B's shape */
+    /* The shape of Gemma 3 1B. */
     .n_embd = 1152,  .n_layer = 26,  .n_ff = 6912,   .n_head = 4,         .n_head_kv = 1,
     .head_dim = 256, .window = 512,  .n_ctx = 32768, .n_vocab = 262144,   .embd = GW_Q8_0,
     .attn = GW_Q4_0, .ffn = GW_Q4_0, .head = -1,     .header_only = true,
@@ -413,7 +403,7 @@ static void check_too_large(tiny_config c, const char *part, double least) {
 TEST(load_sizes_beyond_32_bits) {
     tiny_config c = small;
     c.n_ctx = 8192, c.n_head = c.n_head_kv = 1024, c.head_dim = 512, c.window = 4096;
-    /* i16 rows of a global layer; f32 rows of a ring, and their saved copies */
+    /* KV cache: i16 rows of a global layer, f32 rows of a ring and their saved copies. */
     check_too_large(c, "kv", 1024.0 * 512 * 2 * (8192 * 2 + (4096 + 64 + 4096) * 4));
     c = small, c.n_ctx = 1 << 20, c.n_head = 1024, c.n_head_kv = 1, c.head_dim = 512;
     check_too_large(c, "scratch", 8192.0 * 1024 * 514 * 4);
@@ -429,7 +419,7 @@ TEST(load_limit_says_what_would_fit) {
     scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&c);
     scoped_model *m = fresh(pool);
-    CHECK_INT(gw_largest_context(m, 1e12), 0); /* the header is not complete yet */
+    CHECK_INT(gw_largest_context(m, 1e12), 0);
     memcpy(gw_load_window(m), f.data, f.size);
     CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
     for (uint32_t n = 1; n < 32768; n += 1 + n / 3) {
@@ -465,7 +455,6 @@ TEST(load_plan_of_an_impossible_context_is_no_number) {
     CHECK(gw_plan_bytes(m, 128, "kv") > 0);
 }
 
-/* NaN or infinity in the middle of each kind of tensor: the error names the tensor and its row. */
 THREADED_TEST(load_refuses_what_is_not_finite) {
     static const struct {
         int type;

@@ -41,7 +41,7 @@ TEST(proof_does_without_wrong_pairs) {
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "i16x8.relaxed_dot_i8x16_i7x16_s"));
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     as_at_first();
-    gw_relaxed_fault = GW_FAULT_PAIRS; /* gw_prove_kernels() alone avoids the fault */
+    gw_relaxed_fault = GW_FAULT_PAIRS; /* gw_prove_kernels() avoids the fault without gw_prove_instructions() */
     CHECK_INT(gw_prove_kernels(&everything, &e), 0);
     CHECK(gw_relaxed_pairs == 0 && strstr(gw_proof_note(), "pairs"));
     as_at_first();
@@ -58,7 +58,7 @@ TEST(proof_refuses_wrong_dots_and_swizzles) {
     }
 }
 
-/* If an instruction multiplies only bytes above 127 wrongly, only 8-bit products avoid it. */
+/* If an instruction is wrong only for bytes above 127, only 8-bit products avoid it. */
 TEST(proof_does_without_wrong_8_bits) {
     gw_error e = { 0 };
     gw_relaxed_engine = GW_ENGINE_UNSIGNED;

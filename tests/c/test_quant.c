@@ -32,7 +32,7 @@ static void check_floats(const float *got, const uint32_t *expected, size_t n) {
             gw_test_fail(__FILE__, __LINE__, "item %zu: expected %08x, got %08x", i, expected[i], bits_of(got[i]));
 }
 
-/* Compares quantised ggml_input with `blocks`, and dequantised `blocks` and `raw` with `back` and `raw_back`. */
+/* Compares the quantised ggml_input with `blocks`, and the dequantised blocks and `raw` with `back` and `raw_back`. */
 static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uint32_t *back, const uint8_t *raw,
                        size_t n_raw, const uint32_t *raw_back) {
     const gw_type *t = gw_type_of(id);
@@ -62,7 +62,7 @@ TEST(quant_table_is_ggmls) {
     for (uint32_t id = 0; id < 1000; id++) rows += gw_type_of(id) != NULL;
     CHECK_INT(rows, COUNT(ggml_types));
     CHECK_TEXT(gw_type_name(GW_Q4_0), "Q4_0");
-    CHECK_TEXT(gw_type_name(4), "unknown"); /* Q4_2, gone from ggml since 2023 */
+    CHECK_TEXT(gw_type_name(4), "unknown"); /* type 4 was Q4_2, gone from ggml since 2023 */
     CHECK(gw_type_of(UINT32_MAX) == NULL);
     CHECK(!gw_type_supported(gw_type_of(4)));
 }
@@ -81,7 +81,7 @@ TEST(quant_supported_types) {
     CHECK_INT(supported, COUNT(expected) + COUNT(ggml_formats));
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1152), 36 * 18);
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1150), 0);
-    CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0); /* Q4_K: 1152 is no multiple of 256 */
+    CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0); /* Q4_K blocks have 256 items; 1152 is no multiple of 256 */
 }
 
 TEST(quant_q4_0_is_ggmls) {
@@ -179,7 +179,7 @@ TEST(quant_bf16_values) {
         if ((v & 0x7fff) <= 0x7f80) CHECK_INT(gw_f32_to_bf16(gw_bf16_to_f32((uint16_t)v)), v);
 }
 
-/* Converts rows at an odd address, as in a file window. */
+/* Rows in a file window can have odd addresses. */
 TEST(quant_rows_need_no_alignment) {
     float in[64], out[64];
     for (int i = 0; i < 64; i++) in[i] = (float)(i - 20) * 0.25f;
@@ -194,7 +194,7 @@ TEST(quant_rows_need_no_alignment) {
     }
 }
 
-/* NaN and infinity quantise to any value, without undefined behaviour (the sanitizers check). */
+/* NaN and infinity quantise to any value, but without undefined behaviour, which the sanitizers detect. */
 TEST(quant_rubbish_is_no_trap) {
     float in[32];
     uint8_t row[34];

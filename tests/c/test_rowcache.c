@@ -16,7 +16,6 @@ static tiny_config untied(void) {
     return c;
 }
 
-/* A model, the file that its host reads, and the numbers of bytes loaded and rows read. */
 typedef struct {
     gw_model *m;
     const tiny_file *file;
@@ -128,7 +127,6 @@ TEST(rowcache_small_and_tied_tables_stay_in_memory) {
     CHECK_NEAR(gw_plan_bytes(a.m, 0, "disk") + gw_plan_bytes(b.m, 0, "disk"), 0, 0);
 }
 
-/* Loading skips a matrix that stays in the file, whatever the size of the chunks. */
 TEST(rowcache_loading_skips_the_table) {
     scoped_pool *pool = gw_pool_new(1);
     tiny_config c = untied();
@@ -185,13 +183,10 @@ TEST(rowcache_waits_for_rows_and_can_be_left) {
     CHECK(!memcmp(sound, after, sizeof sound));
 }
 
-/* --- the row cache alone --- */
-
 enum { WIDE = 65536, ROWS = 500, SLOTS = 64 };
 
 static float value_of(int32_t row, uint32_t i) { return (float)row + (float)i / WIDE; }
 
-/* Requests rows, and provides the missing ones; returns how many were missing. */
 static int want(gw_row_cache *c, const int32_t *rows, int n) {
     int missing = gw_row_cache_want(c, rows, n);
     for (int i = 0; i < missing; i++) {

@@ -16,7 +16,7 @@ static void set(gw_sampler *s, const char *name, double value) {
         gw_test_fail(__FILE__, __LINE__, "%s = %g: %s", name, value, error.what);
 }
 
-/* Returns a sampler of n tokens with every cut disabled. */
+/* Returns a sampler for n tokens with every cut (top-k, top-p and others) disabled. */
 static gw_sampler *plain(uint32_t n) {
     gw_sampler *s = gw_sampler_new(n);
     CHECK(s != NULL);
@@ -32,7 +32,7 @@ static uint64_t splitmix(uint64_t *state) {
     return z ^ z >> 31;
 }
 
-/* Returns logits with a bell-shaped distribution (scaled sums of four uniform numbers). */
+/* Returns logits with a bell-shaped distribution: scaled sums of four uniform numbers. */
 static float *bell(uint32_t n, uint64_t seed, double scale) {
     float *x = malloc(n * sizeof *x);
     for (uint32_t i = 0; i < n; i++) {
@@ -43,9 +43,7 @@ static float *bell(uint32_t n, uint64_t seed, double scale) {
     return x;
 }
 
-/* --- llama.cpp's cases ------------------------------------------------------------------------------ */
-
-/* Checks each token's probability; `expected` is 0 for tokens that do not survive the cuts. */
+/* Checks the probability of each token. `expected` is 0 for tokens that do not survive the cuts. */
 static void check_case(int line, gw_sampler *s, size_t n, const float *probabilities, const float *expected) {
     float logits[8];
     double got[8] = { 0 };
@@ -106,7 +104,7 @@ TEST(sampler_llama_typical) {
     check_case(__LINE__, s, 4, (float[]){ 0.97f, 0.01f, 0.01f, 0.01f }, (float[]){ 1, 0, 0, 0 });
     s = plain(4);
     set(s, "typical_p", 0.5);
-    float third = 1 / 3.f; /* llama.cpp's 0.2 each, normalised */
+    float third = 1 / 3.f; /* llama.cpp's expected 0.2 each, normalised */
     check_case(__LINE__, s, 4, (float[]){ 0.4f, 0.2f, 0.2f, 0.2f }, (float[]){ 0, third, third, third });
 }
 
@@ -140,7 +138,7 @@ static void check_queue(int line, int k, double top_p, double min_p) {
     set(s, "top_k", k);
     set(s, "top_p", top_p);
     set(s, "min_p", min_p);
-    int least = k && k < N ? N - k : 1; /* token 0 has probability 0 */
+    int least = k && k < N ? N - k : 1;
     double sum = 0, total = N * (N - 1) / 2.0 - least * (least - 1) / 2.0;
     if (top_p < 1) {
         least = N;
@@ -157,7 +155,7 @@ TEST(sampler_llama_queue) {
     check_queue(__LINE__, 10000, 1, 0);
     check_queue(__LINE__, 1, 1, 0);
     check_queue(__LINE__, 100, 1, 0);
-    check_queue(__LINE__, 5000, 1, 0); /* too large for top-k by heap */
+    check_queue(__LINE__, 5000, 1, 0); /* k is too large for the heap of top-k */
     check_queue(__LINE__, 0, 0, 0);
     check_queue(__LINE__, 0, 0.0003f, 0);
     check_queue(__LINE__, 0, 0.8f, 0);
@@ -172,8 +170,6 @@ TEST(sampler_llama_queue) {
     check_queue(__LINE__, 100, 0.8f, 0.1f);
 }
 
-/* --- cuts against slow reference code -------------------------------------------------------------------- */
-
 static const float *sorted_logits;
 
 static int by_logit(const void *a, const void *b) {
@@ -182,7 +178,6 @@ static int by_logit(const void *a, const void *b) {
     return x != y ? (x < y) - (x > y) : (i > j) - (i < j);
 }
 
-/* Returns all ids, best first, lowest id first on ties. */
 static int32_t *sorted(const float *x, uint32_t n) {
     int32_t *order = malloc(n * sizeof *order);
     for (uint32_t i = 0; i < n; i++) order[i] = (int32_t)i;
@@ -202,7 +197,7 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
     for (size_t a = 0; a < COUNT(sizes); a++) {
         uint32_t n = sizes[a];
         scoped_memory float *x = bell(n, a, 6);
-        for (uint32_t i = 0; i < n; i++) x[i] = rintf(x[i] * 64) / 64; /* many ties */
+        for (uint32_t i = 0; i < n; i++) x[i] = rintf(x[i] * 64) / 64;
         scoped_memory int32_t *order = sorted(x, n);
         scoped_sampler *s = plain(n);
         int ks[] = { 1, 2, 3, 16, 64, 999, 4096, 4097, 12000 };
@@ -217,7 +212,7 @@ TEST(sampler_top_k_is_the_sorted_prefix) {
 
 TEST(sampler_top_p_is_the_sorted_prefix) {
     enum { N = 14000 };
-    double scales[] = { 0, 0.5, 6, 20, 200 }; /* from uniform to a single likely token */
+    double scales[] = { 0, 0.5, 6, 20, 200 };
     for (size_t a = 0; a < COUNT(scales); a++) {
         scoped_memory float *x = bell(N, 5 + a, scales[a]);
         scoped_memory int32_t *order = sorted(x, N);
@@ -261,10 +256,8 @@ TEST(sampler_probabilities_add_up) {
     }
 }
 
-/* --- draws ------------------------------------------------------------------------------------------ */
-
-/* Draws often, compares the counts with gw_sampler_distribution by chi-square. Classes with fewer than 8 expected draws
- * are merged. The limit is mean + 4 sigma, the seed is fixed. */
+/* Draws often and compares the counts with gw_sampler_distribution() by a chi-square test. Classes with fewer than 8
+ * expected draws are merged. The limit is mean + 4 sigma, the seed is fixed. */
 static void check_draws(int line, gw_sampler *s, const float *x, uint32_t n) {
     enum { DRAWS = 20000 };
     scoped_memory int *counts = calloc(n, sizeof *counts);
@@ -331,7 +324,7 @@ TEST(sampler_seeds) {
     }
     CHECK(!memcmp(first, again, sizeof first));
     CHECK(memcmp(first, other, sizeof first) != 0);
-    gw_sampler_reset(s); /* sets seed 0, that of a new sampler */
+    gw_sampler_reset(s);
     scoped_sampler *fresh = gw_sampler_new(N);
     for (int j = 0; j < DRAWS; j++) CHECK_INT(gw_sampler_draw(s, x), gw_sampler_draw(fresh, x));
 }
@@ -365,8 +358,6 @@ TEST(sampler_draws_nothing_anew_from_a_singleton) {
     for (int i = 0; i < 8; i++) CHECK_INT(gw_sampler_draw(a, many), gw_sampler_draw(b, many));
 }
 
-/* --- greedy, bias, penalties ------------------------------------------------------------------------ */
-
 TEST(sampler_greedy) {
     enum { N = 262144 };
     scoped_memory float *x = bell(N, 21, 5);
@@ -380,7 +371,7 @@ TEST(sampler_greedy) {
         x[places[i]] = kept;
     }
     x[70000] = x[80000] = x[60000] = 50;
-    CHECK_INT(gw_sampler_draw(s, x), 60000); /* the lowest id on ties */
+    CHECK_INT(gw_sampler_draw(s, x), 60000);
     for (int i = 0; i < N; i++) x[i] = i == 5 ? 0.0f : i == 3 ? -0.0f : -1e30f;
     CHECK_INT(gw_sampler_draw(s, x), 3); /* -0 equals 0 */
     for (int i = 0; i < N; i++) x[i] = i == 9 ? -3e38f : -INFINITY;
@@ -395,9 +386,9 @@ TEST(sampler_bias) {
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_INT(gw_sampler_bias(s, 0, 2.5f, &error), 0);
     CHECK_INT(gw_sampler_draw(s, x), 0);
-    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0); /* replaces the token's bias */
+    CHECK_INT(gw_sampler_bias(s, 0, 0.5f, &error), 0);
     CHECK_INT(gw_sampler_draw(s, x), 2);
-    CHECK_NEAR(x[3], 4, 0); /* biases do not change the logits */
+    CHECK_NEAR(x[3], 4, 0);
     CHECK_INT(gw_sampler_bias(s, 4, 1, &error), GW_E_BAD_TOKEN);
     CHECK_SAYS(error.what, "0 to 3 ");
     CHECK_INT(gw_sampler_bias(s, -1, 1, &error), GW_E_BAD_TOKEN);
@@ -412,7 +403,7 @@ TEST(sampler_bias_table_is_bounded) {
     scoped_sampler *s = plain(2000);
     for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, i, 1, &error), 0);
     CHECK_INT(gw_sampler_bias(s, 1024, 1, &error), GW_E_BAD_OPTION);
-    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* replaces a bias */
+    CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* in a full table, a bias can still be replaced */
 }
 
 TEST(sampler_penalty_window) {
@@ -433,7 +424,7 @@ TEST(sampler_penalty_window) {
     for (int i = 0; i < 40000; i++) gw_sampler_accept(s, 3); /* more ids than the sampler keeps */
     CHECK_INT(gw_sampler_draw(s, x), 0);
     gw_sampler_accept(s, -1);
-    gw_sampler_accept(s, 4); /* ids that no token has are ignored */
+    gw_sampler_accept(s, 4); /* ids outside the vocabulary are ignored */
     CHECK_INT(gw_sampler_draw(s, x), 0);
 }
 
@@ -446,12 +437,10 @@ TEST(sampler_repetition_spares_nobody) {
     gw_sampler_accept(s, 2);
     int m = gw_sampler_distribution(s, x, ids, p, MOST);
     CHECK_INT(m, 4);
-    int32_t order[] = { 3, 2, 1, 0 }; /* logits 2, 3 / 2, -1.5, -1 * 2: repeats are penalised once */
+    int32_t order[] = { 3, 2, 1, 0 }; /* expected logits 2, 3 / 2, -1.5, -1 * 2: a repeated token is penalised once */
     for (int i = 0; i < 4; i++) CHECK_INT(ids[i], order[i]);
     CHECK_NEAR(log(p[1] / p[3]), 3.5, 1e-6);
 }
-
-/* --- bad input -------------------------------------------------------------------------------------- */
 
 TEST(sampler_option_ranges) {
     scoped_sampler *s = plain(4);
@@ -487,11 +476,11 @@ TEST(sampler_option_ranges) {
             gw_test_fail(__FILE__, __LINE__, "%s = %g was taken", cases[i].name, cases[i].bad);
     CHECK_INT(gw_sampler_set(s, "temperature", -1, &error), GW_E_BAD_OPTION);
     CHECK_SAYS(error.what, "`temperature` must be 0 to 100 (got -1).");
-    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0); /* the sampler stays usable */
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 0, -INFINITY, -INFINITY, -INFINITY }), 0);
     CHECK(gw_sampler_new(0) == NULL);
 }
 
-/* The bytes of a saved sampler: if they change, increase GW_LAYOUT, then adjust this test. */
+/* Checks the hash of a saved sampler's bytes. If the hash changes, increase GW_LAYOUT, then adjust this test. */
 TEST(sampler_layout_has_a_version) {
     static const struct {
         const char *name;
@@ -534,10 +523,9 @@ TEST(sampler_bad_logits) {
             CHECK(isnan(gw_logprob(bad[i], 3, 0)));
         }
     for (int i = 0; i < 3; i++) gw_sampler_bias(s, i, -INFINITY, &error);
-    CHECK_INT(gw_sampler_draw(s, (float[]){ 1, 2, 3 }), GW_E_BAD_STATE); /* every token banned */
+    CHECK_INT(gw_sampler_draw(s, (float[]){ 1, 2, 3 }), GW_E_BAD_STATE);
 }
 
-/* Extreme options neither trap nor select a token outside the survivors. */
 TEST(sampler_extremes) {
     float wide[] = { 3e38f, -3e38f, 0, -INFINITY, 2.9e38f };
     double temperatures[] = { 0, 5e-324, 1e-30, 1, 100 };
@@ -553,15 +541,13 @@ TEST(sampler_extremes) {
         }
 }
 
-/* --- log probabilities ------------------------------------------------------------------------------ */
-
 TEST(sampler_logprobs) {
     enum { N = 262144 };
     scoped_memory float *x = bell(N, 31, 9);
     float top[64];
     scoped_memory int32_t *order = sorted(x, N);
     double total = 0;
-    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* adds small terms first */
+    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* adds small terms first, for precision */
     for (int i = 0; i < N; i += 9973) CHECK_NEAR(gw_logprob(x, N, i), x[i] - log(total), 1e-12);
     CHECK_INT(gw_top_logprobs(x, N, 64, ids, top), 64);
     for (int i = 0; i < 64; i++) {
@@ -575,8 +561,6 @@ TEST(sampler_logprobs) {
     x[7] = -INFINITY;
     CHECK(gw_logprob(x, N, 7) == -INFINITY);
 }
-
-/* --- the logits that a draw needs ------------------------------------------------------------------- */
 
 TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
     static const int32_t drafts[] = { 70, 71 };
@@ -592,5 +576,5 @@ TEST(sampler_top_counts_the_ids_that_penalties_will_change) {
     CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 4, &n), 40);
     CHECK_INT(n, 3);
     CHECK(changed[0] == 9 && changed[1] == 70 && changed[2] == 71);
-    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* an array of two is too short */
+    CHECK_INT(gw_sampler_top(s, drafts, 2, changed, 2, &n), 0); /* three ids do not fit an array of two */
 }

@@ -30,7 +30,7 @@ static void make_text(text *t, uint32_t prompt, uint32_t seed) {
 }
 
 static void make_texts(text *texts) {
-    /* prompt lengths: more than the rows of a ring; one id; less than a batch; more than a batch */
+    /* Prompt lengths: more than the rows of a KV ring, one id, less than a batch, more than a batch. */
     static const uint32_t prompts[N] = { 150, 1, 33, 90 };
     for (uint32_t i = 0; i < N; i++) make_text(&texts[i], prompts[i], i);
     for (uint32_t i = 0; i < N; i++) texts[i].done = 0;
@@ -105,7 +105,7 @@ THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
     CHECK_INT(gw_run(r.m, 1), GW_E_ABORTED);
     CHECK_INT(gw_pending(r.m), 0);
     CHECK_INT(gw_step(r.m, 14, 1), GW_RUN_MORE);
-    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* in the middle of a block of rows */
+    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* in the middle of a batch */
     CHECK_INT(gw_append(r.m, VOCAB), GW_E_BAD_TOKEN);
     run_together(r.m, texts, 14, 1);
     CHECK_INT(gw_select(r.m, 0), 0);

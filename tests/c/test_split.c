@@ -30,8 +30,6 @@ static void whole_logits(const tiny_config *c, gw_pool *pool, float *out) {
     logits_of(m, out, small.n_vocab);
 }
 
-/* --- the model from its parts --- */
-
 static void check_split(const tiny_config *c, uint32_t n, gw_pool *pool, const float *expected) {
     static const size_t chunks[] = { 1 << 30, 1, 4096, 0 };
     scoped_parts files = { 0 };
@@ -100,8 +98,6 @@ TEST(split_asks_for_all_headers_then_for_all_weights) {
     snprintf(offset, sizeof offset, "\"offset\":%zu,", files[1].header);
     CHECK(strstr(gw_tensor_json(m, files[0].n_tensors), offset));
 }
-
-/* --- parts that do not fit together --- */
 
 static void check_refused(const tiny_file *files, uint32_t n, int code, const char *sentence) {
     static const size_t chunks[] = { 1 << 30, 3 };
@@ -222,8 +218,6 @@ TEST(split_number_of_files_is_checked) {
     CHECK_INT(gw_load_parts(m, 2), GW_E_BAD_STATE);
 }
 
-/* --- parts that end early --- */
-
 TEST(split_truncated_anywhere) {
     scoped_pool *pool = gw_pool_new(1);
     scoped_parts f = { 0 };
@@ -243,9 +237,7 @@ TEST(split_truncated_anywhere) {
     }
 }
 
-/* --- sizes beyond 32 bits --- */
-
-/* A tensor of 5 GB, with arbitrary bytes, precedes the last one. */
+/* A tensor of 5 GB with arbitrary bytes precedes the last tensor, whose offset exceeds 32 bits. */
 TEST(split_part_larger_than_4_gb) {
     static const double far = 5e9;
     scoped_pool *pool = gw_pool_new(1);

@@ -9,7 +9,7 @@
 #include "rig.h"
 #include "test.h"
 
-/* The prompt has more tokens than a KV ring has rows, so rings have lost their first rows. */
+/* A prompt has more tokens than a KV ring has rows, so the rings have lost their first rows. */
 enum { VOCAB = 50, CONTEXT = 300, PROMPT = 150, ANSWER = 20, MORE = 30, ALL = PROMPT + ANSWER + MORE };
 
 static rig rig_of(const tiny_config *c, int threads, uint32_t n_ctx, const char *kv_type) {
@@ -22,7 +22,7 @@ static const int32_t *some_ids(void) {
     return ids;
 }
 
-/* Evaluates ids[0..prompt) at once, and ids up to n one by one. Returns how many the cache already had. */
+/* Evaluates ids[0..prompt) at once and the ids up to n one by one. Returns how many ids the cache already had. */
 static int eval(gw_model *m, const int32_t *ids, uint32_t prompt, uint32_t n) {
     int kept = gw_sync(m, ids, prompt);
     CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
@@ -85,21 +85,22 @@ THREADED_TEST(state_goes_on_bit_for_bit) {
         scoped_bytes all = save(whole.m, NULL, 0);
         CHECK_INT(all.n, b.n);
         CHECK(!memcmp(all.at, b.at, b.n));
-        CHECK_INT(gw_save(other.m, NULL, 0), 1); /* nothing was evaluated yet */
-        eval(other.m, ids + 40, 60, 60);         /* this model was used before */
+        CHECK_INT(gw_save(other.m, NULL, 0), 1); /* nothing to save: no ids were evaluated */
+        eval(other.m, ids + 40, 60, 60);
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
         CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
         check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* to retry, it needs saved ring rows */
+        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry needs the saved ring rows */
         CHECK_INT(restore(again.m, b, 4096), 0);
         CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
     }
 }
 
-/* Hashes states without the sampler, which test_sampler.c covers. Hashes change with the layout and the results. */
+/* Hashes states without the sampler's part, which test_sampler.c covers. The hashes change with the layout of states
+ * and the results of evaluation. */
 TEST(state_layout_has_a_version) {
     static const uint64_t known[] = { 0x932db0754c74f475, 0xeb5ad2938a983291,
-                                      0x97a120dfa773d4d2 }; /* if these change, increase GW_LAYOUT */
+                                      0x97a120dfa773d4d2 }; /* if these hashes change, increase GW_LAYOUT */
     for (int i = 0; i < 3; i++) {
         scoped_rig r = rig_of(&base, 1, CONTEXT, kv_types[i + 1]);
         eval(r.m, some_ids(), PROMPT, PROMPT + ANSWER);
@@ -141,7 +142,7 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     eval(a.m, ids, PROMPT, PROMPT);
     CHECK_INT(gw_save(a.m, ids, PROMPT + 1), 1);
     CHECK_INT(gw_save(a.m, ids + 1, 10), 1);
-    CHECK_INT(gw_save(a.m, ids, 10), 1); /* the rings have lost these positions */
+    CHECK_INT(gw_save(a.m, ids, 10), 1); /* the KV rings have lost these positions */
     scoped_bytes s = save(a.m, ids, PROMPT - 9);
     CHECK_INT(restore(b.m, s, 777), 0);
     CHECK_INT(eval(a.m, ids, PROMPT, PROMPT), PROMPT - 1);
@@ -149,7 +150,7 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     CHECK(!memcmp(gw_logits(a.m), gw_logits(b.m), VOCAB * sizeof(float)));
     CHECK_INT(gw_sync(a.m, ids + 3, 100), 0);
     CHECK_INT(gw_run(a.m, 1), GW_RUN_MORE);
-    CHECK_INT(gw_save(a.m, ids + 3, 20), 1); /* in the middle of a batch */
+    CHECK_INT(gw_save(a.m, ids + 3, 20), 1); /* nothing is saved in the middle of a batch */
 }
 
 static void set_sampler(gw_model *m) {
@@ -191,7 +192,6 @@ TEST(state_draws_on) {
     CHECK(!memcmp(whole, again, (n + 40) * sizeof *whole));
 }
 
-/* Checks that a model stays usable after it rejected a state. */
 static void check_lives(gw_model *m, gw_model *sound) {
     const int32_t *ids = some_ids();
     eval(m, ids, 70, 70);

@@ -50,8 +50,6 @@ THREADED_TEST(threads_results_are_visible_after_the_barrier) {
     for (int i = 0; i < 64; i++) CHECK_INT(cells[i], 500L * i);
 }
 
-/* --- pure items --- */
-
 typedef struct {
     int offset, n;
     long *cells;
@@ -81,7 +79,7 @@ static void each_pure_item_once(int threads) {
         gw_parallel_pure(p, &squares, job, n);
         CHECK_INT(job->placed, n);
         for (int i = 0; i < n; i++) CHECK_INT(cells[i], i * i + round);
-        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64); /* a task of ordinary items */
+        if (round % 7 == 0) gw_parallel(p, plain_add, cells, 64);
     }
     gw_pure_settle(p);
 }
@@ -93,15 +91,15 @@ THREADED_TEST(threads_each_pure_item_once_4) { each_pure_item_once(4); }
 #ifndef __wasm__
 #include <pthread.h>
 
-/* A helper that traps, as reported by its host: it never returns from gw_pool_enter. */
+/* A helper thread that traps never returns from gw_pool_enter(); its host reports the trap by gw_pool_fail(). */
 static pthread_t caller;
 static _Atomic int trapped;
 
 static void trap_in_helper(void *ctx, int i) {
     (void)i;
-    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* waits for a helper */
+    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* waits until a helper traps */
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
-    gw_pool_fail(ctx, 1); /* any helper's number will do: none works on a pure item */
+    gw_pool_fail(ctx, 1); /* any helper's number will do, as none works on a pure item */
     pthread_exit(NULL);
 }
 
@@ -114,12 +112,12 @@ THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
         gw_parallel(p, trap_in_helper, p, 100);
         CHECK(trapped && gw_pool_failed(p));
         long cells[64] = { 0 };
-        gw_parallel(p, plain_add, cells, 64); /* calls after the failure return instead of waiting */
+        gw_parallel(p, plain_add, cells, 64);
         for (int i = 0; i < 64; i++) CHECK_INT(cells[i], i);
     }
 }
 
-/* Helpers that hang in the middle of an item, as if other programs had taken their cores. */
+/* Helper threads that hang in the middle of an item, as if other programs had taken their cores. */
 static _Atomic int stuck, held;
 
 static void stick(const void *ctx, int i, float *out) {
@@ -128,14 +126,14 @@ static void stick(const void *ctx, int i, float *out) {
         while (atomic_load(&held)) continue;
         atomic_fetch_sub(&stuck, 1);
     } else {
-        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* waits for helpers */
+        while (atomic_load(&held) > atomic_load(&stuck)) continue; /* the caller waits until all helpers hang */
     }
     square(ctx, i, out);
 }
 
 static const gw_pure sticking = { stick, put };
 
-/* Each helper hangs in an item; the caller does all items, in one task after another. */
+/* Checks that the caller does all items, in one task after another, while each helper hangs in an item. */
 static void not_waited_for(int threads) {
     scoped_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];
@@ -156,7 +154,7 @@ static void not_waited_for(int threads) {
     held = 0;
     gw_pure_settle(p);
     CHECK_INT(stuck, 0);
-    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* late results were dropped */
+    for (int i = 0; i < 100; i++) CHECK_INT(cells[i], 5 + 190 + 21L * i * i); /* late helpers' results were dropped */
     CHECK(gw_pure_place(p, jobs, sizeof *jobs) == first);
     first->offset = 0; /* now the first job may be written, which TSan checks */
     gw_parallel_pure(p, &squares, first, 100);
@@ -191,10 +189,10 @@ THREADED_TEST(threads_as_many_may_be_late_as_there_are_places) {
     CHECK_INT(pthread_join(other, NULL), 0);
 }
 
-/* If a helper died or was stopped inside an item, the caller continues alone. */
+/* Simulates a helper thread that died or was stopped inside an item: the caller must continue alone. */
 static void vanish(void *ctx, int i) {
     if (pthread_equal(pthread_self(), caller)) {
-        while (!atomic_load(&stuck)) continue; /* waits for a helper */
+        while (!atomic_load(&stuck)) continue; /* the caller waits until a helper hangs */
     } else {
         atomic_fetch_add(&stuck, 1);
         while (atomic_load(&held)) continue;
@@ -217,12 +215,12 @@ THREADED_TEST(threads_a_helper_that_vanished_is_not_waited_for) {
     held = 1;
     gw_parallel(p, vanish, cells, 100);
     CHECK(gw_pool_failed(p) && stuck);
-    for (int round = 0; round < 50; round++) gw_parallel(p, plain_add, after, 100); /* alone */
+    for (int round = 0; round < 50; round++) gw_parallel(p, plain_add, after, 100);
     for (int i = 0; i < 100; i++) CHECK_INT(after[i], 50L * i);
     held = 0;
 }
 
-/* The caller waits for a stopped helper only while it stores a result, and when no place for a job is left. */
+/* The caller waits for a stopped helper only while the helper stores a result, and when no place for a job is left. */
 THREADED_TEST(threads_a_helper_that_vanished_in_a_pure_item_is_not_waited_for) {
     static const gw_pure puts = { square, put_slowly }, works = { vanish_in_pure, put };
     for (int i = 0; i < 2; i++) {
@@ -257,7 +255,7 @@ THREADED_TEST(threads_a_slow_helper_is_waited_for) {
 
 static void put_nowhere(void *ctx, int i, const float *out) { (void)ctx, (void)i, (void)out; }
 
-/* Counts the threads that take part in a round, which does not end before `least` of them have begun an item. */
+/* Counts the threads that take part in a round. A round does not end before `least` threads have begun an item. */
 typedef struct {
     int round, least;
     _Atomic int threads;
@@ -294,10 +292,9 @@ THREADED_TEST(threads_not_in_use_take_no_part) {
     }
     gw_pure_settle(p);
     gw_pool_use(p, 2);
-    gw_pool_free(p); /* joins two sleeping helpers */
+    gw_pool_free(p);
 }
 
-/* A helper traps in a pure item: its result is lost, and the pool fails. */
 static void trap_in_pure(const void *ctx, int i, float *out) {
     (void)i;
     if (!pthread_equal(pthread_self(), caller)) {

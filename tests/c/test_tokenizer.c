@@ -22,7 +22,7 @@ static void add_bytes(gw_tokenizer *t) {
     }
 }
 
-/* Ids: <unk> 0, <bos> 1, <eot> 2, bytes 3..258, then the pieces (from 259 on). */
+/* Ids of the test vocabularies: <unk> 0, <bos> 1, <eot> 2, bytes 3 to 258, then the pieces from 259 on. */
 enum { BYTES = 3, PIECES = 259 };
 
 static gw_tokenizer *begin(void) {
@@ -52,7 +52,7 @@ static gw_tokenizer *with(const char *const *pieces, size_t n) {
 #define WITH(...) \
     with((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
-/* Returns a text's ids as "260 261"; checks that decoding restores the text. */
+/* Returns the token ids of a text, such as "260 261", and checks that decoding restores the text. */
 static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
     static char out[1024];
     int32_t ids[256];
@@ -83,7 +83,7 @@ TEST(leftmost_of_equal_scores) {
     scoped_tokenizer *t = WITH("aa", "a");
     CHECK_TEXT(ids_of(t, "aaaaa", 0), "259 259 260");
     scoped_tokenizer *zeros = begin();
-    add(zeros, "ba", -0.0f, GW_TOKEN_NORMAL); /* -0 and 0 tie */
+    add(zeros, "ba", -0.0f, GW_TOKEN_NORMAL); /* scores -0 and 0 tie */
     add(zeros, "ab", 0.0f, GW_TOKEN_NORMAL);
     add(zeros, "a", -9, GW_TOKEN_NORMAL);
     add(zeros, "b", -9, GW_TOKEN_NORMAL);
@@ -119,21 +119,21 @@ TEST(merge_grows_from_both_sides) {
 TEST(space_is_stored_as_u2581) {
     scoped_tokenizer *t = WITH(SPACE "a", SPACE, "a");
     CHECK_TEXT(ids_of(t, "a a  a", 0), "261 259 260 259");
-    /* U+2581 in a text is an ordinary character: three byte pieces. */
+    /* U+2581 in a text is an ordinary character, here encoded as three byte pieces. */
     CHECK_TEXT(ids_of(t, SPACE "a", 0), "229 153 132 261");
     CHECK_INT(gw_tokenizer_find(t, " a", 2), 259);
 }
 
 TEST(user_pieces_are_leftmost_and_longest) {
     scoped_tokenizer *t = begin();
-    add(t, "\n", -1000, GW_TOKEN_USER); /* 259 */
+    add(t, "\n", -1000, GW_TOKEN_USER); /* id 259 */
     add(t, "\n\n", -1000, GW_TOKEN_USER);
     add(t, "\n\n\n", -1000, GW_TOKEN_USER);
-    add(t, "  ", -1000, GW_TOKEN_USER); /* 262: two ordinary spaces, not U+2581 */
+    add(t, "  ", -1000, GW_TOKEN_USER); /* id 262: two ordinary spaces, not U+2581 */
     add(t, SPACE SPACE SPACE, -1000, GW_TOKEN_USER);
-    add(t, "<td>", -1000, GW_TOKEN_USER);  /* 264 */
-    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* 265: must not match the < of <td> */
-    add(t, SPACE "a", 4, GW_TOKEN_NORMAL); /* 266 */
+    add(t, "<td>", -1000, GW_TOKEN_USER);  /* id 264 */
+    add(t, "a<", 5, GW_TOKEN_NORMAL);      /* id 265: must not match the < of <td> */
+    add(t, SPACE "a", 4, GW_TOKEN_NORMAL); /* id 266 */
     add(t, "a", -1, GW_TOKEN_NORMAL);
     add(t, "<", -1, GW_TOKEN_NORMAL);
     add(t, SPACE, -1, GW_TOKEN_NORMAL);
@@ -149,7 +149,7 @@ TEST(user_pieces_are_leftmost_and_longest) {
 TEST(control_pieces_only_when_allowed) {
     scoped_tokenizer *t = WITH("<", "e", "o", "t", ">", "<e", "<eo", "<eot", "<eot>");
     const char *text = "<eot>e";
-    CHECK_TEXT(ids_of(t, text, 0), "267 260"); /* merging makes the normal piece <eot> */
+    CHECK_TEXT(ids_of(t, text, 0), "267 260"); /* merges make the normal piece <eot>, not the control piece */
     CHECK_TEXT(ids_of(t, text, GW_TOKENIZE_SPECIAL), "2 260");
     CHECK_INT(gw_tokenizer_find(t, "<eot>", 5), 2);
     CHECK_TEXT(ids_of(t, "<unk>", GW_TOKENIZE_SPECIAL), "0");
@@ -166,14 +166,14 @@ TEST(turn_tokens_are_control_whatever_their_type) {
         add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: a control token because of its text */
         add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: a control token because of its type */
         gw_tokenizer_mark_control(t, PIECES + 1);
-        gw_tokenizer_mark_control(t, 1 << 20); /* out of range: ignored */
+        gw_tokenizer_mark_control(t, 1 << 20);
         finish(t);
         CHECK_INT(gw_tokenizer_type(t, PIECES), GW_TOKEN_CONTROL);
         CHECK_INT(gw_tokenizer_type(t, PIECES + 1), GW_TOKEN_CONTROL);
         int32_t ids[64];
         const char *text = "<end_of_turn><mine>";
         int n = gw_tokenizer_encode(t, text, strlen(text), 0, ids, 64);
-        CHECK_INT(n, (int)strlen(text)); /* one token per byte */
+        CHECK_INT(n, (int)strlen(text)); /* no piece matches: one token per byte */
         for (int k = 0; k < n; k++) CHECK(ids[k] < PIECES);
         CHECK_INT(gw_tokenizer_encode(t, text, strlen(text), GW_TOKENIZE_SPECIAL, ids, 64), 2);
         CHECK_INT(ids[0], PIECES);
@@ -193,7 +193,7 @@ TEST(decode_of_each_type) {
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, sizeof out), 3);
     CHECK(!memcmp(out, " x ", 3));
     out[0] = '#';
-    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3); /* the buffer is too small: only returns the length */
+    CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 2), 3); /* the buffer is too small, so only the length is returned */
     CHECK_INT(out[0], '#');
     CHECK_INT(gw_tokenizer_decode(t, 260, 0, out, sizeof out), 0);
     CHECK_INT(gw_tokenizer_decode(t, 262, 0, out, sizeof out), GW_E_BAD_TOKEN);
@@ -220,7 +220,7 @@ TEST(bytes_that_are_not_utf8) {
 TEST(unknown_without_byte_pieces) {
     scoped_tokenizer *t = gw_tokenizer_new();
     add(t, "a", -1, GW_TOKEN_NORMAL);
-    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* its type in converted Gemma files */
+    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* <unk> has this type in converted Gemma files */
     finish(t);
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "aéa\xFF", 5, 0, ids, 8), 4);
@@ -265,7 +265,7 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
 TEST(counts_must_agree) {
     gw_error e = { 0 };
     CHECK_INT(finish_with(4, 4, 4, &e), 0);
-    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* without types, the names decide */
+    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* without types, the names of pieces decide */
     CHECK_INT(finish_with(0, 0, 0, &e), GW_E_MISSING_TOKENIZER);
     CHECK_INT(finish_with(4, 3, 4, &e), GW_E_BAD_TOKENIZER);
     CHECK_SAYS(e.what, "tokenizer.ggml.scores");
@@ -303,17 +303,14 @@ TEST(bad_elements) {
     CHECK_INT(gw_tokenizer_finish(t, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_SAYS(e.what, "<0xG1>");
     scoped_tokenizer *bare = gw_tokenizer_new(), *done = WITH("a");
-    add(bare, "a", 0, GW_TOKEN_NORMAL); /* neither byte pieces nor an unknown piece */
+    add(bare, "a", 0, GW_TOKEN_NORMAL);
     CHECK_INT(gw_tokenizer_finish(bare, &by_score, &e), GW_E_BAD_TOKENIZER);
     CHECK_INT(gw_tokenizer_add_piece(done, "b", 1), GW_E_BAD_STATE);
     CHECK_INT(gw_tokenizer_finish(done, &by_score, &e), GW_E_BAD_STATE);
-    CHECK_TEXT(ids_of(done, "a", 0), "259"); /* the tokenizer still works */
+    CHECK_TEXT(ids_of(done, "a", 0), "259");
     gw_tokenizer_free(NULL);
 }
 
-/* --- space prefix --- */
-
-/* Like ids_of(), for a tokenizer with a space prefix. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
     static char out[256];
     int32_t ids[64];
@@ -334,11 +331,11 @@ static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
 static gw_tokenizer *with_prefix(void) {
     gw_error e = { 0 };
     gw_tokenizer *t = begin();
-    add(t, SPACE "a", -1, GW_TOKEN_NORMAL); /* 259 */
+    add(t, SPACE "a", -1, GW_TOKEN_NORMAL); /* id 259 */
     add(t, "a", -3, GW_TOKEN_NORMAL);
-    add(t, SPACE, -2, GW_TOKEN_NORMAL); /* 261 */
+    add(t, SPACE, -2, GW_TOKEN_NORMAL); /* id 261 */
     add(t, SPACE SPACE, -5, GW_TOKEN_NORMAL);
-    add(t, "\n", -9, GW_TOKEN_USER); /* 263 */
+    add(t, "\n", -9, GW_TOKEN_USER); /* id 263 */
     add(t, "  !", -9, GW_TOKEN_USER);
     CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "llama", .space_prefix = true }, &e), 0);
     return t;
@@ -352,7 +349,7 @@ TEST(blank_before_a_text) {
     CHECK_TEXT(prefixed(t, " ", 0), "262");
     CHECK_TEXT(prefixed(t, " a", 0), "261 259"); /* the space merges with the letter, as in llama.cpp */
     CHECK_TEXT(prefixed(t, "é", 0), "261 198 172");
-    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* a space is inserted after each added token, too */
+    CHECK_TEXT(prefixed(t, "a\na", 0), "259 263 259"); /* a space is inserted after each added token */
     CHECK_TEXT(prefixed(t, "\n\n a", 0), "263 263 261 259");
     CHECK_TEXT(prefixed(t, "  !a", 0), "264 259"); /* an added token keeps its spaces */
     CHECK_TEXT(prefixed(t, "a<eot>a", GW_TOKENIZE_SPECIAL), "259 2 259");
@@ -366,13 +363,11 @@ TEST(no_blank_before_what_continues_a_text) {
     CHECK_INT(gw_tokenizer_encode(t, "a\na", 3, GW_TOKENIZE_CONTINUES, ids, 8), 3);
     CHECK_INT(ids[2], 259);
     char out[4];
-    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* this space belongs to the text */
+    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* token 259's space belongs to the text */
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
-    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* token 1 is BOS */
+    CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* after BOS (id 1), the space is left out */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);
 }
-
-/* --- comparison with a naive merge --- */
 
 static uint32_t next_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
@@ -401,7 +396,7 @@ static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *i
     return (int)n;
 }
 
-/* Returns random pieces over two or three letters with few different scores, so that ties are frequent. */
+/* Returns a tokenizer of random pieces over two to four letters with few different scores: ties are frequent. */
 static gw_tokenizer *random_vocabulary(uint32_t *seed, uint32_t letters) {
     gw_tokenizer *t = begin();
     for (uint32_t c = 0; c < letters; c++) add(t, (char[]){ (char)('a' + c), 0 }, -99, GW_TOKEN_NORMAL);
@@ -433,9 +428,7 @@ TEST(equals_naive_merge_on_random_texts) {
     }
 }
 
-/* --- vocabularies made to be slow --------------------------------------------------------------- */
-
-/* The hash of vocabulary.c, as the author of a hostile file would use it. */
+/* Returns the hash that vocabulary.c computes, as the author of a hostile file would. */
 static uint32_t hash_of(const char *text) {
     size_t len = strlen(text);
     uint64_t h = len;
@@ -443,7 +436,7 @@ static uint32_t hash_of(const char *text) {
     return (uint32_t)(h >> 32);
 }
 
-/* Finds the first `n` of the words w0, w1 … whose hashes agree in the table's bits (2048 slots). */
+/* Finds the first `n` of the words w0, w1 … whose hashes agree in the bits that select one of 2048 slots. */
 static void colliding(char (*words)[16], int n) {
     for (uint32_t i = 0, found = 0; (int)found < n; i++) {
         snprintf(words[found], 16, "w%u", i);
@@ -493,7 +486,7 @@ TEST(hostile_amounts_of_text_are_refused) {
     CHECK_INT(gw_tokenizer_add_piece(t, piece, 1), GW_E_BAD_COUNT);
 }
 
-/* Pieces of 1, 2, 3 … equal characters, and a text of that character: every merge looks up a longer piece. */
+/* Every merge of a text of one character looks up a longer piece, as pieces consist of 1, 2, 3 … of that character. */
 TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     enum { TEXT = 100000 };
     static char piece[GW_MAX_PIECE + 1], text[TEXT];
@@ -509,7 +502,7 @@ TEST(hostile_ladder_of_pieces_merges_to_the_longest) {
     CHECK_INT(ids[0], PIECES + GW_MAX_PIECE - 1);
 }
 
-/* No control piece occurs in the text, but each is tried at every position. */
+/* No control piece occurs in the text, but the tokenizer tries each at every position. */
 TEST(hostile_ladder_of_control_pieces) {
     enum { TEXT = 20000 };
     static char piece[GW_MAX_PIECE + 2], text[TEXT];
@@ -525,8 +518,6 @@ TEST(hostile_ladder_of_control_pieces) {
     finish(t);
     CHECK_INT(gw_tokenizer_encode(t, text, TEXT, GW_TOKENIZE_SPECIAL, ids, TEXT), TEXT / 2);
 }
-
-/* --- long texts ------------------------------------------------------------------------------ */
 
 static void round_trip(gw_tokenizer *t, const char *text, size_t len, int expected) {
     scoped_memory int32_t *ids = malloc(len * sizeof *ids);

@@ -26,7 +26,7 @@ static float random_float(void) {
 
 enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 10, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
 
-/* A random matrix in the file's layout, packed in one plane, and packed in planes. */
+/* A random matrix in the file's layout (file), packed in one plane (one), and packed in planes (high, middle, low). */
 static struct {
     uint8_t file[MOST_BYTES], one[MOST_BYTES], high[MOST_BYTES], middle[MOST_BYTES], low[MOST_BYTES];
     float norms[GW_NORMS * (MOST_ROWS + 4)];
@@ -74,7 +74,7 @@ static void tear_down(void) {
 static void pack(void) {
     const gw_type *q8 = fixture.plain.type;
     uint32_t k = fixture.plain.k, rows = fixture.plain.rows, bytes = k / 32 * 34;
-    gw_pure_settle(fixture.pool); /* late threads may still read weights */
+    gw_pure_settle(fixture.pool); /* threads that are late may still read weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, fixture.file + r * bytes, n, k, fixture.one + r * bytes);
@@ -105,7 +105,6 @@ static void product(const gw_matrix *m, int n, float *y) {
     gw_matmul(&fixture.ops, fixture.x, MOST_K, n, &m, &y, 1, true);
 }
 
-/* Returns the id that a greedy sampler draws. */
 static int32_t arg_max(const float *y) {
     scoped_sampler *s = gw_sampler_new(fixture.plain.rows);
     gw_error e;
@@ -120,7 +119,6 @@ static void check_same(const float *got, const float *want, size_t n, const char
             gw_test_fail(__FILE__, __LINE__, "%s, output %zu: expected %.9g, got %.9g", what, i, want[i], got[i]);
 }
 
-/* Returns what a sampler draws with top-k and a temperature of 2. */
 static int32_t drawn(const float *y, uint32_t k) {
     scoped_sampler *s = gw_sampler_new(fixture.plain.rows);
     gw_error e;
@@ -135,8 +133,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Checks the k greatest logits: the draw is the same, computed logits have the bits of the full product, and every
- * excluded logit is less than the k-th. Returns the number of panels that were computed exactly. */
+/* Checks gw_matmul_topk() for the k greatest logits: the draw is the same, computed logits have the bits of the full
+ * product, and every excluded logit is less than the k-th. Returns the number of panels that were computed exactly. */
 static uint32_t check_k(const char *what, float cap, uint32_t k) {
     static float sorted[MOST_ROWS];
     uint32_t rows = fixture.plain.rows, exact;
@@ -150,7 +148,7 @@ static uint32_t check_k(const char *what, float cap, uint32_t k) {
     return exact;
 }
 
-/* Checks the greatest logits for several k. Returns the number of exact panels for the largest k. */
+/* Checks the greatest logits for several k. Returns the number of panels that were computed exactly for k = 1. */
 static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = fixture.plain.rows;
     product(&fixture.plain, 1, whole);
@@ -169,7 +167,7 @@ TEST(top_planes_hold_every_code_and_scale) {
     set_up(ROWS, K, 1);
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t b = 0; b < K / 32; b++) {
-            set_scale(block_of(r, b), (uint16_t)(random_bits() & 0xfbff)); /* finite */
+            set_scale(block_of(r, b), (uint16_t)(random_bits() & 0xfbff));
             for (int i = 0; i < 32; i++) block_of(r, b)[2 + i] = (uint8_t)((r * 2 + b) * 32 + i);
         }
     pack();
@@ -227,7 +225,8 @@ static gw_int8 q8[2][MOST_BLOCKS * 32];
 static int16_t q16[2][MOST_BLOCKS * 32];
 static int32_t sums[2][4][MOST_BLOCKS];
 
-/* Returns quantised activations for the reference (side 0) or the fast kernels (1), which order them differently. */
+/* Returns activations quantised for the reference kernels (side 0) or the fast kernels (side 1), which order them
+ * differently. */
 static gw_acts acts_of(int side, int n, uint32_t k) {
     int32_t (*sum)[MOST_BLOCKS] = sums[side];
     gw_acts a = { .n = n,
@@ -303,9 +302,6 @@ TEST(top_kernels_agree_with_the_specification) {
 }
 #endif
 
-/* --- error bounds --- */
-
-/* Checks for all rows that the approximate logit is off by at most its bound. */
 static void check_bound(const char *what, bool middle) {
     uint32_t rows = fixture.plain.rows;
     product(&fixture.plain, 1, whole);
@@ -319,8 +315,8 @@ static void check_bound(const char *what, bool middle) {
     }
 }
 
-/* Makes quants whose unread bits in the first pass are as far from their middle as possible, in the direction of x's
- * sign, so that the error nearly reaches the bound. */
+/* Makes quants whose bits that the first pass does not read are as far from their middle as possible, in the direction
+ * of x's sign, so that the error of the logit nearly reaches its bound. */
 static void worst_rows(bool middle) {
     int unread = middle ? 3 : 15;
     for (uint32_t r = 0; r < fixture.plain.rows; r++)
@@ -357,14 +353,10 @@ THREADED_TEST(top_bound_holds_for_every_row) {
     tear_down();
 }
 
-/* --- types without planes --- */
-
-/* Fills the matrix with random blocks of a type, whose scales are finite and similar, packs it, and computes the norms of
- * its rows. */
 static void random_blocks(const gw_type *type) {
     const gw_format *f = gw_format_of(type->id);
     uint32_t rows = fixture.plain.rows, k = fixture.plain.k, bytes = k / type->items * type->bytes;
-    gw_pure_settle(fixture.pool); /* late threads may still read weights */
+    gw_pure_settle(fixture.pool); /* threads that are late may still read weights */
     fixture.plain = (gw_matrix){ .type = type, .rows = rows, .k = k, .data = fixture.one };
     fixture.staged = fixture.plain;
     fixture.staged.norms = fixture.norms;
@@ -377,7 +369,7 @@ static void random_blocks(const gw_type *type) {
         CHECK(gw_matrix_put(&fixture.staged, type, fixture.file + r * bytes, (int)gw_min(4, rows - r), r));
 }
 
-/* Calls check for every quantised type with one norm per row. */
+/* Calls `check` for every quantised type whose output head has one norm per row: all except Q8_0. */
 static void each_type(void (*check)(const gw_type *type)) {
     static const int types[] = {
 #define GW_X(NAME, ...) GW_##NAME,
@@ -416,7 +408,7 @@ static void check_type_top(const gw_type *type) {
     for (int round = 0; round < 3; round++) {
         random_blocks(type);
         random_x(1);
-        CHECK(check_top(type->name) < 2003 / 4 / 2); /* most panels are excluded */
+        CHECK(check_top(type->name) < 2003 / 4 / 2);
         check_capped(type->name, 30);
     }
     gw_topk two[] = { { .best = 1 }, { .best = 9 } };
@@ -440,13 +432,11 @@ TEST(top_norm_of_a_scale_that_is_not_finite_is_infinite) {
     tear_down();
 }
 
-/* --- argmax --- */
-
 static void copy_row(uint32_t to, uint32_t from) {
     memcpy(block_of(to, 0), block_of(from, 0), fixture.plain.k / 32 * 34);
 }
 
-/* Makes row r a multiple of the input x, for a large logit. */
+/* Makes row r of the matrix a multiple of the input x, so that its logit is large. */
 static void aim_row(uint32_t r, float size) {
     float row[MOST_K];
     for (uint32_t i = 0; i < fixture.plain.k; i++) row[i] = fixture.x[i] * size;
@@ -464,7 +454,7 @@ THREADED_TEST(top_finds_the_id_of_the_whole_product) {
             set_up(sizes[i].rows, sizes[i].k, 1 + round % 4);
             random_rows(1);
             random_x(round % 2 ? 1 : 1e-3f);
-            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1); /* one row stands out */
+            if (round > 2) aim_row(random_bits() % sizes[i].rows, 1);
             pack();
             check_top("random");
             tear_down();
@@ -500,7 +490,7 @@ THREADED_TEST(top_gives_the_lowest_id_of_equals) {
     tear_down();
 }
 
-/* Rows with equal high planes, so that the low planes decide; and the reverse: a large value in the high plane that the
+/* Tests rows with equal high planes, whose low planes decide, and rows with a large value in the high plane that the
  * low plane cancels. */
 THREADED_TEST(top_is_not_misled_by_the_high_plane) {
     set_up(MOST_ROWS, MOST_K, 2);
@@ -543,7 +533,7 @@ THREADED_TEST(top_with_odd_rows) {
     tear_down();
 }
 
-/* Required rows are computed, and do not hide the greatest of the others. */
+/* Rows that the caller requires are computed, and do not hide the greatest of the other rows. */
 THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     set_up_random(2);
     aim_row(1000, 1), aim_row(1001, 0.8f), aim_row(2500, 0.6f);
@@ -562,7 +552,7 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     tear_down();
 }
 
-/* Several rows of activations, one of them without a bound, give the same logits as one by one. */
+/* Several rows of activations, one of them without an error bound, give the same logits as each row alone. */
 THREADED_TEST(top_of_several_rows_is_that_of_each) {
     enum { N = MOST_N, LD = MOST_ROWS };
     static float one[MOST_ROWS], apart[MOST_ROWS];
@@ -592,7 +582,7 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
         }
 }
 
-/* Returns a random set of about one row in `of`, without the last 40 of MOST_ROWS. */
+/* Returns a random set of about one in `of` rows, without the last 40 of MOST_ROWS. */
 static gw_rows random_rows_of(uint32_t of) {
     static uint32_t bits[MOST_ROWS / 32 + 1];
     memset(bits, 0, sizeof bits);
@@ -603,7 +593,6 @@ static gw_rows random_rows_of(uint32_t of) {
 
 static bool has_row(const gw_rows *rows, uint32_t r) { return gw_rows_of(rows, r / 4) >> r % 4 & 1; }
 
-/* Returns the greatest of the candidates, the lowest id on ties. */
 static uint32_t best_of(const gw_rows *rows, const float *y) {
     uint32_t best = MOST_ROWS;
     for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -611,7 +600,6 @@ static uint32_t best_of(const gw_rows *rows, const float *y) {
     return best;
 }
 
-/* Only candidates count: the greatest of them is computed even if other rows are greater. */
 THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
     for (int cap = 0; cap <= 30; cap += 30) {
         set_up_random(2);
@@ -632,8 +620,8 @@ THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
     }
 }
 
-/* With few wanted rows, their panels equal those of the full product, and no others are computed, with one plane and
- * with two. */
+/* If few rows are wanted, their panels equal those of the full product, and no other panels are computed, whether the
+ * matrix is in one plane or in several. */
 THREADED_TEST(few_rows_are_those_of_the_whole_product) {
     for (int cap = 0; cap <= 30; cap += 30) {
         set_up_random(2);
@@ -657,7 +645,7 @@ THREADED_TEST(few_rows_are_those_of_the_whole_product) {
     }
 }
 
-/* Non-finite values, and inputs without an error bound, give the result of the full product. */
+/* Non-finite values and inputs without an error bound give the result of the full product. */
 THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     set_up(1001, MOST_K, 2);
@@ -684,8 +672,6 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     tear_down();
 }
 
-/* --- soft caps --- */
-
 /* Returns how many logits are less than the greatest, but equal it after the soft cap. */
 static int ties(float cap) {
     int n = 0;
@@ -707,7 +693,6 @@ static void close_rows(uint32_t first, uint32_t last) {
 }
 
 THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
-    /* from logits that the cap hardly changes to logits at the cap */
     static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
     set_up(MOST_ROWS, MOST_K, 3);
@@ -750,7 +735,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     pack();
     CHECK(check_capped("one stands out", 30) <= 5);
     CHECK(top[1234] < 30 && top[1234] > 20);
-    static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1235 is in the panel of the greatest */
+    static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1235 is in the panel of 1234, the greatest */
     product(&fixture.plain, 1, whole);
     gw_soft_cap(&fixture.ops, whole, MOST_ROWS, 30);
     gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL },
@@ -776,8 +761,6 @@ THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
     tear_down();
 }
 
-/* --- threads --- */
-
 THREADED_TEST(top_is_the_same_for_every_thread_count) {
     static float first[MOST_ROWS];
     for (int threads = 1; threads <= 5; threads++) {
@@ -792,25 +775,21 @@ THREADED_TEST(top_is_the_same_for_every_thread_count) {
     }
 }
 
-/* --- tests through the API --- */
-
 enum { VOCAB = 901, STEPS = 60 };
 
-/* Loads a model whose output matrix is in planes, by default only a large one. */
+/* Loads a model whose output matrix is in planes, which by default only a large matrix is. */
 static rig start(int head, int threads) {
     tiny_config c = base;
     c.n_embd = 64, c.n_ctx = 200, c.n_vocab = VOCAB, c.head = head;
     return rig_with(&c, threads, 0, "output", "stages");
 }
 
-/* Returns the number of logits that were not computed. */
 static int missing(gw_model *m) {
     int n = 0;
     for (int i = 0; i < VOCAB; i++) n += gw_logits(m)[i] == -INFINITY;
     return n;
 }
 
-/* Evaluates a prompt and generates STEPS ids; returns the total number of logits that were not computed. */
 static int generated(gw_model *m, int top, int32_t *out) {
     static const int32_t prompt[] = { 2, 17, 300, 5, 44 };
     int left_out = 0;
@@ -839,13 +818,13 @@ static void options(gw_model *m, int kind) {
         for (int id = 0; id < VOCAB; id += 90) CHECK_INT(gw_set_bias(m, id, id % 180 ? 30.0f : -INFINITY), 0);
     if (kind == 4)
         for (int id = 0; id < 300; id++)
-            CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* 300 are more than GW_MOST_REQUIRED */
+            CHECK_INT(gw_set_bias(m, id, -0.5f), 0); /* 300 biases are more than GW_MOST_REQUIRED */
     if (kind < 5) return;
     set(m, "temperature", 1), set(m, "top_k", 20), set(m, "seed", 11);
     if (kind == 6) set(m, "repetition_penalty", 1.3), set(m, "min_p", 0.1);
     if (kind == 7) set(m, "typical_p", 0.7), set(m, "top_p", 1);
     if (kind == 8) set(m, "top_k", 0);  /* the draw needs all logits */
-    if (kind == 9) set(m, "top_k", 64); /* too many: more than half of the parts (topk.c) */
+    if (kind == 9) set(m, "top_k", 64); /* 64 is too many: more than half of the parts (topk.c) */
 }
 
 THREADED_TEST(top_ids_are_the_same_with_and_without) {
@@ -862,7 +841,6 @@ THREADED_TEST(top_ids_are_the_same_with_and_without) {
         }
 }
 
-/* All logits are computed unless gw_want_top() was called and the draw needs few. */
 THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     int32_t ids[STEPS];
     scoped_rig e = start(-1, 2);
@@ -882,7 +860,7 @@ THREADED_TEST(top_all_logits_are_there_unless_few_are_needed) {
     CHECK(missing(e.m) > 0);
     CHECK(gw_sync(e.m, ids, 5) >= 0);
     gw_want_top(e.m, 1);
-    gw_want_all(e.m, 1); /* then no logits are omitted */
+    gw_want_all(e.m, 1); /* gw_want_all() cancels gw_want_top() */
     for (int how; (how = gw_run(e.m, 0)) != 0;) CHECK_INT(missing(e.m), 0);
 }
 

@@ -1,4 +1,4 @@
-/* tiny_gguf: see tiny_gguf.h */
+/* tiny_gguf: small Gemma 3 files, described in tiny_gguf.h. */
 #include "tiny_gguf.h"
 #include "file/gguf.h"
 #include "model/load.h"
@@ -40,8 +40,6 @@ static bool is_victim(const writer *w, tiny_damage damage, const char *name) {
     return w->c->damage == damage && !strcmp(w->c->victim, name);
 }
 
-/* --- metadata --- */
-
 static bool key(writer *w, const char *name, int type) {
     if (is_victim(w, TINY_DROP_KEY, name)) return false;
     put_text(&w->out, name);
@@ -68,7 +66,7 @@ static void key_f32(writer *w, const char *name, float v) {
     if (key(w, name, GW_GGUF_F32)) put_float(&w->out, is_victim(w, TINY_SET_KEY, name) ? (float)w->c->number : v);
 }
 
-/* Writes the head of an array; returns how many elements to write, 0 if the key is left out. */
+/* Writes the head of an array. Returns how many elements to write, 0 if the key is omitted. */
 static uint32_t key_array(writer *w, const char *name, int of, uint32_t count) {
     if (!key(w, name, GW_GGUF_ARRAY)) return 0;
     if (is_victim(w, TINY_EMPTY_ARRAY, name)) count = 0;
@@ -130,7 +128,7 @@ static void put_vocabulary(writer *w) {
     for (uint32_t id = 0; id < n; id++) put_number(&w->out, (uint64_t)piece_type(id), 4);
 }
 
-/* Writes the keys of a split as gguf-split does: u16, u16, i32. */
+/* Writes the keys of a split model with the types that gguf-split writes: u16, u16, i32. */
 static void put_split(writer *w, uint32_t n_tensors) {
     const struct {
         const char *name;
@@ -147,7 +145,7 @@ static void put_split(writer *w, uint32_t n_tensors) {
                        keys[i].bytes);
 }
 
-/* Keys that only TINY_SET_KEY adds. */
+/* Keys that are in a file only if TINY_SET_KEY names them. */
 static const char *const more_ids[] = { "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id",
                                         "tokenizer.ggml.padding_token_id" };
 
@@ -163,8 +161,6 @@ static void put_metadata(writer *w) {
     for (size_t i = 0; i < sizeof more_ids / sizeof *more_ids; i++)
         if (is_victim(w, TINY_SET_KEY, more_ids[i])) key_u32(w, more_ids[i], 0);
 }
-
-/* --- tensors --- */
 
 static uint64_t bytes_of(const tiny_tensor *t) {
     const gw_type *type = gw_type_of(t->type);
@@ -251,8 +247,6 @@ static void put_infos(writer *w, const tiny_tensor *t, size_t n) {
     }
 }
 
-/* --- weights --- */
-
 /* Returns a number in [-1, 1): upper bits of a linear congruential generator (Knuth's MMIX constants). */
 static float draw(uint64_t *state) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -282,13 +276,12 @@ static void put_weights(writer *w, const tiny_tensor *t, uint64_t *state) {
     while (w->out.used % aligned(w, 1)) put_number(&w->out, 0, 1);
 }
 
-/* Returns the part that has tensor i of n. All parts have about the same number of tensors. */
+/* Returns the number of the part that has tensor i of n. All parts have about the same number of tensors. */
 static uint32_t part_of(const tiny_config *c, uint32_t i, uint32_t n) {
     if (c->n_parts < 2) return 0;
     return c->bare_first ? 1 + i * (c->n_parts - 1) / n : i * c->n_parts / n;
 }
 
-/* Assigns offsets to the tensors of this part. Returns their number. */
 static uint32_t choose_tensors(writer *w, tiny_tensor *t, uint32_t n, tiny_tensor *chosen) {
     uint32_t count = 0;
     if (w->c->n_parts > 1) w->data_size = 0;
@@ -314,7 +307,7 @@ tiny_file tiny_make(const tiny_config *c) {
     f.n_tensors = choose_tensors(&w, all, n, f.tensors);
     put(&w.out, "GGUF\3\0\0\0", 8);
     put_number(&w.out, f.n_tensors, 8);
-    put_number(&w.out, 0, 8); /* number of keys, set at the end */
+    put_number(&w.out, 0, 8);
     if (c->part == 0) put_metadata(&w);
     else if (c->alignment) key_u32(&w, "general.alignment", c->alignment);
     if (c->n_parts) put_split(&w, n);
@@ -326,7 +319,7 @@ tiny_file tiny_make(const tiny_config *c) {
         size_t before = w.out.used;
         if (!strcmp(all[i].name, other)) continue;
         put_weights(&w, &all[i], &state);
-        /* weights of other parts are also generated, so that the parts equal the whole file */
+        /* Weights of other parts are also generated, so that the parts together equal the whole file. */
         if (part_of(c, i, n) != c->part) w.out.used = before;
     }
     w.out.data[16] = (uint8_t)w.n_keys;
@@ -352,8 +345,6 @@ void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out
     const gw_type *type = gw_type_of(t->type);
     type->dequantise(f->data + f->header + t->offset + row * gw_row_bytes(type, t->shape[0]), out, t->shape[0]);
 }
-
-/* --- loading --- */
 
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx) {
     uint64_t random = size;

@@ -5,28 +5,30 @@
 
 #include "api.h"
 
+/* The one defect of a file. It concerns the tensor or key `victim`; `number` or `text` is the new value. TINY_SHAPE
+ * sets the last dimension. */
 typedef enum {
     TINY_SOUND,
-    TINY_DROP_TENSOR, /* omits the tensor `victim` */
-    TINY_TWICE,       /* writes the tensor `victim` twice */
-    TINY_SHAPE,       /* sets the last dimension of the tensor `victim` to `number` */
-    TINY_TYPE,        /* sets the type of the tensor `victim` to `number` */
-    TINY_OFFSET,      /* sets the offset of the tensor `victim` to `number` */
-    TINY_FAR,         /* adds a tensor of `number` bytes before `victim`; the file lacks its data */
-    TINY_DROP_KEY,    /* omits the key `victim` */
-    TINY_SET_KEY,     /* sets the key `victim` to `number`, or to `text` if it holds text */
-    TINY_EMPTY_ARRAY, /* empties the array of the key `victim` */
-    TINY_SHORT_ARRAY, /* omits one element of the array of the key `victim` */
-    TINY_KEY_AS_TEXT, /* writes the key `victim` as text instead of a number */
+    TINY_DROP_TENSOR,
+    TINY_TWICE,
+    TINY_SHAPE,
+    TINY_TYPE,
+    TINY_OFFSET,
+    TINY_FAR, /* adds a tensor of `number` bytes before `victim`; the file lacks its data */
+    TINY_DROP_KEY,
+    TINY_SET_KEY, /* sets the key `victim` to `number`, or to `text` if it holds text */
+    TINY_EMPTY_ARRAY,
+    TINY_SHORT_ARRAY,
+    TINY_KEY_AS_TEXT,
 } tiny_damage;
 
 typedef struct {
     uint32_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, window, n_ctx, n_vocab;
-    uint32_t pattern;      /* every pattern-th layer is global; 0: no key (then it is 6) */
+    uint32_t pattern;      /* every pattern-th layer is global; 0: no key, which means 6 */
     bool pattern_as_bools; /* written as an array of n_layer bools, true for local */
     int embd, attn, ffn;   /* GGML types of matrices */
     int head;              /* GGML type of output.weight; -1: tied to the embedding */
-    uint32_t alignment;    /* 0: no key (then it is 32) */
+    uint32_t alignment;    /* 0: no key, which means 32 */
     uint32_t seed;
     bool header_only; /* omits the weights, for files too large to write */
     /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
@@ -59,15 +61,15 @@ enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, T
 tiny_file tiny_make(const tiny_config *c);
 void tiny_free(tiny_file *f);
 const tiny_tensor *tiny_find(const tiny_file *f, const char *name); /* returns NULL if absent */
-/* Converts a row of a matrix (or a vector, row 0) to floats. */
+/* Converts a row of a matrix, or a vector as row 0, to floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
 
 /* Feeds data[0..size) in steps of `chunk` bytes (0: sizes drawn at random) and reserves n_ctx when
  * the header is complete. Returns the last state, or the first error. */
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx);
 
-/* Like tiny_feed(), for the parts of a split model: feeds them as streams and resumes each where it stopped. Aborts the
- * process if the loader requests other bytes. */
+/* Feeds the parts of a split model like tiny_feed(), as streams, each resumed where it stopped. Aborts the process if
+ * the loader requests other bytes. */
 int tiny_feed_parts(gw_model *m, const tiny_file *files, uint32_t n_files, size_t chunk, uint32_t n_ctx);
 
 #endif

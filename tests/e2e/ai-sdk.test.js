@@ -26,8 +26,8 @@ test('the calls of the AI SDK work with local models in Chromium', async (t) => 
   const mounts = { '/calls/': folder, '/models/': path.dirname(models[0]) };
   const server = await serve({ root, mounts });
   t.after(() => server.close());
-  // Expected: one call loads a missing file, and zod tries to compile its checks, which the content security policy
-  // forbids.
+  // Expected console errors: one call loads a missing file, and zod (a schema library) tries to compile its checks,
+  // which the page's content security policy forbids.
   const expected = /favicon|404|policy: script-src eval/;
   const tab = await openTab(await sharedBrowser('chromium'), `${server.url}calls/index.html`, { expected });
   const [source, embedder] = models.map((file) => `${server.url}models/${path.basename(file)}`);

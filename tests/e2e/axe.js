@@ -31,11 +31,9 @@ import { keep } from '../lab/tables.js';
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const WIDTHS = [320, 640, 1100, 2560];
 const THEMES = ['light', 'dark'];
-/** An answer with every kind of Markdown element. */
 const RICH = `# A heading\n\nA word, **strong**, \`code\`, [a link](https://example.org/) and\n\n> a quotation\n\n1. one\n2. two\n
 \`\`\`js\nconst answer = 42; // a comment\n\`\`\`\n\n| a | b | c |\n|---|---:|---|\n${'| cell | 1 | a longer cell than others |\n'.repeat(3)}\n\n$x^2 + y^2$`;
 
-/** Returns an export file with conversations. Message ids start at 0 in each of them. */
 function conversations() {
   const talk = (/** @type {string} */ title, /** @type {string[]} */ ...texts) => ({
     title,
@@ -75,7 +73,7 @@ async function press(page, selector, text) {
   );
 }
 
-/** Presses Escape while no field has the focus. @param {Page} page */
+/** @param {Page} page */
 async function leave(page) {
   await page.evaluate(() => /** @type {HTMLElement} */ (document.activeElement)?.blur());
   await page.keyboard.press('Escape');
@@ -91,8 +89,8 @@ const unfold = (page, id, on) =>
     on,
   );
 
-/** A state of the page. `go` reaches it from the previous state; after hold(true) the server delays models until
- * hold(false).
+/** A state of the page. `go` brings the page there from the previous state in the list. After `hold(true)` the server
+ * delays models until `hold(false)`.
  * @typedef {{ name: string, go: (page: Page, at: { base: string, hold: (on: boolean) => void }) => Promise<unknown> }}
  * State */
 /** @type {State[]} */
@@ -157,7 +155,7 @@ export const STATES = [
   {
     name: 'stopped',
     async go(page) {
-      // The axe checks took so long that the answer may have ended.
+      // The answer may have ended by now, because the axe checks of the previous state take long.
       await page.$eval('#stop', (one) => {
         if (!(/** @type {HTMLElement} */ (one).hidden)) /** @type {HTMLElement} */ (one).click();
       });
@@ -397,11 +395,11 @@ export const STATES = [
   },
 ];
 
-/** Returns axe's findings, and elements that overflow sideways. @param {Page} page @returns {Promise<string[]>} */
+/** Returns the violations that axe finds in the page, and how far the page overflows sideways. @param {Page} page
+ * @returns {Promise<string[]>} */
 export async function findings(page) {
   await page.evaluate(AXE);
   return page.evaluate(async () => {
-    // Waits for the end of animations.
     await Promise.all(
       document
         .getAnimations()
@@ -420,8 +418,7 @@ export async function findings(page) {
   });
 }
 
-/** Walks through the states and calls `look` in each, with the state's number.
- * @param {import('puppeteer-core').Browser} browser
+/** @param {import('puppeteer-core').Browser} browser
  * @param {(page: Page, name: string, n: number) => Promise<unknown>} look */
 export async function walk(browser, look) {
   let held = false;

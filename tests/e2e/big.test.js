@@ -39,7 +39,7 @@ async function loadAndAnswer(name, profile, url, context, start) {
   assert.ok(kv < 200e6, `KV cache of ${context} tokens: ${MB(kv)}`);
   const browser = await launch(name, { userDataDir: profile, networkEnabled: false });
   try {
-    // Without ?pick, the last model would open automatically and count towards the peak.
+    // Without ?pick in the address, the page would open the last model by itself, which would count towards the peak.
     const tab = await openTab(browser, `${url}?pick&context=${context}`, { usual: true });
     await start(tab.page);
     await assertReady(tab.page);
@@ -65,7 +65,7 @@ for (const name of onlyIn('chromium')) {
   describe(`1B in ${name}`, { skip: process.platform !== 'linux' && 'reads /proc' }, () => {
     const profile = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-profile-'));
     /** @type {import('../../tools/serve.js').Running} */ let server;
-    /** Requested ranges of the model. @type {(string | undefined)[]} */ let asked = [];
+    /** @type {(string | undefined)[]} */ let asked = [];
     before(async () => {
       server = await servePage({
         intercept: async ({ url, headers }) => {

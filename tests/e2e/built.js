@@ -17,10 +17,9 @@ export const TUNING = {
   stallMs: 20_000,
 };
 
-/** Builds one module with its workers, and a page whose window has the module as `gemma`; `before` precedes the
- * workers' code.
- * @param {{ tuning?: object, script?: string, before?: string, more?: string, plugins?: import('esbuild').Plugin[] }}
- * [options] `script` adds code to the page, `more` to the module */
+/** Builds one module of the package with its workers, and a page whose window has the module as `gemma`. The code
+ * `before` is put before the workers' code. @param {{ tuning?: object, script?: string, before?: string, more?: string,
+ * plugins?: import('esbuild').Plugin[] }} [options] `script` adds code to the page, `more` to the module */
 export async function buildPackage({ tuning = TUNING, script = '', before = '', more = '', plugins = [] } = {}) {
   const esbuild = await import('esbuild');
   const out = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
@@ -54,8 +53,7 @@ export async function buildPackage({ tuning = TUNING, script = '', before = '', 
   return out;
 }
 
-/** Builds the package and serves it. @param {Parameters<typeof buildPackage>[0] &
- * Partial<import('../../tools/serve.js').Options>} [options] */
+/** @param {Parameters<typeof buildPackage>[0] & Partial<import('../../tools/serve.js').Options>} [options] */
 export async function serveBuilt({ tuning, script, before, more, plugins, ...options } = {}) {
   const folder = await buildPackage({ tuning, script, before, more, plugins });
   const server = await serve({ root: folder, ...options });

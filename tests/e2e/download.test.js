@@ -73,7 +73,7 @@ const load = (page, url, cache = 'usual') =>
     IDS,
   );
 
-/** Starts a server on another origin. @param {(request: import('node:http').IncomingMessage, response:
+/** Starts a server on another origin than the page's. @param {(request: import('node:http').IncomingMessage, response:
  * import('node:http').ServerResponse) => void} handler */
 async function foreign(handler) {
   const server = createServer(handler);
@@ -93,8 +93,8 @@ async function foreign(handler) {
 /** @param {import('puppeteer-core').Page} page @returns {Promise<any[]>} */
 const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
 
-/** Answers requests for a model with a delay, or, if `gone`, not at all.
- * @param {Buffer} bytes @param {{ gone: boolean, delay: number, sent: number, ranges: string[] }} state
+/** Returns a server hook that sends a model with a delay after every 64 KiB, or, if `state.gone`, closes each
+ * connection. @param {Buffer} bytes @param {{ gone: boolean, delay: number, sent: number, ranges: string[] }} state
  * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
 const modelFrom =
   (bytes, state) =>
@@ -197,9 +197,9 @@ test('after a tab is closed during a download, the next load resumes and fetches
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
   while (state.sent < bytes.length / 2) await sleep(20);
-  assert.equal((await list(page)).length, 1); // The partial file is listed during the download.
+  assert.equal((await list(page)).length, 1);
   await doomed.close();
-  await sleep(300); // The server now knows that the tab is closed.
+  await sleep(300); // Gives the server time to notice the closed tab.
   const before = state.sent;
   const [{ stored, complete }] = await list(page);
   assert.ok(!complete && stored > bytes.length / 4, `${stored} bytes stored`);
@@ -220,7 +220,8 @@ test('while the store does not finish a write, hardly any further bytes are requ
   forget,
 }, t) => {
   forget();
-  // So slow that all ranges have the minimum length, because a range covers the bytes of one response time.
+  // The server is so slow that the loader requests only ranges of the minimum length, because a range covers the bytes
+  // that arrive during one response time.
   state.delay = 4;
   const least = 1 << 20;
   const tab = await openPage();
@@ -232,13 +233,13 @@ test('while the store does not finish a write, hardly any further bytes are requ
   await tab.waitForFunction('window.heldAt');
   state.delay = 0;
   for (let before = -1; before < state.sent; ) {
-    // Waits until no more bytes are sent.
     before = state.sent;
     await sleep(100);
   }
   const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
   t.diagnostic(`${ahead} bytes were sent and not stored`);
-  // At most the rest of the current range and the next range, if it was requested early.
+  // A download runs ahead of the store by at most the rest of the current range and the next range, if that was
+  // requested early.
   assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
   await tab.evaluate(() => /** @type {any} */ (window).release());
   const { cache, logits } = await loading;
@@ -295,7 +296,7 @@ test('two tabs that load one model share one download and its progress', async (
   const waited = both.find(({ cache }) => cache === 'cached')?.seen;
   assert.ok(waited && waited.length >= 3, `saw ${waited}`);
   forget();
-  // Both tabs can read a complete cached file.
+  // A complete cached file can be read by two tabs at once.
   const again = await Promise.all([load(page, url), load(other, url)]);
   assert.deepEqual(
     again.map(({ cache }) => cache),
@@ -415,7 +416,7 @@ test('redirects to another host, as on Hugging Face: ranges and cache work, and 
   const [hubSaw, filesSaw] = [[], []];
   for (const exposed of [true, false]) {
     const files = await foreign(({ method, headers }, response) => {
-      // This server answers no preflight requests.
+      // The host of the files, to which the hub redirects, refuses CORS preflight requests.
       if (method === 'OPTIONS') return void response.writeHead(403).end();
       filesSaw.push(headers);
       const range = byteRange(headers.range, bytes.length);
@@ -433,7 +434,8 @@ test('redirects to another host, as on Hugging Face: ranges and cache work, and 
       hubSaw.push(headers);
       response.writeHead(302, { Location: `${files.url}blob?signature=1` }).end();
     });
-    // If the request to the second host needed a preflight, Firefox sends one to the third host too.
+    // Sends the token in Chromium only: it makes the request to the hub need a CORS preflight, and Firefox would then
+    // send a preflight to the host of the files as well.
     const token = name === 'chromium' ? 'hf_SECRET' : undefined;
     const got = await page.evaluate(
       async (url, ids, token) => {

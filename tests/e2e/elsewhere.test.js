@@ -21,8 +21,7 @@ const STORYTELLER = join(root, 'models', 'storyteller', 'storyteller.gguf');
 const MOUNTS = { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') };
 const CSP = "default-src 'self'; script-src 'self' 'unsafe-inline'";
 
-/** Loads the storyteller in a page or frame and returns the first words, or the error.
- * @param {import('puppeteer-core').Page | import('puppeteer-core').Frame} page
+/** @param {import('puppeteer-core').Page | import('puppeteer-core').Frame} page
  * @returns {Promise<{ text?: string, reason?: string, code?: string, message?: string }>} */
 const tryModel = (page) =>
   page.evaluate(async () => {
@@ -39,7 +38,7 @@ const tryModel = (page) =>
     }
   });
 
-/** Returns a folder with one page. @param {import('node:test').TestContext} t @param {string} html */
+/** @param {import('node:test').TestContext} t @param {string} html */
 function pageOf(t, html) {
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-elsewhere-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -64,7 +63,7 @@ for (const name of BROWSERS) {
       const site = await serve({ root: folder, isolation, headers: { 'Content-Security-Policy': '' } });
       t.after(() => site.close());
       const tab = await openTab(await sharedBrowser(name), site.url);
-      // A story may be as short as 35 characters, because the seed is random.
+      // The story's seed is random, so a story may be as short as 35 characters.
       await tab.page.waitForFunction(() => (document.querySelector('#story')?.textContent ?? '').length >= 35);
       assert.match(await tab.page.$eval('#story', (story) => story.textContent ?? ''), /^Once upon a time[ ,]/);
       await tab.close();
@@ -178,7 +177,7 @@ for (const name of BROWSERS) {
   }
 }
 
-/** Functions that run in the page: each starts a worker, which loads a model, and returns its answer. */
+/** Functions that run in the page. Each starts a worker that tries to load a model, and returns the worker's answer. */
 const WORKERS = {
   'service worker': async () => {
     const { active, installing } = await navigator.serviceWorker.register('/told.js', { type: 'module' });

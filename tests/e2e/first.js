@@ -41,8 +41,8 @@ function quantile(all, share = 0.5) {
   return sorted[low] + (at - low) * (sorted[Math.ceil(at)] - sorted[low]);
 }
 
-/** Runs in the page before its scripts: presses the first suggestion, and records when this suggestion and the first
- * word appear. */
+/** Runs in the page before its scripts: presses the first suggestion, and records the times at which this suggestion
+ * and the answer's first word appear. */
 function watch() {
   const seen = Object.assign(window, { seen: { ready: 0, word: 0 } }).seen;
   new MutationObserver(() => {
@@ -84,7 +84,7 @@ async function visits(browser, url) {
   return { first, next };
 }
 
-/** Returns the tokens per second of a story, as the page shows them. @param {Page} page @param {number} seed */
+/** @param {Page} page @param {number} seed */
 async function speed(page, seed) {
   await page.bringToFront();
   await page.click('#new-chat');
@@ -95,7 +95,7 @@ async function speed(page, seed) {
   return Number(/([\d.,]+)\stokens\/s/.exec(said)?.[1].replaceAll(',', ''));
 }
 
-/** Opens every view of the inspection panel once, then closes it. @param {Page} page */
+/** @param {Page} page */
 async function look(page) {
   await page.click('#look-toggle');
   await page.waitForSelector('#inside-words');
@@ -106,8 +106,8 @@ async function look(page) {
   await page.click('#look-toggle');
 }
 
-/** Measures the speed of stories in a new tab, before and after `between`. Returns the speed before, and the ratio
- * after / before. @param {import('puppeteer-core').Browser} browser @param {string} url
+/** Measures the speed of stories in a new tab before and after the action `between`. Returns the speed before, and the
+ * speed after divided by the speed before. @param {import('puppeteer-core').Browser} browser @param {string} url
  * @param {(page: Page) => Promise<unknown>} between */
 async function halves(browser, url, between) {
   const { page, close } = await openTab(browser, url);
@@ -115,7 +115,7 @@ async function halves(browser, url, between) {
   const stories = async () => {
     const all = [];
     for (let seed = 1; seed <= Number(values.stories); seed++) all.push(await speed(page, seed));
-    return Math.max(...all); // Other load on the machine only lowers the speed.
+    return Math.max(...all); // The maximum: other load on the machine only lowers a speed.
   };
   for (const seed of [101, 102]) await speed(page, seed); // Browsers optimise the engine's code while it runs.
   const before = await stories();

@@ -20,15 +20,16 @@ const pageRoot = path.join(root, 'build', 'page');
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
-/** Returns the browsers for tests of the page's own code, which is the same in each: one, or all with `npm test --
- * --everywhere`. @param {BrowserName} one */
+/** Returns the browsers for tests of the page's own code, which is the same in each browser: only `one`, or all
+ * browsers with `npm test -- --everywhere`. @param {BrowserName} one */
 export const onlyIn = (one) => (process.env.GW_EVERYWHERE ? BROWSERS : [one]);
 
 /** Speed of throttled responses, in bytes per millisecond. */
 const SLOW = 3000;
 const FLAGS = [
   ...CHROMIUM_FLAGS,
-  // Chromium preloads two pages for the address bar of each window, which take half the memory of a tab.
+  // Without this flag, Chromium preloads two pages for the address bar of each window, which take half the memory of a
+  // tab.
   '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup',
 ];
 
@@ -47,11 +48,11 @@ const running = new Map();
 /** Returns the browser that all test files of this process share (together.js), because starting one takes longer
  * than many tests. Each tab has its own private context, so tests do not share data. @param {BrowserName} name */
 export function sharedBrowser(name) {
-  // Starts both browsers at once, because the second is soon needed.
+  // Starts both browsers at the first call, because a process usually needs the second browser soon.
   if (!running.size) for (const one of BROWSERS) running.set(one, launch(one));
   return /** @type {Promise<import('puppeteer-core').Browser>} */ (running.get(name));
 }
-/** Functions to call before the browsers close. @type {(() => unknown)[]} */
+/** @type {(() => unknown)[]} */
 const closing = [];
 after(async () => {
   for (const close of closing) await close();
@@ -59,8 +60,8 @@ after(async () => {
 });
 
 /**
- * Returns a function that defines a test for each browser. Before a browser's first test, `open` is called, and all its
- * tests share the result. The result's `close` is called after all tests of the process.
+ * Returns a function that defines a test for each browser. Before a browser's first test, `open` is called, and all
+ * tests in this browser share its result. The result's `close()` is called after all tests of the process.
  * @template T @param {string} title @param {(name: BrowserName) => Promise<T>} open @param {BrowserName[]} [browsers]
  */
 export function suite(title, open, browsers = BROWSERS) {
@@ -82,8 +83,7 @@ export function suite(title, open, browsers = BROWSERS) {
   };
 }
 
-/** Starts a headless browser with an empty profile, unless the options name one.
- * @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */
+/** @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */
 export function launch(name, options) {
   if (name === 'firefox') {
     return puppeteer.launch({
@@ -127,34 +127,32 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   return server;
 }
 
-/** Returns the shared browser and the served page, for suite(). @param {BrowserName} name
- * @param {Parameters<typeof servePage>[0]} [options] */
+/** @param {BrowserName} name @param {Parameters<typeof servePage>[0]} [options] */
 export async function pageIn(name, options) {
   return { browser: await sharedBrowser(name), server: await servePage(options) };
 }
 
-/** Returns the relative address of a test model on the served page. @param {string} name */
+/** @param {string} name */
 export async function modelAddress(name) {
   return `/models/${path.basename(await testModel(name))}`;
 }
 
 /**
- * A tab that records its errors.
  * @typedef {object} Tab
  * @property {import('puppeteer-core').Page} page
  * @property {string[]} troubles   errors so far
  * @property {() => Promise<void>} close   fails if there were unexpected errors
  */
 
-/** Makes the page check a test's condition every 30 ms. Every frame, the default, would also redraw the page and slow
- * the engine. @param {import('puppeteer-core').Page} page */
+/** Makes page.waitForFunction() check its condition every 30 ms. The default, every frame, would also redraw the page
+ * and slow the engine. @param {import('puppeteer-core').Page} page */
 function waitCalmly(page) {
   const wait = page.waitForFunction.bind(page);
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
 }
 
 /**
- * Opens a page in a new tab. @param {import('puppeteer-core').Browser} browser
+ * @param {import('puppeteer-core').Browser} browser
  * @param {string} url
  * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} [options]
  * `expected`: errors to ignore; `before` runs in the page before its scripts; `usual`: opens the tab in the profile's
@@ -166,7 +164,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   const page = await context.newPage();
   waitCalmly(page);
   await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
-    // Firefox 140 sets the size but does not support screen orientation, which no test needs.
+    // Firefox 140 sets the viewport's size but does not support the screen orientation, which no test needs.
     if (!/setScreenOrientationOverride/.test(error.message)) throw error;
   });
   /** @type {string[]} */
@@ -182,7 +180,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   });
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
-  await page.waitForFunction(() => document.body?.dataset.state !== 'opening'); // The page has decided what to show.
+  await page.waitForFunction(() => document.body?.dataset.state !== 'opening');
   const close = async () => {
     await (usual ? page : context).close();
     assert.deepEqual(
@@ -193,7 +191,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   return { page, troubles, close };
 }
 
-/** Waits until an element matches; a timeout reports the page's text.
+/** Waits until an element matches the selector. The error after a timeout contains the page's text.
  * @param {import('puppeteer-core').Page} page @param {string} selector @param {number} [timeout] */
 export async function until(page, selector, timeout = 30000) {
   try {
@@ -211,20 +209,19 @@ export async function until(page, selector, timeout = 30000) {
 }
 
 export const READY = 'body[data-state="ready"]';
-/** Matches while the model chooser is open, alone or over a conversation. */
+/** Selector that matches while the model chooser is open, alone or over a conversation. */
 export const PICKING = 'body[data-state="picking"], #chooser[open]';
 export const ANSWERED = '.from-model:last-child .retry';
 export const FAILED = '.error';
 
-/** Starts a load and waits for its end, READY or FAILED. @param {import('puppeteer-core').Page} page
- * @param {() => Promise<unknown>} start @param {number} [timeout] */
+/** Starts a load of a model and waits until the page shows that it succeeded (READY) or failed (FAILED).
+ * @param {import('puppeteer-core').Page} page @param {() => Promise<unknown>} start @param {number} [timeout] */
 export async function load(page, start, timeout = 60000) {
   await start();
   await until(page, `${READY}, ${FAILED}`, timeout);
 }
 
-/** Loads a model from an address through the form. @param {import('puppeteer-core').Page} page
- * @param {string} address @param {number} [timeout] */
+/** @param {import('puppeteer-core').Page} page @param {string} address @param {number} [timeout] */
 export function loadAddress(page, address, timeout) {
   return load(
     page,
@@ -242,8 +239,7 @@ export async function assertReady(page) {
   assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
 }
 
-/** Opens the page and loads a model.
- * @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
+/** @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
  * @param {Parameters<typeof openTab>[2] & { query?: string }} [options] */
 export async function openWithModel(browser, base, address, options = {}) {
   const tab = await openTab(browser, `${base}${options.query ?? ''}`, options);
@@ -252,8 +248,7 @@ export async function openWithModel(browser, base, address, options = {}) {
   return tab;
 }
 
-/** Sets fields of the settings form. @param {import('puppeteer-core').Page} page
- * @param {Record<string, string | number>} values */
+/** @param {import('puppeteer-core').Page} page @param {Record<string, string | number>} values */
 export async function setOptions(page, values) {
   await page.evaluate((pairs) => {
     for (const [name, value] of pairs) {
@@ -264,14 +259,14 @@ export async function setOptions(page, values) {
   }, Object.entries(values));
 }
 
-/** Types a message and sends it with Enter. @param {import('puppeteer-core').Page} page @param {string} text */
+/** @param {import('puppeteer-core').Page} page @param {string} text */
 export async function say(page, text) {
   await page.focus('#input');
   await page.keyboard.type(text);
   await page.keyboard.press('Enter');
 }
 
-/** Sends a message and waits for the answer. @param {import('puppeteer-core').Page} page @param {string} text */
+/** @param {import('puppeteer-core').Page} page @param {string} text */
 export async function ask(page, text) {
   const before = (await page.$$('.from-user')).length;
   await say(page, text);
@@ -279,12 +274,11 @@ export async function ask(page, text) {
   await until(page, ANSWERED);
 }
 
-/** Returns the questions and answers as shown. @param {import('puppeteer-core').Page} page */
+/** @param {import('puppeteer-core').Page} page */
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
-/** Clicks the button that has this text. @param {import('puppeteer-core').Page} page @param {string} selector
- * @param {string} text */
+/** @param {import('puppeteer-core').Page} page @param {string} selector @param {string} text */
 export async function press(page, selector, text) {
   const found = await page.$$(selector);
   for (const one of found) {
@@ -294,8 +288,8 @@ export async function press(page, selector, text) {
   throw new Error(`no ${selector} “${text}”`);
 }
 
-/** Returns a model's answers in Node. @param {string} name @param {string[]} questions
- * @param {object} options @param {object} [chatOptions] */
+/** Returns a test model's answers to the questions of one chat in Node, to compare a page's answers with them.
+ * @param {string} name @param {string[]} questions @param {object} options @param {object} [chatOptions] */
 export async function inNode(name, questions, options, chatOptions = {}) {
   const model = await loadModel(await testModel(name), { threads: 1 });
   try {
@@ -308,7 +302,8 @@ export async function inNode(name, questions, options, chatOptions = {}) {
   }
 }
 
-/** Runs in the page before its scripts: selects the simd128 build, whose numbers are the same everywhere. */
+/** Runs in the page before its scripts: makes the engine use the simd128 build, which computes the same numbers on
+ * every machine. */
 export function plainBuild() {
   const post = Worker.prototype.postMessage;
   Worker.prototype.postMessage = function (/** @type {any} */ message, /** @type {any} */ ...more) {
@@ -328,7 +323,7 @@ export function catchCopies() {
   });
 }
 
-/** Returns the last answer as the model wrote it, through its copy button.
+/** Returns the last answer as the model wrote it, which the answer's copy button copies. Requires catchCopies().
  * @param {import('puppeteer-core').Page} page */
 export async function answerText(page) {
   return page.evaluate(async () => {
@@ -399,8 +394,8 @@ export function peaksBelow(pid) {
   return [...own, ...childrenOf(pid).flatMap(peaksBelow)];
 }
 
-/** Returns the peak resident memory of the largest process that runs pages, and an upper bound of its PSS.
- * @param {import('puppeteer-core').Browser} browser */
+/** Returns the peak resident memory of the largest process that runs pages, and an upper bound of the process's peak
+ * PSS (proportional set size). @param {import('puppeteer-core').Browser} browser */
 export function pagePeak(browser) {
   const all = peaksBelow(Number(browser.process()?.pid));
   const [{ pid, peak }] = all
@@ -411,7 +406,8 @@ export function pagePeak(browser) {
   return { resident: peak, proportional: bytes('Pss') + Math.max(peak - bytes('Rss'), 0) };
 }
 
-/** Returns the child processes of a process; Linux lists them per thread. @param {number} pid @returns {number[]} */
+/** Returns the ids of a process's children, which Linux lists for each thread. @param {number} pid
+ * @returns {number[]} */
 function childrenOf(pid) {
   return ofLiving(() => readdirSync(`/proc/${pid}/task`)).flatMap((task) =>
     ofLiving(() => {
@@ -421,8 +417,7 @@ function childrenOf(pid) {
   );
 }
 
-/** Chooses files in a field, as a user would. @param {import('puppeteer-core').Page} page @param {string} selector
- * @param {...string} files */
+/** @param {import('puppeteer-core').Page} page @param {string} selector @param {...string} files */
 export async function chooseFiles(page, selector, ...files) {
   const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));
   await input.evaluate((one) =>
@@ -435,7 +430,8 @@ export async function chooseFiles(page, selector, ...files) {
     ),
   );
   await input.uploadFile(...files);
-  // For files chosen by a program, Firefox 140 may fire no event, or a late one. Two events would add the files twice.
+  // After puppeteer's uploadFile(), Firefox 140 may fire no change event, or a late one. Two change events would add
+  // the files twice.
   await page.waitForFunction((one) => one.dataset.told || one.files?.length, {}, input);
   await input.evaluate((one) => {
     if (!one.dataset.told) one.dispatchEvent(new Event('change'));
@@ -443,7 +439,7 @@ export async function chooseFiles(page, selector, ...files) {
   });
 }
 
-/** Presses Alt, Shift and a letter. @param {import('puppeteer-core').Page} page @param {import('puppeteer-core').KeyInput} key */
+/** @param {import('puppeteer-core').Page} page @param {import('puppeteer-core').KeyInput} key */
 export async function shortcut(page, key) {
   for (const held of /** @type {const} */ (['Alt', 'Shift'])) await page.keyboard.down(held);
   await page.keyboard.press(key);

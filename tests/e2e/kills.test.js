@@ -7,7 +7,8 @@ import { openPlace } from '../lab/place.js';
 import { randoms } from '../support/random.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
-/** Maximum bytes of three connections in the buffers of the system and the browser. */
+/** Maximum number of bytes that a download may repeat after a kill: what the buffers of the system and the browser hold
+ * for three connections. */
 const ON_ITS_WAY = 1 << 20;
 
 /** @type {Awaited<ReturnType<typeof openKills>>} */ let known;

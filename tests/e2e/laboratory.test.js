@@ -7,7 +7,7 @@ import { KINDS } from '../lab/inject.js';
 import { testModel } from '../js/models.js';
 import { BROWSERS, sharedBrowser } from './helpers.js';
 
-/** Names of faults, with the state of the cached file before each load.
+/** Faults that a test injects, by name, each with the state of the cached file before the load.
  * @type {Record<string, 'empty' | 'part' | 'whole'>} */
 const RUNS = {
   'server: ends the connection in the middle': 'part',
@@ -25,11 +25,11 @@ for (const side of BROWSERS) {
       await faults.open();
       for (const [what, from] of Object.entries(RUNS)) {
         const kind = /** @type {typeof KINDS[number]} */ (KINDS.find(({ name }) => name === what));
-        // A server's fault happens once, so the repeated request succeeds.
+        // A fault of the server happens only once (`lasting` is false), so the repeated request succeeds.
         const plan = { ...planOf(0, 7), kind, from, moment: 2, lasting: !kind.server, digest: false };
         assert.equal(await faults.run(plan), 'right', what);
       }
-      // A store whose writes fail keeps nothing.
+      // A cache whose writes fail stores nothing, and the next load stores the file.
       const { call } = faults;
       await call('begin', 'empty');
       const full = { method: 'write', way: 'has no room', moment: 0, lasting: true };

@@ -5,9 +5,10 @@ import { moment, openDoomed, openModel } from '../lab/deaths.js';
 import { openPlace } from '../lab/place.js';
 import { sharedBrowser, suite } from './helpers.js';
 
-/** Limit on a busy machine. An idle one needs five seconds (tests/lab/deaths.js). */
+/** Time limit in ms for reporting the loss of a worker on a busy machine. An idle machine needs five seconds
+ * (tests/lab/deaths.js). */
 const WITHIN_MS = 20_000;
-/** Longer than the tolerated silence of a worker. */
+/** Length in ms of a tab's simulated suspension: longer than the silence after which a worker counts as lost. */
 const SLEEP_MS = 4600;
 
 /** @type {Awaited<ReturnType<typeof openDoomed>>} */ let doomed;
@@ -40,8 +41,8 @@ test('the loss of a worker is reported, during calls and while idle, and the nex
       await dies(await page(), String(how), Boolean(idle));
     }),
   );
-  // Calls without output yet are repeated, so the number of failed calls varies. With `trap` the model is idle, and
-  // reports the loss by itself.
+  // After a loss, calls without output yet are repeated, so the number of failed calls varies. With `trap` the model is
+  // idle and reports the loss by itself.
   const run = await page();
   for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
 });

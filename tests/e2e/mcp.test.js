@@ -1,5 +1,5 @@
-/* gemma-wasm/mcp of the published package in Chromium: a model calls the tools of an MCP server in the page, and the
- * page registers its tools with the browser's WebMCP. */
+/* Tests gemma-wasm/mcp of the published package in Chromium: a model calls the tools of an MCP server in the page, and
+ * the page registers its tools with the browser's WebMCP. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ const SDK = `export { Client, InMemoryTransport } from '@modelcontextprotocol/cl
 export { McpServer } from '@modelcontextprotocol/server';
 export { z } from 'zod';`;
 
-/** Creates a page with the MCP SDK. @param {string} folder */
+/** @param {string} folder */
 async function makePage(folder) {
   const { build } = await import('esbuild');
   await build({
@@ -36,7 +36,8 @@ test('in a page, a model calls tools of an MCP server, and WebMCP registers the 
   t.after(() => server.close());
   const browser = await launch('chromium', { args: ['--enable-features=WebMCP'] });
   t.after(() => browser.close());
-  // Expected: zod tries to compile its checks, which the content security policy forbids.
+  // Expected console errors: zod (a schema library) tries to compile its checks, which the page's content security
+  // policy forbids.
   const tab = await openTab(browser, `${server.url}sdk/index.html`, {
     expected: /favicon|404|policy: script-src eval/,
   });

@@ -1,4 +1,4 @@
-/* gemma-wasm/openai in a page: OpenAI's client makes the same calls as in Node. */
+/* Tests gemma-wasm/openai in a page: OpenAI's client makes the same calls as in Node. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,8 +9,7 @@ import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import { onlyIn, openTab, root, sharedBrowser } from './helpers.js';
 
-/** Returns a folder with an empty page, models, and OpenAI's client and calls as one script.
- * @param {import('node:test').TestContext} t */
+/** @param {import('node:test').TestContext} t */
 async function pageOf(t) {
   const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-openai-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -30,7 +29,8 @@ for (const name of onlyIn('chromium')) {
   test(`${name}: the calls of OpenAI's client library work in a page`, async (t) => {
     const server = await serve({ root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
     t.after(() => server.close());
-    // Expected: zod tries to compile its checks, which the content security policy forbids.
+    // Expected console errors: zod (a schema library) tries to compile its checks, which the page's content security
+    // policy forbids.
     const tab = await openTab(await sharedBrowser(name), server.url, { expected: /script-src eval/ });
     const found = await tab.page.evaluate(async (base) => {
       const [{ loadModel }, { createHandler }, { CALLS, OpenAI, failedCalls, runCalls }] = await Promise.all(

@@ -50,7 +50,7 @@ before(async () => {
     copyFileSync(join(dist, name), join(site, name));
   }
   copyFileSync(await testModel('tiny'), join(site, 'model.gguf'));
-  writeFileSync(join(site, 'favicon.ico'), ''); // Browsers request a favicon.
+  writeFileSync(join(site, 'favicon.ico'), ''); // Browsers request a favicon.ico and log an error if it is missing.
   writeFileSync(join(site, 'index.html'), '<!doctype html><title></title><script type="module" src="app.js"></script>');
   const model = await loadModel(join(site, 'model.gguf'), { threads: 1 });
   expected = (await model.chat().send('Hello', { maxTokens: 12, seed: 3 }).result()).text;

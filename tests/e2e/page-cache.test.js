@@ -21,9 +21,9 @@ import {
   until,
 } from './helpers.js';
 
-/** How the server responds to requests for models: 'serve', 'slow' (for cancelling), 'refuse'. */
+/** How the server responds to requests for models: 'serve', 'slow' (so that a test can cancel a load), 'refuse'. */
 let manner = 'serve';
-/** Requests for models. @type {{ range: string, method: string }[]} */
+/** @type {{ range: string, method: string }[]} */
 let asked = [];
 
 /** @type {import('../../tools/serve.js').Options['intercept']} */
@@ -58,7 +58,6 @@ const intercept = async (request, response) => {
   return response.destroyed;
 };
 
-/** Returns the number of bytes in the requested ranges. */
 function bytesAsked() {
   return asked.reduce((sum, { range }) => {
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(range) ?? [];
@@ -66,7 +65,7 @@ function bytesAsked() {
   }, 0);
 }
 
-/** Unloads the model, which opens the model chooser. @param {import('puppeteer-core').Page} page */
+/** @param {import('puppeteer-core').Page} page */
 async function unload(page) {
   await page.click('#settings-toggle');
   await page.click('#unload');
@@ -177,7 +176,8 @@ test('a cancelled download resumes', async ({ browser, server, medium }) => {
   await until(tab.page, `${READY}, ${FAILED}`, 60000);
   await assertReady(tab.page);
   const again = bytesAsked() / 1e6;
-  // Reading the header requests a whole segment, but cancels the request early.
+  // A load requests a whole segment to read the header and cancels this request early, so it asks for more bytes than
+  // it receives.
   assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
   await unload(tab.page);
   await press(tab.page, 'Delete all');
@@ -195,7 +195,7 @@ test('without storage space the model runs, and a notice says that it is not sto
 }) => {
   const tab = await openTab(browser, `${server.url}?pick`, {
     before: () => {
-      if (!navigator.storage) return; // about:blank
+      if (!navigator.storage) return; // about:blank has no navigator.storage.
       navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
       Object.assign(window, { said: '' });
       addEventListener('DOMContentLoaded', () => {
@@ -208,7 +208,7 @@ test('without storage space the model runs, and a notice says that it is not sto
   });
   await until(tab.page, PICKING);
   if (name === 'chromium') {
-    // The engine's worker uses the browser's own estimate, which a test can override only in Chromium.
+    // The engine's worker uses the browser's own estimate of the storage, which a test can override only in Chromium.
     const devtools = await tab.page.createCDPSession();
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
   }
@@ -231,7 +231,7 @@ testInOne(
   async ({ browser, server, medium }) => {
     const tab = await openTab(browser, `${server.url}?pick`, {
       before: () => {
-        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // In GB. The page may use 70 MB of it.
+        Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // In GB. The page may use 70 MB of this.
       },
     });
     await until(tab.page, PICKING);
@@ -256,7 +256,7 @@ testInOne(
 testInOne(
   'if Hugging Face requires a token, the page asks for it, uses it once and does not store it',
   async ({ browser, server }) => {
-    // A fake Worker.postMessage() responds with status 401, then 403.
+    // Replaces Worker.postMessage(), so that the first load fails with HTTP status 401 and the second with 403.
     const tab = await openTab(browser, `${server.url}?pick`, {
       before: () => {
         const sent = /** @type {string[]} */ ([]);

@@ -1,6 +1,6 @@
 /**
- * The model chooser covers the conversation, which keeps its answer, its address and the focus. Every way of closing
- * the chooser returns to the conversation.
+ * Tests the model chooser, a dialog on the page. It covers the conversation, which keeps its answer, its address and
+ * the focus. Every way of closing the chooser returns to the conversation.
  */
 import assert from 'node:assert/strict';
 
@@ -44,7 +44,7 @@ const test = suite(
     });
     const browser = await sharedBrowser(name);
 
-    /** Opens the page with one question asked. @param {Parameters<typeof openTab>[2]} [options] */
+    /** @param {Parameters<typeof openTab>[2]} [options] */
     async function asked(options) {
       const tab = await openTab(browser, server.url, options);
       await until(tab.page, READY);
@@ -64,7 +64,7 @@ test('a button, Escape, Back and a click outside close the dialog and return the
   const said = await shown(page);
   /** @type {(() => Promise<unknown>)[]} */
   const ways = [
-    () => page.keyboard.press('Enter'), // The focus is on “Close”.
+    () => page.keyboard.press('Enter'), // Presses “Close”, which has the focus.
     () => page.keyboard.press('Escape'),
     () => page.evaluate(() => history.back()),
     () => page.mouse.click(5, 400),
@@ -102,7 +102,7 @@ test('an open dialog survives a reload, keeps Tab inside and disables shortcuts'
   await page.focus('#load-options summary');
   for (let i = 0; i < 3; i++) {
     await page.keyboard.press('Tab');
-    // After the last element, the focus moves to the browser's own controls.
+    // After the last element of the dialog, Tab moves the focus to the browser's own controls.
     assert.ok(
       await page.evaluate(
         () =>
@@ -160,7 +160,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   await closed(page);
   await page.waitForSelector('#chat > #loading');
   assert.equal(await textOf(page, '#loading-title'), 'Paused');
-  await until(page, ANSWERED); // Complete, or up to the end of the context.
+  await until(page, ANSWERED); // The answer ended by itself, or with the context.
   assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
   await page.click('#change-model');
   await page.waitForSelector(OPEN);

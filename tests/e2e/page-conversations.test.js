@@ -33,10 +33,10 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns the titles in the list of conversations. @param {Page} page */
+/** @param {Page} page */
 const listed = (page) => page.$$eval('.talk-title', (all) => all.map((one) => one.textContent));
 
-/** Returns the messages' texts in the database, by conversation. @param {Page} page */
+/** @param {Page} page */
 const kept = (page) =>
   page.evaluate(async () => {
     const database = await new Promise((resolve) => {
@@ -51,7 +51,8 @@ const kept = (page) =>
     return /** @type {any[]} */ (all).map(({ kept: { said } }) => said.map((/** @type {any} */ one) => one.text));
   });
 
-/** Adds a question and an answer to the stored conversation, as another tab would. @param {Page} page */
+/** Adds a question and an answer to the conversation in the page's database, as another tab would.
+ * @param {Page} page */
 const saidElsewhere = (page) =>
   page.evaluate(async () => {
     /** @type {IDBDatabase} */
@@ -89,7 +90,7 @@ const test = suite('conversations', async (name) => {
   const server = await servePage({ storyteller: tiny });
   const browser = await sharedBrowser(name);
 
-  /** Opens the page, with a tiny model as the storyteller. @param {Parameters<typeof openTab>[2]} [options] */
+  /** @param {Parameters<typeof openTab>[2]} [options] */
   async function opened(options) {
     const tab = await openTab(browser, server.url, options);
     await until(tab.page, `${READY}, ${FAILED}`);
@@ -112,7 +113,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   const before = await shown(page);
   await ask(page, 'Go on');
   const third = await answerText(page);
-  await page.click('.question-foot:nth-last-child(2) button'); // The last message's button “Edit”.
+  await page.click('.question-foot:nth-last-child(2) button'); // Presses “Edit” at the last question.
   await page.click('#editing-cancel');
   await page.type('#input', 'half a sentence');
   await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
@@ -140,7 +141,7 @@ test('a draft saved when the page was hidden does not come back after it was sen
   const { page } = tab;
   await ask(page, 'One');
   await page.type('#input', 'Two');
-  await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // As if the tab is suspended.
+  await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // Browsers send this event when they suspend a tab.
   await page.waitForFunction(() => /Two/.test(sessionStorage.getItem('gemma-wasm.left') ?? ''));
   await page.keyboard.press('Enter');
   await until(page, '.from-user:nth-last-child(3)');
@@ -202,18 +203,17 @@ test("two tabs continue one conversation: each shows the other's messages, and a
   await ask(page, 'One');
   const other = await page.browserContext().newPage();
   await other.goto(page.url());
-  await until(other, READY); // The model has loaded with the conversation's settings.
+  await until(other, READY);
   await ask(other, 'Two');
   await page.bringToFront(); // Browsers do not draw background tabs.
   await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
   assert.deepEqual(await shown(page), await shown(other));
-  // A message that another tab adds at the same time becomes another version.
+  // If two tabs add a message at the same time, the messages become two versions of one message.
   await saidElsewhere(page);
   await ask(page, 'Said here');
   const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
   await both();
   assert.equal((await shown(page))[4], 'Said here');
-  // The other tab shows the continuation in the right place.
   await other.bringToFront();
   await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
   await setOptions(other, { maxTokens: 12 });
@@ -244,7 +244,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   await ask(page, 'Two');
   const said = await shown(page);
   const address = page.url();
-  await page.goto(address.replace('#', '?context=32#')); // A context too short for the conversation.
+  await page.goto(address.replace('#', '?context=32#')); // The conversation does not fit into 32 tokens.
   await until(page, READY);
   await page.click('.from-model:last-child .retry');
   await until(page, '.from-model .error');
@@ -254,7 +254,8 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   assert.deepEqual(await shown(page), said);
   await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
   await say(page, 'Three');
-  // Closed before the first token, the question would stay without an answer.
+  // Waits for the answer's first words: if the conversation were closed earlier, the question would stay without an
+  // answer.
   await page.waitForFunction(
     () =>
       document.querySelectorAll('.from-user').length === 3 &&
@@ -289,7 +290,7 @@ testInOne('a conversation deleted during its answer stays deleted', async ({ ope
       /** @type {HTMLElement | null} */ (document.querySelector(where))?.click();
     const log = /** @type {Element} */ (document.querySelector('#log'));
     new MutationObserver((_, observer) => {
-      // Presses the buttons as soon as the first words appear, during the answer.
+      // Deletes the conversation during the answer, as soon as its first words appear.
       if (!document.querySelector('.from-model .md')?.textContent || !document.querySelector('.talk-line .icon'))
         return;
       observer.disconnect();
@@ -336,7 +337,7 @@ testInOne(
   },
 );
 
-/** Sends a message in each of two new conversations. @param {Page} page */
+/** @param {Page} page */
 async function askTwice(page) {
   for (const text of ['About dragons', 'About boats']) {
     await page.click('#new-chat');
@@ -424,7 +425,7 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
   assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
 
-  // A draft stays in its conversation, however soon another one is opened.
+  // A draft stays in its conversation, even if another conversation is opened immediately.
   const draft = (/** @type {string} */ text) =>
     page.waitForFunction(
       (value) => {
@@ -612,7 +613,7 @@ testInOne(
     await setOptions(page, { maxTokens: 4 });
     await ask(page, 'Remember me');
     await page.evaluate(async () => {
-      // Deletes the cached file, as if the browser had evicted it.
+      // Deletes all cached files, as if the browser had evicted them.
       const root = await navigator.storage.getDirectory?.();
       for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
     });

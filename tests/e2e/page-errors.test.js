@@ -27,7 +27,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Answers ranges at 1 MB/s until the time `until`, then with status 503.
+/** Answers range requests at 1 MB/s until the time `until` (in ms since 1970), and then with status 503.
  * @param {import('node:http').IncomingMessage} request @param {import('node:http').ServerResponse} response
  * @param {Uint8Array} bytes @param {number} until */
 async function slowly(request, response, bytes, until) {
@@ -44,7 +44,7 @@ async function slowly(request, response, bytes, until) {
   else response.destroy();
 }
 
-/** Starts a server that misbehaves on purpose.
+/** Returns a server hook for addresses that fail on purpose: error statuses, lost connections, damaged models.
  * @returns {Promise<import('../../tools/serve.js').Options['intercept']>} */
 async function trouble() {
   const whole = readFileSync(await testModel('tiny'));
@@ -72,7 +72,7 @@ async function trouble() {
   };
 }
 
-/** A model's address, the page's message, the code under "Details". @type {[string, RegExp, RegExp][]} */
+/** @type {[string, RegExp, RegExp][]} */
 const CASES = [
   ['/status/404', /File not found/, /^http-error/],
   ['/status/401', /requires you to sign in[\s\S]*token/, /^http-error/],
@@ -97,7 +97,7 @@ test('each faulty file or server gives an error with a remedy and a code, and th
   browser,
   server,
 }) => {
-  // Expected: browsers log failed requests.
+  // Expected console errors: browsers log failed requests.
   const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
   for (const [address, words, details] of CASES) {
     await loadAddress(tab.page, address);
@@ -232,7 +232,7 @@ testInOne('wrong input is reported before anything is loaded', async ({ browser,
       Object.entries(fields),
     );
     await until(tab.page, FAILED);
-    // The error is invisible while the list of models is hidden.
+    // The page's error is invisible while the list of models is hidden.
     await tab.page.waitForFunction(
       (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
       {},
@@ -284,7 +284,7 @@ test('without COOP and COEP the page runs on one thread and says why', async ({ 
 });
 
 test('an access token is sent in a header of one load, and is not stored', async ({ browser, server }) => {
-  // The message to the worker is intercepted, so there is no network access.
+  // Replaces Worker.postMessage(), so that no request leaves the page.
   const tab = await openTab(browser, server.url, {
     before: () => {
       Worker.prototype.postMessage = function (/** @type {unknown} */ message) {

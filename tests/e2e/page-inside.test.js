@@ -1,9 +1,9 @@
 /**
- * The inspection panel shows the same numbers as the package in Node for the same token ids. Both run the simd128
- * build, because relaxed SIMD differs between processors. Attention weights are equal bit for bit; probabilities may
- * differ in the last digits, because each JavaScript engine has its own exp(). Also: the panel's code is fetched when
- * it is opened, a closed panel leaves nothing behind, choosing another word creates a branch, the keyboard reaches
- * every view, and a running answer has priority.
+ * Tests the inspection panel of the page: it shows the same numbers as the package in Node for the same token ids. Both
+ * run the simd128 build, because relaxed SIMD differs between processors. Attention weights are equal bit for bit;
+ * probabilities may differ in the last digits, because each JavaScript engine has its own exp(). Also: the panel's code
+ * is fetched when it is opened, a closed panel leaves nothing behind, choosing another word creates a branch, the
+ * keyboard reaches every view, and a running answer has priority.
  */
 import assert from 'node:assert/strict';
 import { loadModel } from '../../js/index.node.js';
@@ -41,7 +41,7 @@ async function inNode(name, use) {
   }
 }
 
-/** Waits until a view of the panel is complete. @param {Page} page @param {string} selector */
+/** @param {Page} page @param {string} selector */
 async function seen(page, selector) {
   await until(page, `#inside-panel:not([aria-busy]) ${selector}`);
 }
@@ -52,8 +52,7 @@ async function turnTo(page, view, selector) {
   await seen(page, selector);
 }
 
-/** Returns the data attributes of elements as numbers. @param {Page} page @param {string} selector
- * @returns {Promise<Record<string, number>[]>} */
+/** @param {Page} page @param {string} selector @returns {Promise<Record<string, number>[]>} */
 const numbers = (page, selector) =>
   page.$$eval(selector, (all) =>
     all.map((one) =>
@@ -100,8 +99,8 @@ function counting() {
   }
 }
 
-/** Returns event listeners, and the numbers of observers, style sheets and elements: all cost time during an answer.
- * @param {Page} page */
+/** Returns what costs time during an answer if a closed panel leaves it behind: event listeners, and the numbers of
+ * observers, style sheets and elements. @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {
     /** @type {{ listening: [WeakRef<any>, string][], watching: unknown }} */
@@ -205,9 +204,10 @@ async function sameWalk(page, ids, model) {
   await page.waitForSelector(`#inside [data-step="${4 + layers.length}"]`);
 }
 
-/** Replaces an answer's fourth token by another candidate, which creates a version of the message. The panel shows the
- * new version, and the old one after switching back. @param {Page} page @param {Model} model @param {number} from position of the first token
- * @param {number[]} tokens of the answer @param {{ id: number }[]} top candidates for the fourth token */
+/** Replaces an answer's fourth token by another candidate in the inspection panel, which creates a version of the
+ * message. Checks that the panel shows the new version, and the old version after switching back. @param {Page} page
+ * @param {Model} model @param {number} from position of the first token @param {number[]} tokens of the answer
+ * @param {{ id: number }[]} top candidates for the fourth token */
 async function branches(page, model, from, tokens, top) {
   await turnTo(page, 'words', '.bars li');
   await page.click(`${OPTION}[data-at="${from + 3}"]`);
@@ -283,7 +283,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; choosing anot
       words.map(({ id }) => id),
       made.tokens,
     );
-    // The sampler computes with lower precision than the panel.
+    // The sampler computes with lower precision than the inspection panel, so probabilities may differ by 1e-6.
     words.forEach(({ p }, i) => near(p, Math.exp(made.logprobs?.[i].logprob ?? NaN), `word ${i}`, 1e-6));
     await page.click(`${OPTION}[data-at="${prompt.length + 3}"]`);
     const bars = await numbers(page, BAR);

@@ -27,7 +27,7 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns visible elements that overflow sideways. @param {Page} page */
+/** @param {Page} page */
 const wide = (page) =>
   page.evaluate(() =>
     [...document.querySelectorAll('body *')]
@@ -39,7 +39,8 @@ const wide = (page) =>
       .map((one) => one.outerHTML.slice(0, 120)),
   );
 
-/** Returns texts of the document that are still English. @param {Page} page @param {Record<string, any>} words */
+/** Returns the document's texts and labels that differ from the texts of the language `words`. @param {Page} page
+ * @param {Record<string, any>} words */
 const untold = (page, words) =>
   page.evaluate((table) => {
     /** @type {string[]} */

@@ -21,13 +21,12 @@ import {
   until,
 } from './helpers.js';
 
-/** Maximum sum of a visit's layout shifts. web.dev rates 0.1 within the worst five seconds as good. */
+/** Maximum sum of a visit's layout shift scores. web.dev rates 0.1 within the worst five seconds as good. */
 const MOST_SHIFT = 0.02;
 
-/** Milliseconds after an input during which shifts do not count. */
+/** Milliseconds after an input during which layout shifts do not count. */
 const AFTER_INPUT = 600;
 
-/** Runs in the page before its scripts: records layout shifts, with the elements that moved. */
 function watchShifts() {
   const shifts = /** @type {any[]} */ ([]);
   Object.assign(window, { shifts });
@@ -45,7 +44,7 @@ test('chromium: nothing moves while the page loads a model, answers and shows no
   const server = await servePage({
     storyteller: await modelAddress('tiny'),
     intercept: async (request, response) => {
-      // Shifts shortly after a click do not count, so the response must come later.
+      // Delays the response by AFTER_INPUT, because layout shifts shortly after a click do not count.
       if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
       return slows(request, response);
     },

@@ -18,7 +18,7 @@ const TEXTS = {
   breaks: 'a  \nb\\\nc\r\n\r\nd\n\n\n\n\n\ne\n\t- tab',
 };
 
-/** Growing texts in which later characters change the meaning of earlier ones. */
+/** Markdown texts in which later characters change the meaning of earlier ones. */
 const GROWING = [
   'You need:\n\n- 3 eggs\n- 200 g flour\n  - sifted\n    1. twice\n- milk\n\nThen:\n\n1. Mix.\n2. Wait.\n\n   An hour.\n3. Bake.\n',
   '* a\n* b\n\n\n* c\n+ d\n',
@@ -30,7 +30,7 @@ const GROWING = [
   'a\r\n- b\r\n- c\r\n\r\nd\r\n',
 ];
 
-/** Texts that hang Markdown parsers. */
+/** Texts that keep Markdown parsers busy for minutes or overflow their stack. */
 const WILD = [
   '>'.repeat(4000),
   '> '.repeat(4000),
@@ -82,7 +82,6 @@ const HOSTILE = [
   '<div style="position:fixed">x</div>',
 ];
 
-/** Hostile inputs for the libraries that render TeX and code. */
 const HOSTILE_PARTS = [
   '$\\href{javascript:window.hit=1}{x}$',
   '$$\\includegraphics{https://example.com/a.png}$$',
@@ -133,8 +132,7 @@ async function bundle() {
   return result.outputFiles[0].contents;
 }
 
-/** Runs in the page: adds and renders one piece after another, and returns the elements.
- * @param {string[]} pieces */
+/** @param {string[]} pieces */
 async function render(pieces) {
   const address = '/markdown-under-test.js';
   const { MarkdownView } = await import(address);
@@ -180,7 +178,7 @@ test('Markdown rendered piece by piece equals Markdown rendered at once', async 
 
 test('each part of a streamed answer looks the same as if it were rendered at once', async ({ browser, server }) => {
   const tab = await openTab(browser, server.url);
-  const { references, ...texts } = TEXTS; // link targets that follow later are resolved at the end
+  const { references, ...texts } = TEXTS; // A link whose target follows later is resolved only at the end.
   const wrong = await tab.page.evaluate(
     async (all) => {
       const address = '/markdown-under-test.js';
@@ -239,7 +237,7 @@ test('extremely nested Markdown is shown as text without delay', async ({ browse
     });
   }, WILD);
   for (const [i, { begins, ms, first, last, letters }] of took.entries()) {
-    assert.ok(ms < 5000, `${begins}: ${ms} ms`); // Unlimited, these took minutes or overflowed the stack.
+    assert.ok(ms < 5000, `${begins}: ${ms} ms`);
     assert.equal(first, 'Before.', begins);
     assert.equal(last, 'After.', begins);
     assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
@@ -402,7 +400,7 @@ test('a selection survives while its paragraph grows, when the next one starts, 
 });
 
 test('a long conversation renders its end first; a change of model is shown', async ({ browser, server }) => {
-  // Delays renderings until the test runs them.
+  // Replaces requestIdleCallback(), so that renderings wait until the test runs them.
   const tab = await openTab(browser, server.url, {
     before: () => {
       const waiting = /** @type {(() => void)[]} */ ([]);

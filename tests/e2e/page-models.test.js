@@ -31,7 +31,6 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Whether models are sent slowly, and the number of bytes sent. */
 let slow = false;
 let sent = 0;
 
@@ -43,14 +42,15 @@ const intercept = slowly(
   },
 );
 
-/** Starts a load through the form, without waiting for its end. @param {Page} page @param {string} address */
+/** @param {Page} page @param {string} address */
 const start = (page, address) =>
   page.evaluate((value) => {
     /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
     /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
   }, address);
 
-/** Waits until a share (0 to 1) of the file has arrived. @param {Page} page @param {number} share */
+/** Waits until the page shows that a share (0 to 1) of the file has arrived. @param {Page} page
+ * @param {number} share */
 const come = (page, share) =>
   page.waitForFunction(
     (least) => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least,
@@ -65,7 +65,7 @@ const test = suite(
     const server = await servePage({ intercept, storyteller: tiny });
     const browser = await sharedBrowser(name);
 
-    /** Opens the page with the storyteller while another model loads slowly. */
+    /** Opens the page with the storyteller, and starts a slow load of another model. */
     async function beside() {
       const tab = await openTab(browser, server.url);
       const { page } = tab;
@@ -200,7 +200,7 @@ test('after storage was full earlier than the browser said, its estimate is no l
   tiny,
   medium,
 }) => {
-  if (name !== 'chromium') return; // Only in Chromium, a test can give workers less storage.
+  if (name !== 'chromium') return; // A test can limit the storage of workers only in Chromium.
   const tab = await openTab(browser, `${server.url}?pick`, {
     before: () => {
       if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });

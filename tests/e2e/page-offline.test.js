@@ -1,7 +1,7 @@
 /**
- * The page as hosts serve it (site/): after one visit it opens offline, and the storyteller and cached models answer; a
- * new version arrives during an answer; threads work on hosts that send no headers; the storyteller is fetched once;
- * wrong responses and damaged storage do not last (site-worker.test.js has more such cases).
+ * Tests the page as hosts serve it (site/): after one visit it opens offline, and the storyteller and cached models
+ * answer; a new version arrives during an answer; threads work on hosts that send no headers; the storyteller is
+ * fetched once; wrong responses and damaged storage do not last (site-worker.test.js has more such cases).
  */
 import assert from 'node:assert/strict';
 import {
@@ -38,7 +38,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Removes the headers that tools/serve.js sends by default. */
+/** Options of tools/serve.js for a host without headers: they remove those that it sends by default. */
 const NO_HEADERS = {
   isolation: false,
   headers: {
@@ -49,7 +49,6 @@ const NO_HEADERS = {
     'Cache-Control': '',
   },
 };
-/** Browsers' messages for requests without a network. */
 const UNREACHED = /Failed to load|NetworkError|ERR_|reach|refused/i;
 const SIGN_IN = '<!doctype html><title>Sign in to the network</title>';
 const UPDATE = '#update:not([hidden])';
@@ -60,7 +59,6 @@ let folder;
 /** @param {import('puppeteer-core').Page} page */
 const versionOf = (page) => page.evaluate(() => document.documentElement.dataset.version);
 
-/** Builds two versions of the site, each in its own folder, with a tiny model as the storyteller. */
 before(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-offline-'));
   const page = path.join(folder, 'page');
@@ -82,9 +80,9 @@ before(async () => {
 });
 after(() => rmSync(folder, { recursive: true }));
 
-/** Starts a server that serves the page under /demo/ and records the requests. take() switches to another version of
- * the site.
- * @param {import('node:test').TestContext} t @param {Partial<import('../../tools/serve.js').Options>} [options] */
+/** Starts a server that serves the site under /demo/ and records the requests. Its take() switches to another version
+ * of the site. @param {import('node:test').TestContext} t
+ * @param {Partial<import('../../tools/serve.js').Options>} [options] */
 async function host(t, options) {
   const place = mkdtempSync(path.join(folder, 'host-'));
   const live = path.join(place, 'live');
@@ -109,8 +107,8 @@ async function host(t, options) {
   return { ...server, url: `${server.url}demo/`, take, count };
 }
 
-/** Runs in the page before its scripts: while window.held is a list, it holds back workers' messages, except
- * heartbeats. */
+/** Runs in the page before its scripts: holds back the messages of workers, except heartbeats, while window.held is a
+ * list. */
 function holdable() {
   const all = /** @type {any} */ (window);
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
@@ -125,7 +123,7 @@ function holdable() {
   });
 }
 
-/** Sends a message and waits for the answer. @param {import('puppeteer-core').Page} page @param {string} text */
+/** @param {import('puppeteer-core').Page} page @param {string} text */
 async function talk(page, text) {
   await setOptions(page, { maxTokens: 8 });
   await say(page, text);
@@ -138,10 +136,10 @@ async function talk(page, text) {
   assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
 }
 
-/** Adds a text to the document search and finds it. @param {import('puppeteer-core').Page} page @param {string} text */
+/** @param {import('puppeteer-core').Page} page @param {string} text */
 async function searchFor(page, text) {
   await page.click('#search-toggle');
-  await page.waitForSelector('#search .link'); // The link appears once the panel has chosen the embedding model.
+  await page.waitForSelector('#search .link'); // The link appears once the panel has an embedding model.
   await page.click('#search summary');
   await page.type('#search details textarea', text);
   await page.click('#search details button');
@@ -152,7 +150,7 @@ async function searchFor(page, text) {
   await page.click('#search-toggle');
 }
 
-/** Opens the page, which may reload itself, and waits until the model is loaded.
+/** Opens the page and waits until its model is loaded. The page may reload itself, which aborts goto().
  * @param {import('puppeteer-core').Page} page @param {string} url */
 async function open(page, url) {
   await page.goto(url).catch((error) => {
@@ -164,8 +162,7 @@ async function open(page, url) {
 const inEach = suite('the page on a static host', async (name) => {
   const browser = await sharedBrowser(name);
 
-  /** Visits the page until the model is loaded. @param {string} url @param {Parameters<typeof openTab>[2]}
-   * [options] */
+  /** @param {string} url @param {Parameters<typeof openTab>[2]} [options] */
   async function visit(url, options) {
     const tab = await openTab(browser, 'about:blank', options);
     await open(tab.page, url);
@@ -195,7 +192,7 @@ inEach(
     await loadAddress(page, await modelAddress('tiny'));
     await assertReady(page);
     await page.waitForFunction(async () => {
-      // Waits for files that the service worker stores after the page has opened.
+      // The service worker stores some files only after the page has opened.
       const [name] = await caches.keys();
       const kept = await (await caches.open(name)).keys();
       return [/grammar-/, /look-/, /search-/, /gemma-simd128-(?!threads)/].every((part) =>
@@ -254,7 +251,7 @@ inEach(
     const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
     const tab = await visit(site.url, {
       before: () => {
-        const { setTimeout: usual } = window; // Shortens offline.js's timeout of four seconds.
+        const { setTimeout: usual } = window; // Removes offline.js's timeout of four seconds.
         Object.assign(window, {
           setTimeout: (/** @type {TimerHandler} */ act, ms = 0) => usual(act, ms === 4000 ? 0 : ms),
         });
@@ -449,7 +446,7 @@ inEach(
     await talk(page, 'The old version');
 
     await page.evaluate(async (text) => {
-      // Stores responses as earlier versions of the page could.
+      // Replaces all stored responses by sign-in pages, which earlier versions of the page could store by mistake.
       for (const name of await caches.keys()) {
         const cache = await caches.open(name);
         for (const { url } of await cache.keys()) await cache.put(url, new Response(text));
@@ -496,7 +493,7 @@ test('site/: files except the entry points have a hash in their name, are immuta
   assert.equal(index.headers.get('cache-control'), 'no-cache');
   const document = await index.text();
   assert.match(document, /src="assets\/app-[0-9a-f]{10}\.js"/);
-  // The script only imports the chunk with its code. The document preloads this chunk.
+  // The page's script only imports the chunk that contains the code, which the document preloads.
   const chunks = [...document.matchAll(/rel="modulepreload" href="(assets\/[\w-]+-[0-9a-f]{10}\.js)"/g)].map(
     ([, name]) => name,
   );

@@ -1,7 +1,8 @@
 /**
- * The page's search: results equal those of the package in Node with the same model (both run the simd128 build). Its
- * code is fetched only when it is opened. Documents are stored until they are deleted, and indexed again for another
- * embedding model. A message shows the passages that it asks about. With “Don’t save conversations” nothing is stored.
+ * Tests the page's search: results equal those of the package in Node with the same model (both run the simd128 build).
+ * Its code is fetched only when it is opened. Documents are stored until they are deleted, and indexed again for
+ * another embedding model. A message shows the passages that it asks about. With “Don’t save conversations” nothing is
+ * stored.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -56,8 +57,8 @@ function file(name, text) {
   return path.join(folder, name);
 }
 
-/** Returns the passages that the package, run in Node, finds for the page's query, the nearest first.
- * @param {string} name of the embedding model */
+/** Returns the passages that the package finds in Node for the page's query, nearest first. @param {string} name of the
+ * embedding model */
 async function inNode(name) {
   const model = await loadModel(await testModel(name), { variant: 'simd128', threads: 1 });
   const by = vectorsBy(model);

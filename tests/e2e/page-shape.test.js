@@ -112,7 +112,7 @@ test('an answer is shown while it streams, and can be stopped', async ({ browser
     },
   });
   await page.waitForFunction(() => {
-    // Checks and clicks in one task, because the answer could end in between and make the page scroll.
+    // Checks for table rows and clicks in one task: between two tasks, the answer could end and make the page scroll.
     const drawn = document.querySelectorAll('#shape-value tbody tr').length > 1;
     if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
     return drawn;

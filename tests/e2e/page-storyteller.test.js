@@ -35,8 +35,7 @@ const test = suite(
     const server = await servePage({ storyteller: await modelAddress('tiny') });
     const browser = await sharedBrowser(name);
 
-    /** Opens the page in a new tab and waits until it has loaded its model. @param {Parameters<typeof openTab>[2]}
-     * [options] */
+    /** @param {Parameters<typeof openTab>[2]} [options] */
     async function opened(options) {
       const tab = await openTab(browser, 'about:blank', options);
       await load(tab.page, () => tab.page.goto(server.url));
@@ -105,11 +104,11 @@ test('one click opens the other models, another returns to the conversation, whi
   await until(tab.page, ANSWERED);
   await tab.page.click('#change-model');
   await until(tab.page, PICKING);
-  await tab.page.keyboard.press('Enter'); // The focus is on “Close”.
+  await tab.page.keyboard.press('Enter'); // Presses “Close”, which has the focus.
   await until(tab.page, READY);
   assert.match(await textOf(tab.page, '.from-user'), /Once/);
   await tab.page.click('#change-model');
-  await loadAddress(tab.page, await modelAddress('medium')); // The storyteller can answer meanwhile.
+  await loadAddress(tab.page, await modelAddress('medium')); // The storyteller stays ready during the load.
   await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
   await assertReady(tab.page);
   assert.match(await textOf(tab.page, '.empty'), /Ask anything/);
@@ -150,7 +149,7 @@ test('a file with other bytes than the page was built with is refused, and loade
   const file = readFileSync(await testModel('tiny'));
   let lies = true;
   const spoilt = Buffer.from(file);
-  spoilt[spoilt.length - 1] ^= 1; // The byte belongs to a weight, so only the digest detects this change.
+  spoilt[spoilt.length - 1] ^= 1; // The last byte belongs to a weight, so only the digest detects the change.
   const index = readFileSync(path.join(root, 'build', 'page', 'index.html'), 'utf8')
     .replace(/<meta name="storyteller".*>/, '')
     .replace(

@@ -1,6 +1,6 @@
 /**
- * A conversation continues after a reload without re-evaluation, after an answer that was cut off, and when the context
- * is full; with texts attached to a message; and with a model without a chat template.
+ * Tests that a conversation on the page continues after a reload without re-evaluation, after an answer that was cut
+ * off, and when the context is full; with texts attached to a message; and with a model without a chat template.
  */
 import assert from 'node:assert/strict';
 import { loadModel } from '../../js/index.node.js';
@@ -29,7 +29,8 @@ import {
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
-/** Returns how many tokens the last answer's prompt has, and how many of them were not cached. @param {Page} page */
+/** Returns the number of tokens of the last answer's prompt, and how many of them were not cached.
+ * @param {Page} page */
 async function prompted(page) {
   const title = await page.$eval('.from-model:last-child .stats', (one) => /** @type {HTMLElement} */ (one).title);
   const [, all, fresh] = /^prompt: ([\d,]+)\stokens? \(([\d,]+) not cached\)/.exec(title) ?? [];
@@ -52,7 +53,7 @@ const states = (page) =>
     return found;
   });
 
-/** Waits until the open conversation is in the chat cache. @param {Page} page */
+/** @param {Page} page */
 const untilKept = (page) =>
   page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
 
@@ -115,7 +116,7 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
     Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
     dispatchEvent(new Event('visibilitychange'));
   });
-  await ask(page, 'Another one'); // By now, the chat would have been saved.
+  await ask(page, 'Another one'); // Gives the page time to save the chat, which it must not do.
   assert.deepEqual(await states(page), [], 'keep nothing');
   await tab.close();
 });
@@ -243,7 +244,6 @@ test('long pastes and dropped text files become attachments that open; the numbe
   await page.waitForFunction(
     async () =>
       new Promise((resolve) => {
-        // Waits until the draft is stored with its attachments.
         const request = indexedDB.open('gemma-wasm');
         request.onsuccess = () => {
           const all = request.result.transaction('drafts').objectStore('drafts').getAll();

@@ -32,7 +32,6 @@ test('thoughts are collapsed above the answer, apart from its text, and survive 
   assert.equal(await page.$eval('#thinking', (one) => /** @type {HTMLElement} */ (one).hidden), false);
   await page.click('#opt-thinking');
   await page.click('#settings-toggle');
-  // Records each text of the thoughts' summary.
   await page.evaluate(() => {
     const heads = /** @type {any} */ (window);
     heads.heads = [];

@@ -9,7 +9,7 @@ import { noWebKit } from './webkit.js';
 test('a visitor loses no message, draft or model', async (t) => {
   /** @type {string[]} */
   const went = [];
-  const browser = await launch('chromium'); // Not the shared browser, because all its pages are killed.
+  const browser = await launch('chromium'); // Not the shared browser: all pages of this browser are killed.
   t.after(() => browser.close());
   try {
     await visit(inWindow(browser), { reloads: 10, kills: 2, said: (text) => went.push(text) });

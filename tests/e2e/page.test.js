@@ -30,8 +30,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Sends a twentieth of the file every 100 ms until the client disconnects.
- * @param {string} file @returns {import('../../tools/serve.js').Options['intercept']} */
+/** @param {string} file @returns {import('../../tools/serve.js').Options['intercept']} */
 function slowly(file) {
   return (request, response) => {
     if (!request.url?.startsWith('/slow/')) return false;
@@ -260,7 +259,7 @@ testInOne(
   async ({ browser, server, address }) => {
     const tab = await openTab(browser, `${server.url}?model=/slow/model.gguf`);
     assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
-    // Does not wait for the end of the load: this server is slow on purpose.
+    // The load has a timeout of 1 ms: the test does not wait for its end, because the server is slow on purpose.
     await load(tab.page, () => tab.page.click('#web-form button'), 1).catch(() => {});
     await tab.page.waitForFunction(
       () => {

@@ -25,8 +25,7 @@ before(async () => {
   await model.dispose();
 });
 
-/** Runs in the page: installs the API and prompts a session. @param {string} module @param {string} url
- * @param {object} options @param {string} asked */
+/** @param {string} module @param {string} url @param {object} options @param {string} asked */
 async function ask(module, url, options, asked) {
   const scope = /** @type {any} */ (window);
   const { install } = await import(module);
@@ -71,7 +70,6 @@ function judge(got, availability) {
   });
 }
 
-/** Serves an empty page, the package and the storyteller. */
 const servePackage = () =>
   serve({
     root,

@@ -12,7 +12,7 @@ import { sharedBrowser, suite } from './helpers.js';
 
 const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 300);
 
-/** Returns logits, or the code of the error. @param {import('puppeteer-core').Page} page @param {number[]} [ids] */
+/** @param {import('puppeteer-core').Page} page @param {number[]} [ids] */
 const logits = (page, ids = IDS) =>
   page.evaluate(
     (ids) =>
@@ -24,7 +24,8 @@ const logits = (page, ids = IDS) =>
   );
 const dispose = (/** @type {import('puppeteer-core').Page} */ page) =>
   page.evaluate(() => /** @type {any} */ (window).model.dispose());
-/** Flips a bit of the only cached file. @param {import('puppeteer-core').Page} page @param {number} at */
+/** Flips a bit in the byte `at` of the only cached file. @param {import('puppeteer-core').Page} page
+ * @param {number} at */
 const flip = (page, at) =>
   page.evaluate(async (at) => {
     const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
@@ -76,7 +77,7 @@ const test = suite('rows on disk', async (name) => {
     await opened.waitForFunction('window.gemma');
     return opened;
   };
-  /** Loads the model, and keeps it as `window.model`. @param {import('puppeteer-core').Page} page */
+  /** @param {import('puppeteer-core').Page} page */
   const load = (page, options = {}) =>
     page.evaluate(
       async (url, options) => {
@@ -159,8 +160,8 @@ test('a flipped bit of a row is repaired, or fails with cache-corrupt if the ser
   await page.close();
 });
 
-/** Waits for `count` temporary files; returns their number. @param {import('puppeteer-core').Page} page
- * @param {number} count */
+/** Waits up to five seconds until there are `count` temporary files. Returns the number of files.
+ * @param {import('puppeteer-core').Page} page @param {number} count */
 const temporary = (page, count) =>
   page.evaluate(async (count) => {
     const root = await navigator.storage.getDirectory();
@@ -184,14 +185,13 @@ test('a URL that is not cached: the table is in a temporary file, which is remov
   assert.deepEqual(await load(page, options), { cache: 'none', onDisk: table.bytes });
   assert.equal(await temporary(page, 1), 1);
   assert.deepEqual(await logits(page), expected);
-  // Loading another model keeps the first one's file.
   const other = await openPage();
   await load(other, options);
   assert.equal(await temporary(page, 2), 2);
   assert.deepEqual(await logits(page, IDS.slice().reverse()), await logits(other, IDS.slice().reverse()));
   await dispose(page);
   assert.equal(await temporary(page, 1), 1);
-  // A closed tab's file is removed when the next model is loaded.
+  // The temporary file of a closed tab is removed when the next model is loaded.
   await other.close();
   await load(page, options);
   assert.equal(await temporary(page, 1), 1);

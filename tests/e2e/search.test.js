@@ -32,7 +32,7 @@ const TEXT = `# Gardens\n\n${[
 const QUESTION = 'when does the tide turn?';
 
 /** @type {string} */ let model;
-/** Passages, the nearest first. @type {string[]} */ let expected;
+/** @type {string[]} */ let expected;
 
 before(async () => {
   assert.ok(existsSync(path.join(root, 'dist', 'search.js')), 'dist is missing: node tools/build/setup.js package');
@@ -59,7 +59,7 @@ before(async () => {
 const says = (page, text) =>
   page.waitForFunction((part) => document.querySelector('main')?.textContent.includes(part), {}, text);
 
-/** Returns the passages that the page shows for the question. @param {import('puppeteer-core').Page} page */
+/** @param {import('puppeteer-core').Page} page */
 async function ask(page) {
   await page.$eval(
     '#query',

@@ -5,8 +5,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { BROWSERS, FAILED, READY, assertReady, openTab, root, sharedBrowser, until } from './helpers.js';
 
-/** Starts `npm start`'s program; resolves with the address that it prints.
- * @returns {Promise<{ url: string, stop: () => void, begun: number }>} */
+/** @returns {Promise<{ url: string, stop: () => void, begun: number }>} */
 function start() {
   const begun = performance.now();
   const child = spawn(process.execPath, [path.join(root, 'tools/start.js'), '--port', '0'], { cwd: root });
@@ -26,7 +25,7 @@ function start() {
 
 for (const name of BROWSERS) {
   test(`${name}, npm start serves a page whose storyteller answers`, async (t) => {
-    (await start()).stop(); // The first start may build.
+    (await start()).stop(); // The first start may have to build, so it is not measured.
     const { url, stop, begun } = await start();
     try {
       const address = performance.now() - begun;

@@ -11,7 +11,7 @@ import { ANSWERED, answerText, catchCopies, openWithModel, pageIn, say, setOptio
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
-/** Returns the text of llama.cpp's token ids. */
+/** Returns the text of the token ids that llama.cpp generated. */
 async function told() {
   const model = await loadModel(SHIPPED, { threads: 1 });
   try {

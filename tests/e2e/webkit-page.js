@@ -4,11 +4,11 @@
  */
 import { WebKit } from './webkit.js';
 
-/** Keys by their names in puppeteer. @type {Record<string, string>} */
+/** WebDriver's codes of special keys, by puppeteer's names of the keys. @type {Record<string, string>} */
 const KEYS = { Enter: '\uE007', Escape: '\uE00C', ArrowUp: '\uE013', Alt: '\uE00A', Shift: '\uE008' };
 const LONGEST = 30_000;
 
-/** An element, found by selector and index at each use. */
+/** An element of the page, found again by its selector and index at each use. */
 class Handle {
   #page;
   #where;
@@ -57,8 +57,7 @@ export class WebKitPage {
     return this.#browser.run(f, ...args);
   }
 
-  /** Evaluates f with all elements that match a selector. @param {string} selector @param {any} f
-   * @param {any[]} args */
+  /** @param {string} selector @param {any} f @param {any[]} args */
   each(selector, f, ...args) {
     return this.evaluate(
       `(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`,

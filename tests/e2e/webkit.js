@@ -12,7 +12,7 @@ const BROWSER = FOLDERS.map((folder) => `${folder}/webkit2gtk-4.1/MiniBrowser`).
 const LONGEST = 60_000;
 const ELEMENT = 'element-6066-11e4-a52e-4f735466cecf';
 
-/** Returns why WebKit cannot be tested here, '' if it can. */
+/** Returns why WebKit cannot be tested on this machine, or '' if it can. */
 export function noWebKit() {
   const has = (/** @type {string} */ name) => spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
   return BROWSER && has('WebKitWebDriver') && has('Xvfb')
@@ -41,7 +41,6 @@ async function end(child) {
   await ended;
 }
 
-/** A browser window that is driven through WebDriver. */
 export class WebKit {
   #base = '';
   #children;
@@ -147,7 +146,7 @@ export class WebKit {
     await this.#ask('POST', `/element/${await this.#element(selector)}/click`, {});
   }
 
-  /** Sends keys to the focused element. @param {string[]} keys @param {string[]} [types] actions for each key */
+  /** @param {string[]} keys @param {string[]} [types] actions for each key */
   async keys(keys, types = ['keyDown', 'keyUp']) {
     const actions = keys.flatMap((value) => types.map((type) => ({ type, value })));
     await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });
@@ -157,7 +156,6 @@ export class WebKit {
     await this.#ask('POST', '/refresh', {});
   }
 
-  /** Returns the peak memory of the process that runs the page, in bytes. */
   get peak() {
     const below = peaksBelow(Number(this.#driver.pid));
     return Math.max(0, ...below.filter(({ command }) => /WebKitWebProcess/.test(command)).map(({ peak }) => peak));

@@ -48,8 +48,7 @@ after(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-/** Runs in the page: loads a model and completes the prompt. @param {string} url @param {any} options
- * @param {string} prompt */
+/** @param {string} url @param {any} options @param {string} prompt */
 async function tell(url, options, prompt) {
   const model = await /** @type {any} */ (window).gemma.loadModel(url, { cache: false, ...options });
   const { text } = await model.generate(prompt, { maxTokens: 30, seed: 5 }).result();

@@ -20,13 +20,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
         }                                                                   \
     } while (0)
 
-/* Requires a coded error with a message. */
 static inline void fuzz_check_error(const gw_error *e, int code) {
     REQUIRE(code < 0 && strcmp(gw_error_name(code), "unknown"));
     REQUIRE(e->code == code && strchr(e->what, '.'));
 }
 
-/* Reads bytes of the input in order, then zeros. */
+/* Bytes of a fuzz input in order, then zeros. */
 typedef struct {
     const uint8_t *at;
     size_t left;

@@ -20,10 +20,8 @@ typedef struct {
 static piece pieces[MOST_PIECES];
 static merge merges[MOST_MERGES];
 static int n_pieces, n_merges;
-static bool typed; /* if false, all pieces are normal */
+static bool typed; /* without types in the file, all pieces are normal */
 static gw_tokenizer *t;
-
-/* --- vocabulary --- */
 
 enum { LACKS_TYPES = 1, SCORES = 2, MARKS = 4, SPECIAL = 8, UNKNOWN_PARTS = 16, ODD_PRE = 32 };
 
@@ -61,7 +59,6 @@ static int find(const uint8_t *text, size_t len) {
     return -1;
 }
 
-/* Adds a merge of two existing pieces; adds the resulting piece if it is new. */
 static void add_merge(fuzz_input *in, int flags) {
     int left = fuzz_byte(in), right = fuzz_byte(in);
     if (left >= 128) left = n_pieces - 1 - left % 64;
@@ -80,7 +77,6 @@ static void add_merge(fuzz_input *in, int flags) {
     merges[n_merges++] = (merge){ left, right, find(text, len) };
 }
 
-/* Builds the tokenizer. Returns 0 or an error, after which it can only be freed. */
 static int build(fuzz_input *in, int flags, const char *pre) {
     static const char *const names[] = { "<|x|>", "<|u" };
     gw_error e = { 0 };
@@ -98,9 +94,9 @@ static int build(fuzz_input *in, int flags, const char *pre) {
     return bad;
 }
 
-/* --- slow reference splitter, on arrays of characters that end with -1 --- */
-
-static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], cases[MOST_TEXT + 4], n_codes; /* cases: with case */
+/* The characters of a text to split: codes, classes without case, and classes with case (cases). codes and classes end
+ * with -1. */
+static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], cases[MOST_TEXT + 4], n_codes;
 static size_t begins[MOST_TEXT + 4];
 
 static size_t char_len(const uint8_t *p, size_t left) {
@@ -129,7 +125,6 @@ static void read_codes(const uint8_t *text, size_t len) {
     for (int i = 0; i < 4; i++) codes[n_codes + i] = classes[n_codes + i] = -1;
 }
 
-/* Returns the class of character i, -1 from `end` on. */
 static int class_of(int i, int end) { return i < end ? classes[i] : -1; }
 
 static int more(int i, int end, int class) {
@@ -154,7 +149,7 @@ static int tick(int i, int end, bool any_case) {
     return i;
 }
 
-/* \s+(?!\S)|\s+ */
+/* Matches the regular expression \s+(?!\S)|\s+. */
 static int blank_end(int i, int end) {
     int after = more(i, end, GW_BLANK);
     return after < end && after > i + 1 ? after - 1 : after;
@@ -196,7 +191,7 @@ static bool in_l(int i, int end) {
     return i < end && (cases[i] == GW_LOWER || cases[i] == GW_LETTER || cases[i] == GW_MARK);
 }
 
-/* Matches P U{u,} L{l,} C of split.c, with backtracking. */
+/* Matches the expression P U{u,} L{l,} C of split.c, with backtracking. */
 static int cased_end(int i, int end, int u, int l) {
     for (int p = !is_break(i, end) && classes[i] != GW_LETTER && classes[i] != GW_NUMBER; p >= 0; p--) {
         int upper = i + p;
@@ -227,12 +222,10 @@ static int word_end(const char *pre, int i) {
     return gpt2_end(i, end);
 }
 
-/* --- slow reference merge --- */
-
-/* Returns false for a token that the file declares a control token, which no text produces. */
+/* Returns false for a declared control token, which no text produces. */
 static bool may_make(int id) { return gw_tokenizer_type(t, id) != GW_TOKEN_CONTROL; }
 
-/* Merges the pair whose merge is listed first, the leftmost on ties, until none is left. */
+/* Merges the tokens of a word: always the pair whose merge is listed first, the leftmost on ties. */
 static int slow_word(const char *pre, const uint8_t *text, size_t len, int32_t *ids) {
     int n = 0, whole = strcmp(pre, "llama-bpe") ? -1 : find(text, len);
     if (whole >= 0 && gw_tokenizer_type(t, whole) == GW_TOKEN_NORMAL) {
@@ -285,8 +278,6 @@ static int slow_encode(const char *pre, const uint8_t *text, size_t len, bool sp
     }
     return n;
 }
-
-/* --- requirements -------------------------------------------------------------------------------------- */
 
 static void check_text(const char *pre, const uint8_t *text, size_t len, int flags) {
     static int32_t ids[MOST_TEXT], slow[MOST_TEXT];

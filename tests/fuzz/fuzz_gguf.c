@@ -5,9 +5,7 @@
 #include "fuzz.h"
 #include "file/gguf.h"
 
-enum { MOST = 1 << 16 }; /* longest input in bytes */
-
-/* --- a listener that checks everything --------------------------------------------------------------- */
+enum { MOST = 1 << 16 };
 
 typedef struct {
     gw_gguf *g;
@@ -15,7 +13,7 @@ typedef struct {
     size_t view_size;
     uint64_t hash;
     uint64_t values, arrays, tensors, elements;
-    uint64_t left; /* elements of the array still to come */
+    uint64_t left; /* elements of the current array still to come */
 } watcher;
 
 static int note(watcher *w, const void *p, size_t n) {
@@ -94,10 +92,8 @@ static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
     return note(w, t->shape, sizeof t->shape);
 }
 
-/* --- parsing -------------------------------------------------------------------------------------- */
-
-/* Feeds data[0..size) in pieces of at most `step` bytes (random sizes; 0: all at once). Bytes that have not arrived
- * yet, or were consumed, must not be read. */
+/* Feeds data[0..size) in pieces of random sizes up to `step` bytes, or in one piece if `step` is 0. Bytes that have not
+ * arrived yet, or were consumed, must not be read. */
 static int feed(gw_gguf *g, watcher *w, const uint8_t *data, size_t size, size_t step, uint64_t state) {
     static uint8_t copy[MOST + 8];
     fuzz_allow(copy, size + 8);
@@ -130,7 +126,7 @@ static int parse(const uint8_t *data, size_t size, size_t step, uint64_t *hash, 
     if (result < 0) {
         size_t used = 99;
         fuzz_check_error(e, result);
-        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0); /* the parser stays failed */
+        REQUIRE(gw_gguf_push(&g, data, size, &used) == result && used == 0);
     }
     if (result == 1) {
         REQUIRE(w.values + w.arrays == g.n_metadata && w.tensors == g.n_tensors && w.left == 0);
@@ -150,8 +146,6 @@ static void check(const uint8_t *data, size_t size) {
     REQUIRE(parse(data, size, step, &hash, &error) == whole && hash == whole_hash);
     REQUIRE(!memcmp(&error, &whole_error, sizeof error));
 }
-
-/* --- nearly valid files ----------------------------------------------------------------------------- */
 
 typedef struct {
     fuzz_input in;

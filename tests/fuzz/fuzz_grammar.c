@@ -15,7 +15,6 @@ static void add(const char *text, size_t n, int type) {
     REQUIRE(gw_tokenizer_add_type(tokenizer, type) == 0);
 }
 
-/* Makes the vocabulary: single bytes, and tokens of the letters that these grammars use. */
 static void make_words(void) {
     gw_error e = { 0 };
     tokenizer = gw_tokenizer_new();
@@ -51,15 +50,13 @@ static void make_words(void) {
     REQUIRE(gw_trie_make(&trie, gw_tokenizer_vocabulary(tokenizer), &e) == 0);
 }
 
-/* --- grammars from choices in the input --- */
-
 static uint32_t words[MOST_WORDS];
 static size_t n_words;
 
 static void put(uint32_t word) { words[n_words++] = word; }
 
-/* Builds a grammar (grammar.h): nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the
- * first. */
+/* Builds a grammar (grammar.h): nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the first
+ * of them. */
 static void build(fuzz_input *in) {
     static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' },   { 'a', 'b' },
                                           { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };
@@ -90,7 +87,7 @@ static void build(fuzz_input *in) {
     for (int i = 0; i < 12; i++) put(0);
     for (uint32_t i = 0; i <= 7; i++) put(i);
     for (uint32_t i = 0; i < 6; i++) put((uint32_t)letters[i][0] | (uint32_t)letters[i][1] << 8), put(0);
-    put(0xC3C3), put(6); /* node 7: a character of two bytes */
+    put(0xC3C3), put(6); /* node 7 spells a character of two bytes */
     for (uint32_t i = 0; i < states; i++) put(ends_at[i]);
     for (uint32_t i = 0; i < states; i++) put((i % 4 ? fuzz_byte(in) % 2 : 0) | loops[i] << 1);
     for (uint32_t i = 0; i < edges; i++) put(edge[i][0]), put(edge[i][1]), put(edge[i][2]);
@@ -103,8 +100,6 @@ static void build(fuzz_input *in) {
                               member ? 2 : 0, 0, fuzz_byte(in) % 2 };
     memcpy(words, head, sizeof head);
 }
-
-/* --- checks ------------------------------------------------------------------------------------------- */
 
 static void walk(fuzz_input *in, gw_matcher *m, gw_error *e) {
     for (int step = 0; step < MOST_STEPS; step++) {
@@ -120,7 +115,7 @@ static void walk(fuzz_input *in, gw_matcher *m, gw_error *e) {
             uint32_t id = (start + i) % trie.n_vocab, is = mask[id / 32] >> id % 32 & 1;
             int how = gw_matcher_allows(m, (int32_t)id);
             if (how < 0) return fuzz_check_error(e, how);
-            REQUIRE(is || !how); /* unlike a grammar of lower.js, this one may have dead ends, which masks allow */
+            REQUIRE(is || !how); /* unlike a grammar of lower.js, a fuzzed one may have dead ends, which masks allow */
             if (how && chosen == trie.n_vocab) chosen = id;
         }
         char out[32];

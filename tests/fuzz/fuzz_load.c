@@ -12,8 +12,6 @@
 
 enum { MOST_BYTES = 4 << 20, MOST_CONTEXT = 12, MOST_FILE = 1 << 20, SOUND_FILES = 64, MOST_PARTS = 3, STEPS = 8 };
 
-/* --- files ------------------------------------------------------------------------------------- */
-
 /* Fills tensors of types without a quantiser (types.h) with random bytes. */
 static void fill(tiny_file *f, uint64_t seed) {
     for (uint32_t i = 0; i < f->n_tensors; i++) {
@@ -25,14 +23,14 @@ static void fill(tiny_file *f, uint64_t seed) {
     }
 }
 
-/* Returns a valid file, made once; types, shapes and the number of parts vary with the index. */
+/* Returns a valid file, made once per index. Types, shapes and the number of parts vary with the index. */
 static const tiny_file *sound_file(unsigned i, unsigned part) {
     static const int types[] = { GW_F32,    GW_F16,  GW_BF16, GW_Q8_0, GW_Q4_0, GW_Q4_1, GW_Q5_0,  GW_Q5_1,
                                  GW_IQ4_NL, GW_Q2_K, GW_Q3_K, GW_Q4_K, GW_Q5_K, GW_Q6_K, GW_IQ4_XS };
     static tiny_file made[SOUND_FILES][MOST_PARTS];
     tiny_file *f = &made[i][part];
     if (f->data) return f;
-    bool big = i % 8 == 6; /* types with blocks of 256 */
+    bool big = i % 8 == 6; /* types with blocks of 256 weights */
     unsigned width = big ? 256 : 32, n = big ? 15 : 9;
     tiny_config c = {
         .n_embd = width,
@@ -111,8 +109,6 @@ static void edit(fuzz_input *in, bytes *f, size_t header) {
     }
 }
 
-/* --- requirements of a loaded model --------------------------------------------------------------- */
-
 typedef struct {
     int state; /* GW_LOAD_*, the result of gw_load_end(), or an error */
     char text[512];
@@ -142,7 +138,6 @@ static uint64_t evaluate(gw_model *m) {
     return h;
 }
 
-/* Calls all functions that are allowed once the header is complete. */
 static void ask(gw_model *m) {
     char text[16];
     int32_t ids[8];
@@ -175,7 +170,7 @@ static int reserve(gw_model *m) {
     return bad ? bad : gw_load_commit(m, 0);
 }
 
-/* Feeds files as streams: each continues where it stopped, which must be the offset that the loader requests. */
+/* Feeds files as streams. Each stream continues where it stopped, which must be the offset that the loader requests. */
 static int feed(gw_model *m, const bytes *files, unsigned n_files, const uint8_t *steps) {
     size_t read[MOST_PARTS] = { 0 };
     int state = n_files > 1 ? gw_load_parts(m, (int)n_files) : GW_LOAD_HEADER;
@@ -217,7 +212,7 @@ static void check(gw_pool *pool, const bytes *files, unsigned n_files, const uin
     REQUIRE(whole.state == pieces.state && whole.logits == pieces.logits && !strcmp(whole.text, pieces.text));
 }
 
-/* Checks that the engine is unchanged: a valid file gives the same logits as the first time. */
+/* Checks that a valid file gives the same logits as the first time, which shows that the engine is unchanged. */
 static void check_sound(gw_pool *pool) {
     static uint64_t logits;
     const tiny_file *f = sound_file(1, 0);

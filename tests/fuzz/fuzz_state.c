@@ -34,7 +34,7 @@ static size_t save(gw_model *m, const int32_t *of, uint32_t n, uint8_t *out) {
     return at;
 }
 
-/* Returns a model; window, types and heads vary with the index. */
+/* Returns a model, made once per index. Window, cache type and heads vary with the index. */
 static rig *rig_of(unsigned i) {
     static rig made[MODELS];
     static const char *const kv_types[] = { "auto", "f32", "i16", "q8_0" };
@@ -70,8 +70,6 @@ static rig *rig_of(unsigned i) {
     return r;
 }
 
-/* --- edits ---------------------------------------------------------------------------------------- */
-
 static void edit(fuzz_input *in, uint8_t *at, size_t n) {
     static const uint32_t rogues[] = { 0,        1,          0x7f,       0x80,       0x7fff, 0x8000, 0x7f80, 0xffc0,
                                        1u << 31, UINT32_MAX, 0x7f800000, 0x7fc00000, 100,    120,    121,    1 << 20 };
@@ -81,8 +79,6 @@ static void edit(fuzz_input *in, uint8_t *at, size_t n) {
     uint32_t value = how / 4 % 4 ? rogues[how / 16] : fuzz_byte(in);
     memcpy(at + where, &value, gw_min(n - where, how / 2 % 2 ? 4 : 1));
 }
-
-/* --- requirements ---------------------------------------------------------------------------------- */
 
 static int restore(gw_model *m, const uint8_t *bytes, size_t n, size_t chunk) {
     int how = gw_restore(m, (double)n);
@@ -96,7 +92,8 @@ static int restore(gw_model *m, const uint8_t *bytes, size_t n, size_t chunk) {
     return how;
 }
 
-/* Restores a state, correcting a wrong checksum. Returns 0, or an error with a message. */
+/* Restores a state. If only its checksum is wrong, corrects the checksum and restores the state again. Returns 0, or an
+ * error with a message. */
 static int offer(rig *r, uint8_t *bytes, size_t n, size_t chunk) {
     int how = restore(r->m, bytes, n, chunk);
     if (how == 0) return 0;
@@ -109,7 +106,6 @@ static int offer(rig *r, uint8_t *bytes, size_t n, size_t chunk) {
     return restore(r->m, bytes, n, chunk);
 }
 
-/* Uses a restored context: it saves to the same bytes, evaluates and samples. */
 static void use(rig *r, const uint8_t *bytes, size_t n) {
     static uint8_t again[MOST_STATE];
     uint32_t pos = gw_position(r->m);
@@ -127,7 +123,7 @@ static void use(rig *r, const uint8_t *bytes, size_t n) {
     REQUIRE(gw_run(r->m, 0) == GW_RUN_DONE);
 }
 
-/* Checks that a rejected state left no trace in the model. */
+/* Checks that earlier states left no trace in the model: it gives its usual logits. */
 static void check_sound(rig *r) {
     gw_clear(r->m);
     eval(r->m, 100);

@@ -15,15 +15,13 @@ typedef struct {
     uint8_t text[MOST_LENGTH];
     size_t len;
     float score;
-    int type; /* as reported by the finished tokenizer */
+    int type; /* as the finished tokenizer reports it */
 } piece;
 
 static piece pieces[MOST_IDS];
-static int n_pieces, byte_ids[256]; /* byte_ids: -1 for a missing byte piece */
+static int n_pieces, byte_ids[256]; /* byte_ids: ids of byte pieces, -1 for a missing piece */
 static gw_tokenizer *t;
 static gw_tokenizer_kind by_score = { .model = "llama" };
-
-/* --- vocabulary --- */
 
 enum { HAS_BYTES = 1, HAS_TYPES = 2, MARKS = 4, LACKS_SCORE = 8, LACKS_TYPE = 16, SPECIAL = 32, PREFIX = 64 };
 
@@ -48,7 +46,6 @@ static float score_of(uint8_t b) {
     return b == 255 ? (float)NAN : b >= 240 ? special[b % 8] : (float)(b / 8) - 20;
 }
 
-/* Adds a piece from the input; half of them have the normal type. */
 static int add_from(fuzz_input *in, int flags) {
     uint8_t head = fuzz_byte(in), score = fuzz_byte(in), text[MOST_LENGTH];
     size_t len = head % 32 < MOST_LENGTH ? head % 8 : head % MOST_LENGTH;
@@ -77,7 +74,6 @@ static void note_types(void) {
     }
 }
 
-/* Builds the tokenizer. Returns 0 or an error, after which it can only be freed. */
 static int build(fuzz_input *in, int flags) {
     gw_error e = { 0 };
     int bad = flags & HAS_BYTES || fuzz_byte(in) % 16 ? add_bytes(flags & ~(LACKS_SCORE | LACKS_TYPE)) : 0;
@@ -91,9 +87,7 @@ static int build(fuzz_input *in, int flags) {
     return bad;
 }
 
-/* --- slow reference tokenizer --- */
-
-/* Avoids memcmp(), whose arguments the fuzzer traces, which is slow with so many calls. */
+/* Avoids memcmp() because the fuzzer traces its arguments, which is slow with so many calls. */
 static bool is_text(int id, const uint8_t *text, size_t len) {
     size_t same = 0;
     while (pieces[id].len == len && same < len && pieces[id].text[same] == text[same]) same++;
@@ -197,9 +191,7 @@ static int slow_encode(const uint8_t *given, size_t len, bool special, bool pref
     return n;
 }
 
-/* --- requirements -------------------------------------------------------------------------------------- */
-
-/* Decodes the ids up to `known`, the index of the first unknown piece. */
+/* Decodes the ids before the first unknown piece, whose index is `known`. */
 static size_t decode(const int32_t *ids, int known, int flags, char *out, size_t cap) {
     size_t at = 0;
     for (int i = 0; i < known; i++) {
@@ -226,7 +218,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* then decoding needs the token before the text */
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* its decoding needs the token before the text */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ids[0..n): ids of the whole text; part[0..cap): scratch. */
+/* Checks chunks of several sizes. ids[0..n) are the ids of the whole text, part[0..cap) is scratch space. */
 static void check_parts(gw_tokenizer *t, const uint8_t *text, size_t len, int flags, const int32_t *ids, int n,
                         int32_t *part, size_t cap) {
     for (size_t step = 3; step < 64; step = step * 2 + 1) {

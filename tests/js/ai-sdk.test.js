@@ -54,7 +54,8 @@ test('thoughts become reasoning parts with token counts, and the `reasoning` opt
   const block = (/** @type {string} */ name) => ['start', 'delta', 'end'].map((end) => `${name}-${end}`);
   const between = [...block('reasoning'), ...block('text')];
   assert.deepEqual(types, ['start', 'start-step', ...between, 'finish-step', 'finish']);
-  // The conversation keeps an answer's reasoning. The reasoning effort becomes the engine's `thinking` budget.
+  // A conversation keeps an answer's reasoning for the next call, and the AI SDK's reasoning effort becomes the
+  // engine's `thinking` budget.
   const before = /** @type {const} */ ({ role: 'user', content: 'Hi' });
   const after = /** @type {const} */ ({ role: 'user', content: 'Why?' });
   const messages = [before, ...result.responseMessages, after];

@@ -44,9 +44,8 @@ async function answer(model, schema, valid, asked, counts) {
   }
 }
 
-/** Generates answers under random schemas; returns their number by finish reason. @param {number} first
- * @param {number} end range of schemas
- * @param {string[]} models paths
+/** Checks answers under random schemas, of which `first` and `end` select a range. Returns the number of answers for
+ * each finish reason. @param {number} first @param {number} end range of schemas @param {string[]} models paths
  * @param {number[][]} [asked] temperatures and seeds */
 export async function answers(first, end, models, asked = ASKED) {
   /** @type {Record<string, number>} */
@@ -67,7 +66,7 @@ export async function answers(first, end, models, asked = ASKED) {
   return counts;
 }
 
-/** Schemas without bounds. `number`: the answer must end although the format sets no bounds either. */
+/** Schemas without bounds. With `number`, an answer must end even though the `format` option sets no bounds either. */
 const UNBOUNDED = [
   { schema: { type: 'number' }, number: true },
   { schema: { type: 'integer' }, number: true },
@@ -82,15 +81,15 @@ const UNBOUNDED = [
   { schema: { type: 'string', pattern: '^[a-z]+' } },
 ];
 
-/** Returns whether every number in a value is finite. @param {any} value @returns {boolean} */
+/** @param {any} value @returns {boolean} */
 const isFinite = (value) =>
   typeof value === 'number'
     ? Number.isFinite(value)
     : typeof value !== 'object' || value === null || Object.values(value).every(isFinite);
 
-/** Checks answers under schemas without bounds: numbers end within 1,000 tokens and are finite; other values end
- * because the format sets bounds. Returns the number of answers for each finish reason. @param {number} count of answers
- * @param {string[]} models paths @param {number} [first] seed */
+/** Checks answers under schemas without bounds: numbers end within 1,000 tokens and are finite. Other values end
+ * because the `format` option sets bounds. Returns the number of answers for each finish reason. @param {number} count
+ * of answers @param {string[]} models paths @param {number} [first] seed */
 export async function unbounded(count, models, first = 0) {
   /** @type {Record<string, number>} */
   const counts = {};
@@ -110,7 +109,7 @@ export async function unbounded(count, models, first = 0) {
     const { text, value, finishReason } = await model.generate(`Number ${seed}: `, options).result();
     const where = `${JSON.stringify(schema)}, seed ${seed}, ${finishReason}: ${text.slice(0, 300)}`;
     counts[finishReason] = (counts[finishReason] ?? 0) + 1;
-    if (finishReason === 'length' && !number) continue; // An array can nest without limit.
+    if (finishReason === 'length' && !number) continue; // Arrays can nest without limit.
     assert.ok(finishReason === 'stop' && isFinite(value) && validatorOf(schema)(value), where);
   }
   await Promise.all(opened.map((model) => model.dispose()));
@@ -119,8 +118,8 @@ export async function unbounded(count, models, first = 0) {
 
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
-/** A case of tests/lab/cases.js. With `bounded`, checks ten answers under each of `count` random schemas; otherwise
- * `count` answers under schemas without bounds.
+/** Runs a case of tests/lab/cases.js. With `bounded`, checks ten answers under each of `count` random schemas;
+ * otherwise `count` answers under schemas without bounds.
  * @param {{ count: number, seed: number, bounded?: boolean }} options */
 export async function run({ count, seed, bounded }) {
   const models = await modelPaths();

@@ -9,8 +9,7 @@ import { pretendCores } from './many-cores.js';
 
 const CORES = 32;
 
-/** Returns the chosen number of threads, and the number of trials. @param {number} most started threads
- * @param {(threads: number, trial: number) => number} time of a trial */
+/** @param {number} most started threads @param {(threads: number, trial: number) => number} time of a trial */
 function chosen(most, time) {
   let trials = 0;
   const native = {
@@ -24,8 +23,8 @@ function chosen(most, time) {
   return { threads: native.threads, trials };
 }
 
-/** Returns the time on cores of these speeds, if faster cores take over work from slower ones.
- * @param {number[]} speeds */
+/** Returns a function that computes the time on cores of these speeds, if faster cores take over work from slower
+ * cores. @param {number[]} speeds */
 const balanced = (speeds) => (/** @type {number} */ threads) => {
   const used = speeds.slice(0, threads);
   return 10 / used.reduce((sum, speed) => sum + speed, 0);
@@ -54,8 +53,8 @@ describe('the number of threads', () => {
 
   test('leaves out slow cores that delay the others, and includes the ones that help', () => {
     const big = [1, 1, 1, 1];
-    /** The time if each core does an equal share of the work.
-     * @type {(speeds: number[]) => (threads: number) => number} */
+    /** Returns a function that computes the time on cores of these speeds, if each core does an equal share of the
+     * work. @type {(speeds: number[]) => (threads: number) => number} */
     const delayed = (speeds) => (threads) => 10 / (threads * Math.min(...speeds.slice(0, threads)));
     assert.equal(chosen(8, delayed([...big, 0.4, 0.4, 0.4, 0.4])).threads, 4);
     assert.equal(chosen(8, balanced([...big, 0.05, 0.05, 0.05, 0.05])).threads, 4);

@@ -37,7 +37,7 @@ export async function bareEngine(path, variant = 'simd128', { threads = 1, modul
   return engine;
 }
 
-/** Returns an engine with its weights loaded. @param {string} path @param {string} [variant]
+/** @param {string} path @param {string} [variant]
  * @param {{ threads?: number, modules?: URL, context?: number }} [options] context: context length in tokens */
 export async function loadedEngine(path, variant, options) {
   const engine = await bareEngine(path, variant, options);

@@ -27,7 +27,8 @@ const JOB = {
 
 /** @typedef {{ prompt: { ids: number[] }, tokens: number }} Call */
 
-/** A fake runtime that takes 2 ms for each prompt token and 10 ms for each sampled token. @param {Call[]} calls */
+/** Returns a fake runtime that takes 2 ms for each prompt token and 10 ms for each sampled token.
+ * @param {Call[]} calls */
 function fake(calls, { drawn = (/** @type {number} */ n) => n, keepsPrefix = true } = {}) {
   const run = async (/** @type {{ ids: number[] }} */ prompt, /** @type {number} */ tokens) => {
     calls.push({ prompt, tokens });
@@ -173,7 +174,7 @@ test('the memory-reading module is also valid with shared memory', () => {
   assert.ok(WebAssembly.validate(readModule(8192, true)));
 });
 
-/** Runs a report with a tiny model in Node, and interrupts it when row `until` begins. @param {number} until */
+/** @param {number} until */
 async function reported(until) {
   const flags = ['--report', '--model', 'tiny', '--sides', 'gemma-node', '--threads', '1,2', '--tokens', '8'];
   const child = spawn(process.execPath, [BENCH, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -201,7 +202,7 @@ test('the report is a Markdown table with a row for each number of threads', asy
   for (const cells of rows) {
     const [, , load, prefill, greedy, sampled, steps, memory, build] = cells;
     for (const cell of [load, prefill, greedy, sampled, memory]) assert.ok(Number(cell) > 0, cells.join('|'));
-    assert.match(steps, /^ (\d+\.\d\d x|-) $/); // A tiny model's steps can be too short to compare.
+    assert.match(steps, /^ (\d+\.\d\d x|-) $/); // Steps of a tiny model can be too short to compare.
     assert.match(build, /(simd128|relaxed).*; (no relaxed|unsigned|saturating|signed)/);
   }
 });

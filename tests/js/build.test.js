@@ -16,8 +16,8 @@ const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const VARIANTS = ['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'];
 
 /**
- * Returns the names in a wasm module's import and export sections. Parses them itself, because this Node may not know
- * all of the module's instructions.
+ * Returns the names in a wasm module's import and export sections. Parses the module itself, because a Node version may
+ * not know all of the module's instructions.
  * @param {Uint8Array} bytes
  */
 function interfaceOf(bytes) {
@@ -139,7 +139,7 @@ after(async () => {
 });
 
 /**
- * Sends a request with the path unchanged (fetch would normalise it).
+ * Sends a request with an unchanged path, which fetch() would normalise.
  * @param {string} where @param {http.RequestOptions} [options]
  * @returns {Promise<{ status: number | undefined, headers: http.IncomingHttpHeaders, body: string }>}
  */

@@ -1,5 +1,5 @@
-/* The model cache: no bytes are fetched twice, even after the process was killed during a download; cached models load
- * without a network; partial, corrupt, outdated and oversized cached files do no harm. */
+/* Tests the model cache: no bytes are fetched twice, even after the process was killed during a download; cached models
+ * load without a network; partial, corrupt, outdated and oversized cached files do no harm. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -32,10 +32,10 @@ const TUNING = {
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Tuning for longer ranges, each of which is requested while the one before arrives. */
+/** Tuning for downloads in long ranges, each of which is requested while the range before arrives. */
 const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 };
 
-/** Changes the tuning until the end of the test. @param {import('node:test').TestContext} t @param {object} tuning */
+/** @param {import('node:test').TestContext} t @param {object} tuning */
 function tune(t, tuning) {
   environment.tuning = { ...tuning };
   t.after(() => {
@@ -43,7 +43,7 @@ function tune(t, tuning) {
   });
 }
 
-/** Loads a model. Returns its logits, progress events and notices. @param {ModelSource} source */
+/** @param {ModelSource} source */
 async function load(source, options = {}) {
   /** @type {Progress[]} */ const events = [];
   const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
@@ -97,7 +97,7 @@ test('the second load only checks for a newer file; the third works offline', as
   assert.deepEqual([third.info.cache, third.codes], ['cached', ['offline']]);
   for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
   assert.equal((await inspectModel(server.url, { cache })).info.cache, 'cached');
-  // The cached file is the model itself, followed by a journal.
+  // A cached file consists of the model's file, followed by a journal.
   const [name] = await readdir(folder);
   assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
 });
@@ -188,7 +188,7 @@ async function killed(/** @type {TestContext} */ t, /** @type {Partial<Tuning>} 
   assert.ok(server.sent <= bytes.length - stored, `${server.sent} bytes sent, ${stored} were stored`);
 }
 
-/** Returns a store with the first part of a file, and the file's server. @param {any} t */
+/** @param {any} t */
 async function begun(t) {
   const store = memoryStore();
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
@@ -287,13 +287,13 @@ test('a wrong digest is reported and deletes the new download; a right digest is
   assert.deepEqual(await readdir(folder), []);
   assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'stored');
   assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'cached');
-  // A cached file that was stored without a digest is checked once.
+  // If a cached file was stored without a digest, the first load with a digest checks the file.
   await cache.clear();
   await load(server.url, { cache });
   for (const phase of ['load', 'load'])
     assert.equal((await load(server.url, { cache, sha256: digest })).events[0].phase, phase);
   assert.ok((await readFile(join(folder, (await readdir(folder))[0]))).subarray(bytes.length).includes(digest));
-  // A wrong digest does not delete a complete cached file.
+  // A load with a wrong digest does not delete a complete cached file.
   await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.equal((await readdir(folder)).length, 1);
 });
@@ -336,7 +336,6 @@ test('a custom store works, and one that fails does not prevent loading', async 
   assert.equal((await cache.list())[0].complete, true);
   await cache.clear();
   assert.equal(store.files.size, 0);
-  // Stores that fail in one method each.
   const fails = async () => {
     throw new Error('out of order');
   };

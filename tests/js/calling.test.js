@@ -1,5 +1,5 @@
-/* Tools in conversations: the model's calls are constrained by the tools' schemas, executed and answered; models with
- * random weights call when a call is required. */
+/* Tests tools in conversations: the model's calls are constrained by the tools' schemas, executed and answered; models
+ * with random weights call when a call is required. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
@@ -104,7 +104,7 @@ for (const [name, dialect] of Object.entries(MODELS)) {
     });
     const out = chat.send('Add', { toolChoice: { name: 'add', everyRound: true }, maxRounds: 2 });
     const { toolCalls = [], finishReason } = await out.result();
-    // `everyRound` forces a call in each answer. The third call exceeds `maxRounds`, so it is not executed.
+    // With `everyRound` each answer must call a tool. The third call exceeds `maxRounds`, so it is not executed.
     assert.deepEqual([finishReason, toolCalls.length, done.length], ['tool-calls', 3, 2]);
     toolCalls.forEach((call, i) => {
       assertFits(call);
@@ -132,8 +132,8 @@ for (const [name, dialect] of Object.entries(MODELS)) {
       .send('Hi', { seed: 1, logitBias: { [opening]: 1000 } })
       .result();
     firsts.forEach(assertFits);
-    // The bias favours only the first token of a call, so the answer begins with it, and the grammar constrains the
-    // other tokens.
+    // The bias favours only the first token of a call, so the answer begins with a call, whose other tokens the grammar
+    // constrains.
     if (dialect !== 'generic') assert.ok(firsts.length > 0 && begun === '', begun);
     for (let seed = 1; seed <= 4; seed++) {
       const toolChoice = seed % 2 ? 'auto' : 'required';

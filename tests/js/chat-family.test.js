@@ -39,15 +39,15 @@ async function open(t, name, spec) {
   return model;
 }
 
-/** Returns the number of tokens of a prompt. @param {any} model @param {any} prompt */
+/** @param {any} model @param {any} prompt */
 async function prompted(model, prompt) {
   const { usage } = await model.generate(prompt, { maxTokens: 0 }).result();
   assert.equal(usage.promptTokens, await model.countTokens(prompt));
   return usage.promptTokens;
 }
 
-/** A model of each family, and the prompt that it renders for MESSAGES. @type {Record<string, [Partial<ModelSpec>,
- * string]>} */
+/** For each family, a model and the prompt that it renders for MESSAGES.
+ * @type {Record<string, [Partial<ModelSpec>, string]>} */
 const FAMILIES = {
   'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
   'Gemma 3': [{ architecture: 'gemma3' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
@@ -73,7 +73,7 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
       await model.detokenize(ids, { special: true }),
       `${{ G: '<bos>', L: '<|begin_of_text|>' }[name[0]] ?? ''}${text}`,
     );
-    // Written in a message, the name of a control token is several ordinary tokens.
+    // In a message, the name of a control token becomes several ordinary tokens.
     const [control] = text.match(/<\|?\w+\|?>/) ?? [];
     const spelt = (await model.tokenize(`Hello ${control}`)).length;
     const said = (await model.tokenize('Hello')).length;
@@ -86,7 +86,6 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
   });
 }
 
-/** Chat template of Phi-3.5-mini. */
 const PHI3 = `{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`;
 

@@ -181,7 +181,7 @@ test('an answer that is never read still joins the chat, and blocks another unti
   await refuses(chat.send('Two').result(), 'bad-state');
   await again.result();
   chat.send('Three');
-  await model.generate('x', { maxTokens: 1 }).result(); // Calls are answered in order.
+  await model.generate('x', { maxTokens: 1 }).result(); // Calls are answered in order, so all earlier calls have ended.
   assert.deepEqual(
     chat.messages.filter((m) => m.role === 'user').map((m) => m.content),
     ['One', 'Three'],
@@ -237,7 +237,7 @@ test('continue({ prefix }) starts an answer with the prefix, and replaces the la
   const again = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();
   assert.equal(again.text, text);
   assert.equal(chat.messages.length, 2);
-  // In the rendered prompt, the prefix of the answer is ordinary text.
+  // In the rendered prompt, an answer's prefix is ordinary text: the name of a control token in it is no control token.
   const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', {
     special: true,
   });

@@ -17,7 +17,7 @@ before(async () => {
   model = await testModel('tiny');
 });
 
-/** Runs the command line; stdout and stderr are not terminals. @param {string[]} args */
+/** @param {string[]} args */
 function run(args, input = '', program = CLI) {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [program, ...args]);
@@ -33,12 +33,12 @@ function run(args, input = '', program = CLI) {
   });
 }
 
-/** Runs a shell command; $0 is Node, $1 the command line, $2 a model. @param {string} line */
+/** Runs a line of shell code, in which $0 is Node, $1 the command line and $2 a model. @param {string} line */
 function shell(line) {
   return promisify(execFile)('sh', ['-c', line, process.execPath, CLI, model], { timeout: 60_000 });
 }
 
-/** Returns the JSON object on stdout; asserts an empty stderr and status 0. @param {...string} args */
+/** @param {...string} args */
 async function json(...args) {
   const { status, stdout, stderr } = await run([...args, '--json']);
   assert.equal(status, 0, stderr);

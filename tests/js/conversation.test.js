@@ -196,7 +196,8 @@ test('several answers to one prompt need one prefill, and each uses its own seed
   const seeds = [1, 2, 3, 4];
   const answers = await Promise.all(seeds.map((seed) => model.generate(messages, { ...options, seed }).result()));
   const fresh = answers.map(({ usage }) => usage.promptTokens - usage.reusedTokens);
-  // The answers are longer than the window, so the cache of the local layers must be rewound.
+  // The answers are longer than the window, so before each next answer the KV cache of the local layers must be
+  // rewound.
   assert.deepEqual(fresh, [answers[0].usage.promptTokens, 1, 1, 1]);
   assert.deepEqual(
     answers.map(({ seed }) => seed),
@@ -208,7 +209,7 @@ test('several answers to one prompt need one prefill, and each uses its own seed
 });
 
 const CALL = [{ id: 'call_0', name: 'get', arguments: { what: 'time' } }];
-// Only FunctionGemma's template knows the role `developer`, and the last two ignore tools.
+// Only FunctionGemma's template knows the role `developer`. The templates of `generic-tools` and `tiny` ignore tools.
 for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-tools', 'tiny']) {
   test(`${name}: every role works, and tool results reach the prompt with and without tools`, async (t) => {
     const model = await open(t, name);

@@ -13,14 +13,14 @@ import { buildDocs } from '../../tools/build/docs.js';
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
 
-/** Returns the JavaScript blocks of a guide. @param {string} page */
+/** @param {string} page */
 function blocks(page) {
   const text = readFileSync(new URL(`../../docs/${page}.md`, import.meta.url), 'utf8');
   return [...text.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code);
 }
 
-/** Runs examples. Returns the arguments of their show() calls, and the values of the expressions in `results`.
- * @param {any} t @param {string[]} examples @param {string[]} results */
+/** Runs examples of a guide. Returns the arguments of their show() calls, and the values of the expressions in
+ * `results`. @param {any} t @param {string[]} examples @param {string[]} results */
 async function run(t, examples, results) {
   const model = await loadModel(STORYTELLER, { threads: 1 });
   t.after(() => model.dispose());
@@ -107,8 +107,8 @@ test('the examples of schemas.md and inside.md run', async (t) => {
   assert.equal(first.norms.length, tokens * 3);
 });
 
-/** Runs a program and returns the lines that it prints. It imports js/ instead of the package, because dist/ is not
- * built at this stage. @param {string} code @param {string[]} args */
+/** Runs a program and returns the lines that it prints. The program imports js/ instead of the package, because dist/
+ * is not built before these tests. @param {string} code @param {string[]} args */
 function printed(code, ...args) {
   const program = fileURLToPath(new URL('../../build/document.mjs', import.meta.url));
   writeFileSync(program, code.replace("'gemma-wasm';", "'../js/index.node.js';"));
@@ -138,7 +138,7 @@ test('example.mjs runs', () => {
 test('the documentation site has every document, a search, and no inline code that the security policy forbids', async (t) => {
   const out = mkdtempSync(join(tmpdir(), 'gw-docs-'));
   t.after(() => rmSync(out, { recursive: true }));
-  await buildDocs(out); // Rejects dead links, and documents missing from the index.
+  await buildDocs(out); // Rejects dead links, and documents that the index does not list.
   const made = readdirSync(out, { recursive: true }).map(String);
   const pages = made.filter((name) => name.endsWith('.html'));
   const sources = readdirSync(new URL('../../docs', import.meta.url), { recursive: true }).map(String);

@@ -1,5 +1,5 @@
-/* Downloads from a server that fails on purpose: every load ends with the right model or an error with a code, hardly
- * any byte is fetched twice, and bytes of two versions of the file are never mixed. */
+/* Tests downloads from a server that fails on purpose: every load ends with the right model or an error with a code,
+ * hardly any byte is fetched twice, and bytes of two versions of the file are never mixed. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -18,7 +18,8 @@ import { testModel } from './models.js';
 const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** Tuning of each way to request ranges. `usual` slows the server, because a fast one would get longer ranges. */
+/** Ways to request ranges, each with its tuning. `usual` slows the server, because a fast server would get longer
+ * ranges. */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
 const LONG = {
   how: 'in long ranges',
@@ -32,11 +33,9 @@ const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 /** @type {Float32Array} */ let expected;
 /** @type {Float32Array} */ let expectedOther;
 
-/** The tuning that each test begins with. */
 const USUAL = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
 
-/** Changes the tuning until the end of the test, on top of earlier changes. @param {import('node:test').TestContext} t
- * @param {object} tuning */
+/** @param {import('node:test').TestContext} t @param {object} tuning */
 function tune(t, tuning) {
   environment.tuning = { ...environment.tuning, ...tuning };
   t.after(() => {
@@ -167,8 +166,8 @@ test('a silent server is reported before the request is retried', async (t) => {
 test('a server that stalls again and again after a few bytes is not retried forever', async (t) => {
   tune(t, { stallMs: 60, segment: 1 << 17 });
   const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
-  // Each connection delivers a third of a range. If attempts were counted per range, the model would arrive after a
-  // hundred stalls. On a busy machine a response may also begin too late.
+  // Each connection delivers a third of a range. If attempts were counted for each range, the model would arrive after
+  // a hundred stalls. On a busy machine, the download may also fail because a response begins too late.
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
@@ -186,7 +185,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
     const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
     assert.deepEqual(await logitsOf(server.url), expected, JSON.stringify(fault));
-    // After a response with the whole file, nothing more is requested.
+    // After a response with the whole file, the download requests nothing more.
     const whole = server.seen.filter(({ range }) => !range).length;
     assert.equal(whole, fault.noRanges ? 0 : 1, `${whole} requests for the whole file, ${JSON.stringify(fault)}`);
   }
@@ -195,7 +194,7 @@ async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usu
 test('only one of several concurrent ranges falls back to reading the whole file', async (t) => {
   tune(t, PIECES.tuning);
   const server = await faultyServer(t, bytes);
-  // Of three concurrent ranges, the server has other bytes for the first and the last, and the middle one arrives
+  // Of three concurrent ranges, the server sends wrong bytes for the first and the last, and the middle one arrives
   // quickly.
   server.state.faults = (_, { headers: { range } }) => {
     const segment = Math.floor(Number(range?.match(/=(\d+)/)?.[1]) / SEGMENT);
@@ -244,7 +243,8 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
   server.forget();
   const error = await refuses(loadModel(server.url, OPTIONS), 'truncated');
   assert.match(error.message, /version/);
-  // With a digest, bytes of different versions may be combined, because the complete file can be verified.
+  // With a digest, a download may combine bytes of different versions of the file, because it can verify the complete
+  // file.
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   server.forget();
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
@@ -253,7 +253,7 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
 async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
-  // One of the last two faults may hit a range that is requested ahead, and retried immediately.
+  // The last fault is repeated, because one of the two may hit a range that is requested ahead and retried immediately.
   const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
   const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   /** @type {string[]} */ const notices = [];
@@ -312,8 +312,7 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
   assert.ok(ends['a model'] > runs / 8);
 }
 
-/** Downloads a complete file without an engine. Returns the codes of the notices. @param {string} url
- * @param {object} tuning @param {object} [around] */
+/** @param {string} url @param {object} tuning @param {object} [around] */
 async function readAll(url, tuning, around = {}) {
   /** @type {string[]} */ const notices = [];
   const hash = (/** @type {import('crypto').BinaryLike} */ text) => createHash('sha256').update(text).digest('hex');
@@ -336,7 +335,8 @@ async function readAll(url, tuning, around = {}) {
   return notices;
 }
 
-/** A range takes 240 ms and its response 100 ms, so a range requested ahead arrives before the previous one ends. */
+/** Tuning for a server (PACED) whose responses begin after 100 ms and deliver a range in 240 ms, so that a range
+ * requested ahead arrives before the previous range ends. */
 const FEW = { ...LONG.tuning, least: 1 << 19, most: 1 << 19 };
 const PACED = { wait: 100, slow: 30 };
 
@@ -446,7 +446,7 @@ test('a token is sent only to the host of the URL, in a header', async (t) => {
   assert.ok(
     files.seen.every((one) => !one.headers.authorization && !one.headers['x-secret'] && !one.url.includes('SECRET')),
   );
-  // Later requests go directly to the redirect's target, until it refuses one.
+  // After the first request, requests go directly to the redirect's target, until the target refuses one.
   assert.equal(asked.length, 1);
   files.forget();
   files.state.faults = (n) => (n === 5 ? { status: 403 } : {});

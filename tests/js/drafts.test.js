@@ -1,5 +1,5 @@
-/* Speculative decoding: answers are the same with and without draft tokens, with every sampling, limit and stop sequence;
- * draft tokens are accepted in repeated text, and drafting pauses where it does not pay. */
+/* Tests speculative decoding: answers are the same with and without draft tokens, with every sampling, limit and stop
+ * sequence; draft tokens are accepted in repeated text, and drafting pauses where it does not pay. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ import { testModel } from './models.js';
 
 const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 
-/** Returns token ids with repetitions. @param {number} vocab @param {number} seed */
+/** @param {number} vocab @param {number} seed */
 function repeated(vocab, seed) {
   const base = Array.from({ length: 12 + (seed % 9) }, (_, i) => 5 + ((i * 7919 + seed * 104729) % (vocab - 10)));
   return [...base, ...base, ...base.slice(0, 4 + (seed % 5))];
@@ -52,7 +52,7 @@ for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
   });
 }
 
-/** Returns 30 schemas, under which keys and punctuation are jump-forward tokens. */
+/** Returns 30 schemas, under which a model's keys and punctuation are jump-forward tokens. */
 function schemas() {
   const values = [
     { type: 'boolean' },
@@ -79,8 +79,8 @@ function schemas() {
   );
 }
 
-// The storyteller runs with all schemas. Gemma's large vocabulary runs with every fifth, because its token masks take
-// longer.
+// The storyteller runs with all schemas. The model with Gemma's large vocabulary runs with every fifth schema, because
+// its token masks take longer.
 for (const [name, every] of /** @type {const} */ ([
   ['storyteller', 1],
   ['gemma-vocab-tiny', 5],
@@ -156,7 +156,7 @@ test('a chat with drafts has the same answers and saved cache as one without', a
 test('a thinking model uses drafts, too, unless its thoughts have a budget', async (t) => {
   const model = await open(t, await testModel('gemma4-tools'), 1);
   const text = 'a b c d e a b c d e a b c';
-  // Answers do not wait for the module for drafts, so the first ones may end without drafts.
+  // Answers do not wait until the module for draft tokens is loaded, so the first answers may be generated without it.
   for (let drafts; drafts === undefined; ) {
     drafts = (await model.generate(text, { maxTokens: 5, draft: true }).result()).timings.draftedTokens;
   }
@@ -198,7 +198,7 @@ test('drafting pauses, each time for longer, where it does not save time', () =>
   let count = 0;
   for (let i = 0; i < 600; i++) {
     count += Number(drafts.draft(3).length > 0);
-    drafts.end(); // All draft tokens are rejected.
+    drafts.end();
   }
   assert.ok(count < 20, `${count} drafts`);
 });

@@ -16,7 +16,7 @@ const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
 const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
 
-/** Largest allowed cosine distance (1 - cosine) between a vector and its reference, by model.
+/** Largest allowed cosine distance (1 - cosine) between a vector and its reference, by the model's name.
  * @type {[RegExp, number][]} */
 const LARGEST = [
   [/f32|f16|outliers/, 1e-5],
@@ -24,7 +24,7 @@ const LARGEST = [
   [/q4_0/, 1e-2],
 ];
 
-/** Models that also embed the longest reference text. */
+/** Names of models that embed the longest reference text, too. */
 const WHOLE = /-(f32|q8_0|300m)$/;
 
 /** @param {string} name */
@@ -36,8 +36,8 @@ function truthOf(name) {
   );
 }
 
-/** Returns 1 - cosine, accurate for vectors that are close to each other. @param {Float32Array} a
- * @param {Float32Array} b */
+/** Returns the cosine distance (1 - cosine) of two vectors, accurately even if they are close to each other.
+ * @param {Float32Array} a @param {Float32Array} b */
 function apart(a, b) {
   const length = (/** @type {Float32Array} */ v) => Math.sqrt(v.reduce((sum, x) => sum + x * x, 0));
   const x = length(a);
@@ -45,8 +45,7 @@ function apart(a, b) {
   return a.reduce((sum, v, i) => sum + (v / x - b[i] / y) ** 2, 0) / 2;
 }
 
-/** Returns 1 - cosine between each text's vector and its reference. @param {Model} model @param {string[]} texts
- * @param {Float32Array[]} truth */
+/** @param {Model} model @param {string[]} texts @param {Float32Array[]} truth */
 async function distances(model, texts, truth) {
   const vectors = /** @type {Float32Array[]} */ (await model.embed(texts));
   return vectors.map((vector, i) => apart(vector, truth[i]));
@@ -283,7 +282,7 @@ test('causal models embed several texts in one batch, with the same bits as alon
         assert.equal(bitsOf([await model.embed(text, { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
       }
     }
-    // Later prompts reuse no embedded text as a prefix.
+    // Later prompts do not reuse the KV cache of an embedded text with the same beginning.
     const prompt = texts.slice(0, 3).join('');
     const fresh = await open(t, name, options);
     assert.deepEqual(

@@ -19,7 +19,7 @@ const THREAD = new URL('thread.node.js', JS);
 const { relaxed } = features();
 
 /** Returns the indices of kernel instructions that the engine's checks at start do not cover. The test replaces all of
- * them, because another kernel could replace a single wrong one. @param {Uint8Array} file */
+ * them, because the engine could use another kernel instead of a single wrong one. @param {Uint8Array} file */
 async function faultySites(file) {
   const module = new Uint8Array(readFileSync(new URL('gemma-relaxed.wasm', JS)));
   const sites = sitesOf(module);
@@ -43,7 +43,8 @@ async function faultySites(file) {
   return left;
 }
 
-/** A platform whose relaxed modules are damaged. @param {number[]} faulty */
+/** Returns a platform whose relaxed modules have wrong instructions at the indices `faulty`.
+ * @param {number[]} faulty */
 function faultyPlatform(faulty) {
   const threads = { started: 0, ended: 0 };
   const createThread = () => {

@@ -1,4 +1,5 @@
-/* Error codes: every code that C or JavaScript can throw is in the table; errors keep their fields between threads. */
+/* Tests error codes: every code that C or JavaScript can throw is in the table; errors keep their fields between
+ * threads. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -7,7 +7,8 @@ import { logits } from '../../js/engine/logits.js';
 import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Returns -ln p of an id from a row of logits, in double precision. @param {Float32Array} row @param {number} id */
+/** Returns an id's negative log probability (-ln p), computed from a row of logits in double precision.
+ * @param {Float32Array} row @param {number} id */
 function loss(row, id) {
   const most = Math.max(...row);
   const sum = row.reduce((total, x) => total + Math.exp(x - most), 0);

@@ -1,7 +1,7 @@
 /**
- * The same ids give the same logits bit for bit: with any number of threads, in one batch or token by token, with a
- * reused or a fresh KV cache, alone or beside another model, after an abort. The two wasm variants are compared only
- * by their greedy tokens.
+ * Tests that the same ids give the same logits bit for bit: with any number of threads, in one batch or token by token,
+ * with a reused or a fresh KV cache, alone or beside another model, after an abort. The two wasm variants are compared
+ * only by their greedy tokens.
  */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -12,14 +12,16 @@ import { testModel } from './models.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
-/** Models whose weight types and shapes use different kernels. The windows are 16, 32 and 24. */
+/** Models whose weight types and shapes use different kernels. Their windows are 16, 32 and 24 tokens. */
 const TYPES = ['tiny', 'parity-q4_0', 'parity-q8_0', 'parity-f16', 'mqa-f32', 'mqa-q4_0'];
-/** Models of other architectures. Their forward pass is the same in every build, so each is tested with one build. */
+/** Models of other architectures. Their forward pass is the same in every build, so each model is tested with one
+ * build. */
 const FAMILY = {
   simd128: ['gemma-q4_0', 'gemma2-q8_0', 'gpt2-q4_k_m', 'smollm-f32', 'gemma4-values-f32'],
   relaxed: ['llama-q4_0', 'qwen3-q4_k_m', 'gemma4-q4_0'],
 };
-/** Models that each build tests. Float kernels are the same in both builds, so `relaxed` leaves them out. */
+/** Models that the tests of each build use. Float kernels are the same in both builds, so `relaxed` leaves out models
+ * with float weights. */
 const OWN = {
   simd128: [...TYPES, ...FAMILY.simd128],
   relaxed: [...TYPES.filter((name) => !/-f\d+$/.test(name)), ...FAMILY.relaxed],
@@ -38,8 +40,8 @@ async function open(t, name, options = { threads: 2 }) {
   return model;
 }
 
-/** Opens a model once for each number of threads, for all tests of a suite, because loading takes longer than a test.
- * @param {string} name */
+/** Returns a function that opens a model once for each number of threads, because loading a model takes longer than a
+ * test. @param {string} name */
 function opener(name) {
   /** @type {Map<number, Promise<Model>>} */
   const models = new Map();
@@ -62,15 +64,14 @@ function sameBits(a, b, what) {
   assert.ok(at < 0, `${what}: logit ${at} is ${a[at]} and ${b[at]}`);
 }
 
-/** Returns the logits after the last id. It requests all rows, because such a request uses no cached keys.
+/** Returns the logits after the last id. Requests the logits of all rows, because such a request uses no cached keys.
  * @param {Model} model @param {number[]} ids */
 async function fresh(model, ids) {
   const rows = await model.debug.logits(ids, { all: true });
   return rows.subarray(rows.length - model.info.vocabSize);
 }
 
-/** Returns tokens sampled after ids; greedy unless options say otherwise.
- * @param {Model} model @param {number[]} ids @param {number} n
+/** @param {Model} model @param {number[]} ids @param {number} n
  * @param {import('../../js/options.js').GenerateOptions} [options] */
 async function draw(model, ids, n, options = { temperature: 0 }) {
   return model.generate(ids, { maxTokens: n, ...options }).result();
@@ -131,7 +132,8 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       let context = idsOf(model, 60, 6);
       let reused = 0;
       for (let turn = 0; turn < 24; turn++) {
-        // Each turn keeps an answer or goes back to a shorter prefix, then adds text: retry, edit, next message.
+        // Each turn keeps an answer or goes back to a shorter prefix, and then adds text, as retry, edit and the next
+        // message do.
         const { tokens, usage } = await draw(model, context, Math.floor(next() * 45));
         reused += usage.reusedTokens;
         const all = [...context, ...tokens];
@@ -200,7 +202,7 @@ test('concurrent calls on one model give the same answers as calls one after the
 
 for (const threads of [1, 2]) {
   test(`an abort while decoding leaves the model as it was (${threads} threads)`, async (t) => {
-    // This model never samples an end of turn, so it runs until it is stopped.
+    // The `medium` model never samples an end of turn, so it generates until it is stopped.
     const model = await open(t, 'medium', { threads });
     const ids = idsOf(model, 30, 9);
     const whole = await draw(model, ids, 30);
@@ -234,10 +236,11 @@ for (const threads of [1, 2]) {
   });
 }
 
-/* Without log probabilities, a large output head computes only logits that may be among the largest. */
+/* Without log probabilities, a two-stage output head computes only logits that may be among the largest. */
 for (const name of ['gemma-vocab-tiny', 'medium']) {
   test(`${name}: sampling gives the same tokens as from all logits`, async (t) => {
-    // This tests the relaxed build if Node has relaxed SIMD, otherwise simd128. The tests run in both kinds of Node.
+    // Tests the relaxed build if Node has relaxed SIMD, otherwise simd128. The project's tests run in both kinds of
+    // Node.
     const model = await open(t, name, { threads: 2, variant: 'auto' });
     const bias = { logitBias: { 7: 3, 9: -Infinity } };
     const penalty = { repetitionPenalty: 1.3 };

@@ -1,6 +1,6 @@
 /**
- * Every architecture, from a file's bytes to an answer: inspection predicts the memory of loading, a split model equals
- * the whole file, attention windows have the model's size, unknown keys and keys of a wrong type are rejected.
+ * Tests every architecture, from a file's bytes to an answer: inspection predicts the memory of loading, a split model
+ * equals the whole file, attention windows have the model's size, unknown keys and keys of a wrong type are rejected.
  * parity.test.js and exactness.test.js compare logits.
  */
 import assert from 'node:assert/strict';
@@ -82,7 +82,7 @@ test('a prompt gets a BOS token if the file asks for one', async (t) => {
   }
 });
 
-/** Opens a model with a changed header. @param {string} name @param {ModelSpec['edit']} edit */
+/** @param {string} name @param {ModelSpec['edit']} edit */
 async function edited(name, edit) {
   const path = `${await testModel(name)}.${process.pid}.edited`;
   try {

@@ -4,12 +4,12 @@ import { open } from 'node:fs/promises';
 import { readHeader } from './models.js';
 import { number, padded, string } from './split.js';
 
-/** Bytes of the unknown tensor. The next tensor begins 64 KiB below 4 GiB, so that one tensor crosses 4 GiB. */
+/** Number of bytes of the unknown tensor. The next tensor begins 64 KiB below 4 GiB, so that a tensor crosses 4 GiB. */
 export const GAP = 2 ** 32 - 2 ** 16;
 
 const F32 = 0;
 
-/** Returns a model's header with the unknown tensor added, and the data of the model's tensors.
+/** Returns a model's header with a large unknown tensor as its first, and the data of the model's own tensors.
  * @param {Buffer} bytes of a model with the usual alignment */
 export function farModel(bytes) {
   const { dataOffset, tensors } = readHeader(bytes);
@@ -30,7 +30,7 @@ export function farModel(bytes) {
   return { header, data, start: header.length + GAP, total: header.length + GAP + data.length };
 }
 
-/** Writes a model as a sparse file. @param {string} path @param {ReturnType<typeof farModel>} model */
+/** @param {string} path @param {ReturnType<typeof farModel>} model */
 export async function writeFar(path, { header, data, start }) {
   const file = await open(path, 'w');
   await file.write(header, 0, header.length, 0);

@@ -65,7 +65,7 @@ test('a truncated file is reported with its size and the expected size', async (
   assert.match(message, new RegExp(`${far.total} bytes`));
 });
 
-/** Serves the file; counts the bytes that were sent. @param {import('node:test').TestContext} t */
+/** @param {import('node:test').TestContext} t */
 async function served(t) {
   const state = { sent: 0, ranges: /** @type {string[]} */ ([]) };
   const server = createServer(async (request, response) => {
@@ -98,8 +98,8 @@ async function served(t) {
   return { state, url: `http://127.0.0.1:${port}/far.gguf` };
 }
 
-/** Puts a sparse cached file into a folder, as a killed load leaves it, without its last `missing` bytes.
- * @param {string} at folder @param {string} url @param {number} missing */
+/** Writes a sparse cached file without the last `missing` bytes, as a killed load leaves it. @param {string} at folder
+ * @param {string} url @param {number} missing */
 async function partialCopy(at, url, missing) {
   const hash = (/** @type {string} */ text) => createHash('sha256').update(text).digest('hex');
   const version = { etag: ETAG, modified: '', total: far.total };

@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { byteRange } from '../../tools/serve.js';
 
-/** What to do with one request; everything is optional.
+/** What the server does with one request. All fields are optional.
  * @typedef {object} Fault
  * @property {number} [status]        answer only with this status
  * @property {Record<string, string>} [headers]   added to the usual headers; '' removes one
@@ -26,7 +26,7 @@ import { byteRange } from '../../tools/serve.js';
 /** @typedef {{ url: string, range: string, headers: import('node:http').IncomingHttpHeaders, sent: number }} Seen */
 
 const PIECE = 16384;
-/** Compressed files by the original. @type {WeakMap<Uint8Array, Uint8Array>} */
+/** @type {WeakMap<Uint8Array, Uint8Array>} */
 const packed = new WeakMap();
 
 /**
@@ -73,7 +73,6 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
     get sent() {
       return seen.reduce((sum, { sent }) => sum + sent, 0);
     },
-    /** Cuts all connections in the middle of their responses. */
     cut() {
       for (const response of answering) response.destroy();
     },

@@ -6,17 +6,18 @@ import { Engine, LOAD, RUN } from '../../js/engine/engine.js';
 import { createMemory, imports } from '../../js/engine/heap.js';
 import { idsOf } from './local.js';
 
-/** Opcodes of relaxed instructions and their replacements. */
+/** Opcodes of relaxed SIMD instructions, and of the instructions that replace them. */
 export const FLIPS = {
   'i8x16.relaxed_swizzle': { from: [253, 128, 2], to: [253, 238, 0] }, // i8x16.add
   'i16x8.relaxed_dot_i8x16_i7x16_s': { from: [253, 146, 2], to: [253, 142, 1] }, // i16x8.add
   'i32x4.relaxed_dot_i8x16_i7x16_add_s': { from: [253, 147, 2], to: [253, 210, 0] }, // v128.bitselect
 };
 
-/** An instruction. `at`: offset in the module; `code`: index of its function in the code section.
+/** An instruction of a module: `at` is its offset in the module, `code` the index of its function in the code section.
  * @typedef {{ at: number, name: keyof typeof FLIPS, code: number }} Site */
 
-/** Decodes a LEB128 number. Returns it and its end. @param {Uint8Array} bytes @param {number} at */
+/** Decodes the LEB128 number at an offset. Returns the number and the offset of its end. @param {Uint8Array} bytes
+ * @param {number} at */
 function numberAt(bytes, at) {
   let value = 0;
   let shift = 0;
@@ -29,7 +30,7 @@ function numberAt(bytes, at) {
   return { value, at };
 }
 
-/** Returns the bounds of a module's functions, from section 10. @param {Uint8Array} module */
+/** @param {Uint8Array} module */
 function functionsOf(module) {
   for (let at = 8; at < module.length; ) {
     const id = module[at];
@@ -48,7 +49,7 @@ function functionsOf(module) {
   throw new Error('no code');
 }
 
-/** Returns all instructions that FLIPS can replace. @param {Uint8Array} module @returns {Site[]} */
+/** @param {Uint8Array} module @returns {Site[]} */
 export function sitesOf(module) {
   const names = /** @type {(keyof typeof FLIPS)[]} */ (Object.keys(FLIPS));
   return functionsOf(module).flatMap(({ from, to }, code) => {
@@ -61,7 +62,7 @@ export function sitesOf(module) {
   });
 }
 
-/** Returns a copy of the module with these instructions replaced. @param {Uint8Array} module @param {Site[]} sites */
+/** @param {Uint8Array} module @param {Site[]} sites */
 export function flipped(module, sites) {
   const bytes = module.slice();
   for (const { at, name } of sites) bytes.set(FLIPS[name].to, at);
@@ -101,9 +102,9 @@ function evaluate(engine) {
   return rows.join();
 }
 
-/** Returns 'refused' if the check at the engine's start fails, the code of an error while the model loads, or else the
- * logits' digests; with `expected`, 'right' or 'wrong' instead of the digests.
- * @param {Uint8Array} bytes @param {Uint8Array} file @param {string} [expected] */
+/** Tries a wasm module with a model's file. Returns 'refused' if the check at the engine's start fails, the error's
+ * code if the model cannot be loaded, and otherwise the logits' digests; or 'right' or 'wrong' if the `expected`
+ * digests are given. @param {Uint8Array} bytes @param {Uint8Array} file @param {string} [expected] */
 export async function outcome(bytes, file, expected) {
   const parts = await instantiate(await WebAssembly.compile(/** @type {BufferSource} */ (bytes)));
   if (parts.exports.gw_prove_build() < 0) return 'refused';

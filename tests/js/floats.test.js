@@ -8,7 +8,7 @@ import { inspectModel, loadModel } from '../../js/index.node.js';
 import { refuses } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Bytes saved by storing a row of `width` F16 weights as Q8_0. */
+/** Returns the number of bytes saved by storing a row of `width` F16 weights as Q8_0. */
 const saved = (/** @type {number} */ width) => 2 * width - (width / 32) * 34;
 
 /** @param {import('node:test').TestContext} t @param {string} name

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Follow } from '../../web/chat/follow.js';
 
-/** Returns a box 100 pixels high that clamps scrollTop like a browser. scrolled() fires the scroll event. */
+/** Returns a fake scroll box, 100 pixels high, that clamps scrollTop like a browser. Its scrolled() fires the scroll
+ * event. */
 function makeBox() {
   let top = 0;
   let height = 500;

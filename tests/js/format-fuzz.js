@@ -167,7 +167,7 @@ const VALUES = [
 /** @param {Random} random @param {string[]} pieces */
 const glued = (random, pieces) => Array.from({ length: 1 + random(12) }, () => pieces[random(pieces.length)]).join('');
 
-/** Returns a schema with some malformed keywords. @param {Random} random @param {number} depth @returns {any} */
+/** @param {Random} random @param {number} depth @returns {any} */
 function schemaOf(random, depth) {
   if (random(3) === 0) return randomSchema(random, 2);
   /** @type {Record<string, any>} */
@@ -193,8 +193,7 @@ function formatOf(random) {
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
-/** Appends random tokens that the mask allows. Asserts that the matcher accepts each.
- * @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
+/** @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
     const mask = matcher.mask();
@@ -240,9 +239,7 @@ function tryOne(engine, seed) {
   return 'taken';
 }
 
-/** Tests formats while `more(n)`; returns the numbers of accepted and rejected ones.
- * @param {number} first seed
- * @param {(n: number) => boolean} more */
+/** @param {number} first seed @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {
   const engine = await bareEngine(await testModel('tiny'));
   const counts = { taken: 0, refused: 0 };

@@ -132,7 +132,8 @@ test('unsupported formats are rejected by name and position before the first tok
 
 test('the same seed gives the same answer, also with log probabilities; logitBias applies', async (t) => {
   const model = await open(t);
-  // Jump-forward tokens are not sampled, so they have no log probabilities: `logprobs` disables them.
+  // Disables jump-forward for all answers: jump-forward tokens are not sampled and have no log probabilities, so
+  // `logprobs` disables them anyway.
   const options = { format: { schema: CARD }, ...WILD, seed: 11, jumpForward: false };
   const plain = await model.generate('A card:', options).result();
   const { logprobs = [], ...told } = await model.generate('A card:', { ...options, logprobs: 3 }).result();

@@ -36,7 +36,7 @@ test('steps() yields the text, ids and log probabilities of the result', async (
   let seen = '';
   for await (const step of out.steps()) {
     seen += step.text;
-    // The partial value can be ahead of the streamed text, never behind.
+    // The value of partial() can be ahead of the streamed text, but never behind it.
     assert.ok(String(out.partial()).startsWith(seen));
     steps.push(step);
   }
@@ -242,7 +242,7 @@ test('prefill progress goes from 0 to the number of tokens', async (t) => {
 
 test('a generation begins and ends without a reader, is not a promise, and can be iterated once', async (t) => {
   const model = await open(t);
-  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // Unread, this answer exceeds back-pressure.
+  const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // Longer than the limit of back-pressure.
   const next = await model.generate('x', { maxTokens: 1 }).result();
   assert.equal(next.finishReason, 'length');
   let text = '';
@@ -337,7 +337,7 @@ for (const threads of [1, 2]) {
     const text = (await iterator.next()).value;
     await sleep(300);
     const controller = new AbortController();
-    // The consumer is not reading, so back-pressure must have stopped the engine far below 450 tokens.
+    // The caller does not read the answer, so back-pressure must have stopped the engine far below 450 tokens.
     await iterator.return();
     const result = await out.result();
     assert.equal(result.finishReason, 'aborted');

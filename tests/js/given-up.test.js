@@ -21,7 +21,6 @@ const random = randoms(7);
 const FILE = Uint8Array.from({ length: TOTAL }, (_, i) => (i < 4 ? 'GGUF'.charCodeAt(i) : random() * 256));
 const hash = (/** @type {string} */ text) => createHash('sha256').update(text).digest('hex');
 
-/** Returns a promise and the function that resolves it. */
 function gate() {
   let open = () => {};
   return {
@@ -46,12 +45,13 @@ const around = (store, notices) =>
     notice: (/** @type {string} */ code) => notices.push(code),
   });
 
-/** Starts a download, and closes it when the test ends, because an open one keeps the process alive.
+/** Starts a download. Closes it when the test ends, because an open download keeps the process alive.
  * @param {import('node:test').TestContext} t @param {{ url: string }} server @param {any} store
  * @param {number} [stallMs] time limit of the server and the store, long enough for a busy machine */
 async function begun(t, server, store, stallMs = 1000) {
   const notices = /** @type {string[]} */ ([]);
-  // On a busy machine responses come in small parts, each of which is recorded in the journal.
+  // Records each received part in the journal, however small, because responses arrive in small parts on a busy
+  // machine.
   const tuning = { ...TUNING, segment: LANE, alone: Infinity, journal: 1, backoffMs: 1, stallMs };
   const download = new Download(/** @type {any} */ ({ url: server.url, tuning }), around(store, notices));
   follow(download, TRANSITIONS);
@@ -75,16 +75,16 @@ test('a write that ends after its timeout writes the right bytes, and no wrong b
     if (mine) await late.closed;
     await memory.write(name, at, bytes);
     written ||= mine;
-    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // The journal has been written.
+    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // A write behind the file's end is its journal.
   };
   const { download, notices } = await begun(t, await faultyServer(t, FILE), { ...memory, write });
   let at = 0;
   for (let piece; (piece = await download.next()); at += piece.length) {
     assert.deepEqual(piece, FILE.subarray(at, at + piece.length));
   }
-  // On a busy machine requests also time out, and are retried.
+  // On a busy machine requests may also time out, and are then retried.
   assert.deepEqual([at, notices.filter((code) => code !== 'retry'), held], [TOTAL, ['not-cached'], true]);
-  late.open(); // By now every connection has reused its buffer for other bytes.
+  late.open(); // By now, every connection has reused the buffer of the delayed write for other bytes.
   await done.closed;
   await download.close();
   for (const name of await memory.list()) {
@@ -124,7 +124,7 @@ test('a read that ends after its timeout does not change a buffer that is in use
   let givenUp = false;
   for (let at = 0; at < TOTAL; at += LANE) {
     for (let used = 0; used < LANE; ) {
-      // Reads in small parts, as the engine does.
+      // Reads the download in small parts, as the engine does.
       let count = await download.read(window.subarray(used));
       if (!count) {
         const piece = /** @type {Uint8Array} */ (await download.next());
@@ -187,7 +187,7 @@ test('pieces that arrive while another lane repairs a damaged piece are written'
   const [damaged] = await Entry.find({ ...memory, write }, 'a', means);
   await damaged.read(0, new Uint8Array(piece));
   const others = damaged.put(lane(5, 4), 5 * piece, 9 * piece, how);
-  await new Promise(setImmediate); // The first piece is being written.
+  await new Promise(setImmediate); // Lets the write of the first piece begin.
   await damaged.put(lane(0), 0, piece, how);
   slow.open();
   await others;

@@ -16,7 +16,6 @@ import { accepts } from '../support/acceptor.js';
 let call;
 let beats = 0;
 
-/** Starts a host without a worker. Returns a function that calls its methods. */
 async function hosted() {
   /** @type {Map<number, (message: any) => void>} */
   const waiting = new Map();
@@ -119,7 +118,7 @@ test('with every sampler, answers match the grammar, with and without jump-forwa
   }
 });
 
-/** Constraints whose answers have many jump-forward tokens between sampled ones. */
+/** Constraints under which answers have many jump-forward tokens between sampled tokens. */
 const CONSTRAINTS = [
   SCHEMA,
   { const: { who: 'a "b" \\u00e9', list: [1, 22, 333] } },
@@ -136,9 +135,8 @@ const CONSTRAINTS = [
   },
 ];
 
-/** Returns the ids of a greedy answer, and which of them are jump-forward tokens. @param {any} schema
- * @param {boolean} forced
- * @param {[number, number][]} [bias] */
+/** Returns the ids of a greedy answer under a schema, and which of them are jump-forward tokens. @param {any} schema
+ * @param {boolean} forced @param {[number, number][]} [bias] */
 async function greedy(schema, forced, bias = []) {
   const grammar = lower(compile({ schema }), { spelling: 'shortest' });
   const options = { temperature: 0, maxTokens: 200, logitBias: Object.fromEntries(bias) };
@@ -170,8 +168,8 @@ test('greedy answers with and without jump-forward are equal, or first differ at
       whole++;
       continue;
     }
-    // The answers may differ only in the tokens of jump-forward text: without jump-forward, the model may choose other
-    // tokens for this text than the tokenizer.
+    // Answers with and without jump-forward may differ only in the tokens of jump-forward text: without it, the model
+    // may choose other tokens for this text than the tokenizer.
     apart++;
     assert.ok(on.forced[at], `token ${at} of ${on.ids} and ${off.ids}`);
   }
@@ -202,7 +200,8 @@ test('forced tokens are evaluated with the prompt or the token before them, not 
     const before = settle.callCount();
     const { forced } = await greedy(schema, true);
     const drawn = forced.filter((is) => !is).length;
-    // One step for the prompt, and one for each sampled token but the last, which is not evaluated.
+    // The engine evaluates the prompt in one step, and each sampled token in another step, except the last, which is
+    // not evaluated.
     assert.equal(settle.callCount() - before, drawn, `${forced}`);
   }
 });

@@ -28,7 +28,7 @@ const matcherOf = (grammar, options) => new Grammar(engine, lower(grammar, optio
 /** @param {...any} nodes */
 const sequence = (...nodes) => ({ sequence: nodes });
 
-/** Returns a matcher, or null if the grammar is rejected. @param {any} grammar */
+/** @param {any} grammar */
 function tried(grammar) {
   try {
     return matcherOf(grammar);
@@ -163,7 +163,6 @@ test('texts are accepted and rejected as by the other acceptor', () => {
     const grammar = randomGrammar(random);
     const matcher = tried(grammar);
     for (let i = 0; matcher && i < 20; i++) {
-      // Tests texts that the masks allow, and variants with a letter changed, inserted or removed.
       matcher.reset();
       /** @type {number[]} */
       const bytes = [];
@@ -192,7 +191,8 @@ test('texts are accepted and rejected as by the other acceptor', () => {
 });
 
 test('a full DFA cache is emptied without changing what matches', () => {
-  // A grammar with one register for each nesting depth, which needs far more states than fit in the DFA cache.
+  // A grammar that needs one register for each nesting depth, and therefore far more states than fit into the DFA
+  // cache.
   const list = {
     start: 'list',
     rules: {

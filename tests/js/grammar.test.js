@@ -167,7 +167,7 @@ test('ranges of numbers are enforced digit by digit', () => {
 
 test('multipleOf is exact in decimals', () => {
   judges({ schema: { type: 'number', multipleOf: 0.01 } }, ['0', '1.15', '-19.99', '4.350'], ['0.005', '1.151']);
-  // A validator that divides doubles rejects -3.3 here (docs/schemas.md).
+  // A validator that divides doubles rejects -3.3 as a multiple of 0.1 (docs/schemas.md).
   judges({ schema: { type: 'number', multipleOf: 0.1 } }, ['-3.3', '0.3'], ['-3.33']);
   judges({ schema: { type: 'integer', multipleOf: 7, minimum: 10 } }, ['14', '700'], ['7', '15', '0', '-14']);
   judges({ schema: { type: 'integer' } }, ['-5', '0'], ['1.0', '1e2', '01', '-']);
@@ -309,7 +309,7 @@ test('numbers in answers are within their bounds when parsed', () => {
     const value = random(2) ? some[random(some.length)] : (random(2 ** 31) / 7) * 10 ** (random(600) - 310);
     return (random(2) ? -1 : 1) * Math.min(random(4) ? value : value * (1 + 2 ** -52), Number.MAX_VALUE);
   };
-  /** Returns numbers near a value, and far beyond it, as texts. @param {number} value */
+  /** @param {number} value */
   const near = (value) => {
     const exact = BigInt(Math.trunc(value));
     const text = exact === 0n && value < 0 ? '-0' : String(exact);

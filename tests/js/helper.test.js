@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { receive } from '../../js/engine/helper.js';
 
-/** Returns a module with the functions that helper.js calls: gw_pool_enter traps, the other functions write their
- * arguments to memory. Assembled by hand (WebAssembly core specification, binary format). */
+/** Returns a wasm module with the functions that helper.js calls: gw_pool_enter traps, and the other functions write
+ * their arguments to memory. The module is assembled by hand (WebAssembly core specification, binary format). */
 function trappingModule() {
   const name = (/** @type {string} */ text) => [text.length, ...Buffer.from(text)];
   const section = (/** @type {number} */ id, /** @type {number[]} */ body) => [id, body.length, ...body];

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { ModelError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 
-// Each test process has its own model cache.
+// Gives each test process its own model cache.
 process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
 process.on('exit', () => rmSync(/** @type {string} */ (process.env.XDG_CACHE_HOME), { recursive: true, force: true }));
 
@@ -37,8 +37,7 @@ export async function refuses(f, code) {
   return /** @type {any} */ (error);
 }
 
-/** Starts an HTTP server for one test; returns its URL. @param {TestContext} t
- * @param {import('node:http').RequestListener} handler */
+/** @param {TestContext} t @param {import('node:http').RequestListener} handler */
 export async function serveWith(t, handler) {
   const server = createServer(handler);
   server.listen(0, '127.0.0.1');
@@ -50,7 +49,8 @@ export async function serveWith(t, handler) {
   return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
 }
 
-/** Returns a prompt of n ordinary ids. @param {number} n */
+/** Returns n token ids for a prompt: the first one is that of <bos>, the others are ordinary tokens.
+ * @param {number} n */
 export const someIds = (n, vocabSize = 1024) => [
   2,
   ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 37) % (vocabSize - 300))),

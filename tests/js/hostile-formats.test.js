@@ -1,5 +1,5 @@
-/* Hostile formats over Gemma's own vocabulary: very large, deeply nested, extremely ambiguous. Each one compiles and
- * gives its first token masks, or is rejected with a code. A limit of steps, not of time, decides. Memory stays
+/* Tests hostile formats over Gemma's own vocabulary: very large, deeply nested, extremely ambiguous. Each one compiles
+ * and gives its first token masks, or is rejected with a code. A limit of steps, not of time, decides. Memory stays
  * bounded, and the same engine matches a valid format afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,6 @@ import { testModel } from './models.js';
 const MOST_HEAP = 32 * 2 ** 20;
 /** Limit of CPU time for a compilation, in milliseconds. An idle machine takes 500, a busy one up to 1500. */
 const MOST_CPU = 1500;
-/** Number of tokens to accept. */
 const STEPS = 20;
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
 const times = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>
@@ -180,7 +179,7 @@ const HOSTILE = {
   'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
 };
 
-/** Returns the compiled bytes, or the error. @param {any} format */
+/** @param {any} format */
 function compiled(format) {
   try {
     const budget = new Budget({ milliseconds: Infinity });
@@ -193,8 +192,7 @@ function compiled(format) {
   }
 }
 
-/** Computes the first masks and tokens of an answer. The only error allowed is `bad-format`.
- * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes */
+/** @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes */
 function tried(engine, bytes) {
   let matcher;
   try {

@@ -1,5 +1,5 @@
-/* Untrusted chat templates: a hostile one fails with a coded error in bounded time and memory, accesses nothing outside
- * the interpreter, can be aborted immediately, and leaves the model usable. */
+/* Tests untrusted chat templates: a hostile one fails with a coded error in bounded time and memory, accesses nothing
+ * outside the interpreter, can be aborted immediately, and leaves the model usable. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Template } from '@huggingface/jinja';
@@ -27,12 +27,12 @@ const render = (/** @type {string} */ source, content = 'hi') =>
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
     .join('');
 
-/** Time limit of a test, far above the engine's two seconds, because the machine may be busy. Unlimited, these took
- * minutes to years. */
+/** Time limit of a test in milliseconds, far above the engine's two seconds, because the machine may be busy. Without
+ * the engine's limit, these templates would run for minutes to years. */
 const LONGEST_MS = 30000;
 const clock = performance.now.bind(performance);
 
-/** Returns a template that sets `ns.s` to 2^n times `unit`. @param {number} n */
+/** Returns a template that sets `ns.s` to 2^n repetitions of `unit`. @param {number} n */
 const long = (n, unit = 'a') =>
   `{% set ns = namespace(s='${unit}', l=['a']) %}` +
   `{% for i in range(${n}) %}{% set ns.s = ns.s + ns.s %}{% endfor %}`;
@@ -88,7 +88,7 @@ const RUNAWAYS = {
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
   test(`a runaway template is stopped: ${name}`, (t) => {
-    // The clock runs ten times as fast, so that the limit of two seconds passes sooner.
+    // Lets the clock run ten times as fast, so that the engine's limit of two seconds passes sooner.
     if (name !== 'nested loops') t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
     assert.throws(
@@ -167,7 +167,7 @@ test('a template cannot access anything outside the interpreter', () => {
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
-/** Returns the text that a template writes, and its control tokens in order. @param {string} source
+/** Returns the text that a chat template writes, and the control tokens in this text. @param {string} source
  * @param {Message[]} messages */
 function written(source, messages) {
   const template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
@@ -176,7 +176,6 @@ function written(source, messages) {
   return { text, control: ids.filter((id) => id < BASE).map((id) => NAMES[id]) };
 }
 
-/** Template expressions that split, change or concatenate a message's text `c`. */
 const TAKEN_APART = [
   'c',
   'c | trim',
@@ -274,7 +273,7 @@ const AROUND =
   '{% set block %}<{{ c }}{% if c %}{{ c[1:] }}{% endif %}{% endset %}{% set filtered %}{% filter replace("x", "") %}{{ c }}{% endfilter %}{% endset %}' +
   '<eos>[E]<end_of_turn>{{ bos_token }}';
 
-/** Yields names of control tokens: whole, in parts, reversed, and with other characters inserted.
+/** Yields texts for attacks: names of control tokens, whole, in parts, reversed, and with other characters inserted.
  * @param {() => number} random */
 function* attacks(random) {
   for (const name of NAMES) {
@@ -302,14 +301,14 @@ test('no text of a message becomes a control token, whatever a template does wit
       const messages = [{ role: 'user', content }];
       const { text, control } = written(source, messages);
       assert.deepEqual(control, ['<eos>', '<end_of_turn>', '<bos>'], `${expression} of ${content}`);
-      if (/strip\("/.test(expression)) continue; // The library's strip() takes no characters.
+      if (/strip\("/.test(expression)) continue; // The reference library's strip() takes no characters.
       assert.equal(text, library.render({ messages, bos_token: '<bos>' }), `${expression} of ${content}`);
     }
   }
 });
 
-/** Returns a random expression of the messages' texts `c` and `d` and of the template's own texts. @returns {string}
- * @param {() => number} random @param {number} depth */
+/** Returns a random template expression of the messages' texts `c` and `d` and of the template's own texts.
+ * @returns {string} @param {() => number} random @param {number} depth */
 function expression(random, depth) {
   /** @template T @param {T[]} list */
   const pick = (list) => list[Math.floor(random() * list.length)];
@@ -353,8 +352,8 @@ test('random templates write the same control tokens if the messages have privat
   let decided = 0;
   let refused = 0;
   const random = randoms(11);
-  // Replaces ASCII characters by private-use ones, which no string operation treats specially, and back. The reference
-  // library renders the same template with both texts.
+  // Replaces a text's ASCII characters by private-use characters, which no string operation treats specially, and back.
+  // The reference library renders each template with both texts.
   const twins = (/** @type {string} */ text) =>
     text.replace(/[!-~]/g, (/** @type {string} */ c) => String.fromCharCode(0xe000 + c.charCodeAt(0)));
   const back = (/** @type {string} */ text) =>
@@ -375,7 +374,7 @@ test('random templates write the same control tokens if the messages have privat
     try {
       [text, twin] = [real, other].map((messages) => library.render({ messages }));
     } catch {
-      continue; // The library rejects replace and split with an empty text.
+      continue; // The reference library's replace and split reject empty texts.
     }
     try {
       const { control, text: ours } = written(source, real);
@@ -476,8 +475,8 @@ test('a template that copies names of control tokens from messages is rejected',
   }
 });
 
-/** Templates that compose a control token out of parts that a message's text selects: each one writes `<eos>` for one
- * of ATTACKS. */
+/** Templates that compose a control token out of parts that a message's text selects. Each template writes `<eos>` for
+ * one of the texts in ATTACKS. */
 const SPELLS = [
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e[w] }}{% endfor %}",
   "{% set e = {'&lt;': '<', '&gt;': '>', 'eos': 'eos'} %}{% for w in c.split('|') %}{{ e.get(w) }}{% endfor %}",
@@ -518,7 +517,7 @@ test('messages cannot compose a control token out of parts that they select', ()
       try {
         text = new Template(source).render({ messages });
       } catch {
-        continue; // The library rejects an empty separator.
+        continue; // The reference library rejects an empty separator.
       }
       const isFormed = text.includes('<eos>');
       forms += Number(isFormed);
@@ -622,7 +621,7 @@ for (const [kind, template] of [
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);
     if (template !== BUSY) {
-      // With BUSY, each call would take the full two seconds.
+      // With the template BUSY, each call would take the whole time limit of two seconds.
       await refuses(model.countTokens(messages), 'template-error');
       await refuses(model.chat().send('hi').text(), 'template-error');
     }

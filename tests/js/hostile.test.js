@@ -1,5 +1,5 @@
-/* Hostile files (tests/vectors/malformed.md, and the damaged models of models.js): each is rejected with its own error
- * code, and afterwards the same process loads and runs a valid model as before. */
+/* Tests hostile files (tests/vectors/malformed.md, and the damaged models of models.js): each is rejected with its own
+ * error code, and afterwards the same process loads and runs a valid model as before. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -11,7 +11,6 @@ import { BAD_MODELS, badModel, testModel } from './models.js';
 const path = (/** @type {string} */ name) => new URL(`../${name}`, import.meta.url);
 const EXPECTED = JSON.parse(readFileSync(path('vectors/malformed.json'), 'utf8'));
 
-/** Returns logits of a valid model. */
 async function sound() {
   const model = await loadModel(await testModel('tiny'), { threads: 1, cache: false });
   try {

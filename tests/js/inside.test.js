@@ -219,7 +219,7 @@ for (const name of ['tiny', 'llama-f32']) {
         const { tokens, logprobs, usage } = await one.generate(ids, options).result();
         answers.push({ tokens, logprobs, usage });
         await between();
-        if (turn !== 1) ids.push(...tokens, 5 + turn); // The second prompt is evaluated twice.
+        if (turn !== 1) ids.push(...tokens, 5 + turn); // Turn 2 repeats the prompt of turn 1.
       }
       return answers;
     };

@@ -22,14 +22,14 @@ const KEPT = join(ROOT, 'build', 'installed');
 /** @type {import('node:child_process').ExecFileSyncOptionsWithStringEncoding} */
 const QUIET = { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] };
 
-/** Rebuilds dist/, as `npm pack` does before it packs; the wasm files must exist. */
+/** Rebuilds dist/, as `npm pack` does before it packs. Requires built wasm files. */
 export function buildPackage() {
   execFileSync(process.execPath, ['tools/build/package.js'], { ...QUIET, cwd: ROOT });
   execFileSync(process.execPath, ['tools/build/types.js'], { ...QUIET, cwd: ROOT });
 }
 
-/** Returns a new folder with the package in its node_modules; the caller removes it. Packs and installs only if the
- * content has changed, otherwise copies a cached folder. */
+/** Returns a new folder with the package in its node_modules, which the caller must remove. Packs and installs the
+ * package only if its content has changed, and otherwise copies a cached folder. */
 export function installPackage() {
   const kept = join(KEPT, digest());
   if (!existsSync(kept)) {
@@ -44,7 +44,8 @@ export function installPackage() {
   return folder;
 }
 
-/** Returns a digest of all files that npm reads, except JSON files of docs/, which are not packed. */
+/** Returns a digest of all files that npm reads to pack the package, except JSON files of docs/, which are not
+ * packed. */
 function digest() {
   const hash = createHash('sha256');
   const add = (/** @type {string} */ path) => {
@@ -60,7 +61,6 @@ function digest() {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** Packs and installs the package with npm. */
 function install() {
   const folder = mkdtempSync(join(tmpdir(), 'gw-installed-'));
   try {

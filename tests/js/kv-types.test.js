@@ -1,6 +1,6 @@
 /**
- * kvType, the type of the KV cache. For each type, results are close to the reference and have the same bits with any
- * number of threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
+ * Tests kvType, the type of the KV cache. For each type, results are close to the reference and have the same bits with
+ * any number of threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
  * tests/vectors/kv-types.md has figures.
  */
 import assert from 'node:assert/strict';
@@ -11,8 +11,8 @@ import { KV_TYPES, errorsOf, mean, perplexityOf } from '../../tools/vectors/kv-t
 import { open } from './helpers.js';
 import { testModel } from './models.js';
 
-/** Largest allowed normalised error (NMSE) with float weights. Types below f32 are lossy, and the attention of these
- * models is sharp. */
+/** Largest allowed NMSE (normalised mean squared error) of logits with float weights, by type of the KV cache. Types
+ * below f32 are lossy, and the attention of the test models is sharp. */
 const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 1e-6, q8_0: 2e-2 };
 /** Largest allowed change of a trained model's perplexity. */
 const APART = 2e-3;

@@ -17,7 +17,8 @@ test('there are at least 105 kinds of fault, each with its own name', () => {
 
 test('each run ends with the right model or an error with a code, no complete copy is lost, and the next load is right', async () => {
   const faults = new Faults(await readFile(await testModel('parity-q4_0')), { side: 'node' });
-  // Run n has kind n modulo the number of kinds. Skips each kind's first run, which loads an engine and is slow.
+  // Run n injects a fault of kind n modulo the number of kinds. Skips the first run of each kind, which loads an engine
+  // and is slow.
   const numbers = KINDS.flatMap(({ name }, i) => (i % 3 || SLOW.test(name) ? [] : [KINDS.length + i]));
   const rows = await tryFaults(faults, 7, numbers);
   assert.deepEqual(

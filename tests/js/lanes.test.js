@@ -60,8 +60,9 @@ test('the cache key depends on the address and the query of a URL, without signa
   assert.equal(whole('#there'), whole(''));
 });
 
-/** Returns a window over `total` bytes, each with the value of its offset. @param {number} total
- * @param {(range: import('../../js/download/lanes.js').Range) => Promise<unknown>} [pause] @param {number} [size] */
+/** Returns the window of a simulated download of `total` bytes, each of which has the value of its offset.
+ * @param {number} total @param {(range: import('../../js/download/lanes.js').Range) => Promise<unknown>} [pause]
+ * @param {number} [size] */
 function lanesOf(total, pause = async () => {}, size = 100) {
   const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };
   const room = () => {
@@ -104,7 +105,7 @@ test('ranges are filled concurrently and delivered in order, however long each t
     seen.starts,
     Array.from({ length: 10 }, (_, i) => i * 100),
   );
-  // Buffers of delivered ranges are reused.
+  // Buffers of delivered ranges are reused, so three buffers suffice for all ranges.
   assert.equal(seen.rooms, 3);
 });
 
@@ -131,8 +132,8 @@ test('a failed range is reported after the bytes that arrived before the failure
   assert.equal(given, 156);
 });
 
-/** Returns a cached file, and a store's entry of 10 bytes, of which the first four are stored.
- * @param {object} broken */
+/** Returns a cached file without content, and an entry of its store with 10 bytes, of which the first four are stored.
+ * `broken` replaces methods of the store. @param {object} broken */
 async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];
@@ -152,7 +153,6 @@ async function fileWith(broken) {
   return { file, told, removed, memory, entry };
 }
 
-/** The whole file as a received range, each byte with the value of its offset. */
 const LANE = /** @type {any} */ ({ start: 0, bytes: Uint8Array.from({ length: 10 }, (_, i) => i) });
 const HOW = { journalEvery: 100, same: true };
 
@@ -186,7 +186,7 @@ for (const method of ['read', 'write', 'list', 'remove']) {
     assert.equal(await file.read(0, new Uint8Array(4)), method === 'read' || method === 'write' ? 0 : 4);
     await file.put(LANE, 4, 10, { ...HOW, journalEvery: 1 });
     if (method === 'read' || method === 'write') assert.deepEqual([file.held(0), file.total], [0, undefined]);
-    // A file that is not a model is removed.
+    // A load that finds that the file is not a model removes the cached file.
     await file.finish('', /** @type {any} */ (method === 'remove' ? { code: 'bad-magic' } : undefined));
     assert.deepEqual([told, removed], [['not-cached'], []]);
   });
@@ -222,7 +222,6 @@ function endured(tuning, bytes, { lanes, total }) {
     for (let lane = 0; lane < lanes; lane++) {
       stallBudget.came(bytes);
       came += bytes;
-      // The connections stall at slightly different times.
       if (came >= total || stallBudget.over(now + lane / lanes))
         return { ms: now + tuning.stallMs, whole: came >= total };
     }

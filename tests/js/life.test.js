@@ -115,7 +115,7 @@ test('dispose() ends a worker whose port has no close(), as in Deno, without an 
   const file = join(folder, 'deno.cjs');
   try {
     await writeFile(file, script);
-    // Node preloads this file in workers too.
+    // Node preloads the file named in NODE_OPTIONS in workers, too.
     const env = { ...process.env, NODE_OPTIONS: `--require ${file}` };
     const { stderr } = await promisify(execFile)(process.execPath, ['-e', '0'], { timeout: 20000, env });
     assert.equal(stderr, '');
@@ -171,7 +171,7 @@ test('dispose() frees the heap immediately, shared or not', async () => {
     const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script, threads]);
     const peaks = JSON.parse(stdout);
     const grown = peaks[7][0] - peaks[1][0];
-    // A leak would have kept six engine heaps by now; the limit of three is well above the noise.
+    // A leak would have kept six engine heaps by now, so a limit of three heaps is well above the noise.
     assert.ok(grown < 3 * peaks[0][1], `${threads} threads: grew by ${grown} bytes, a heap is ${peaks[0][1]}`);
   }
 });

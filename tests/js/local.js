@@ -85,8 +85,7 @@ async function digest(rows) {
   return Array.from(new Uint8Array(hash, 0, 8), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Returns digests of the logits of a prompt in one batch, then token by token.
- * @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
+/** @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
 export async function digestsOf(logits) {
   const ids = idsOf(37);
   const rows = [await digest(await logits(ids, true))];
@@ -94,8 +93,7 @@ export async function digestsOf(logits) {
   return rows.join(' ');
 }
 
-/** Returns digests of a model's logits, and the build that computed them.
- * @param {Uint8Array} file @param {Platform} platform @param {'auto' | 'relaxed' | 'simd128'} variant */
+/** @param {Uint8Array} file @param {Platform} platform @param {'auto' | 'relaxed' | 'simd128'} variant */
 export async function bitsOf(file, platform, variant) {
   const { info, logits, close } = await openLocal(file, platform, { contextLength: 64, variant });
   const bits = await digestsOf(logits);

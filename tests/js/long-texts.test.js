@@ -1,5 +1,5 @@
-/* Texts and lists of ids of any length: processing in parts gives the same result as at once, can be aborted, does not
- * grow the heap, and does not block the worker's messages. */
+/* Tests texts and lists of ids of any length: processing in parts gives the same result as at once, can be aborted,
+ * does not grow the heap, and does not block the worker's messages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError } from '../../js/errors.js';
@@ -10,9 +10,10 @@ import { texts } from './texts.js';
 
 const encoder = new TextEncoder();
 
-/** Returns the ids of a text that is tokenized in windows of `window` bytes.
- * @param {import('../../js/engine/engine.js').Engine} engine
- * @param {Uint8Array} bytes @param {number} window @param {boolean} special */
+/** Tokenizes a text in windows of `window` bytes. Returns the ids, and how many bytes at most were
+ * left for the next window.
+ * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes @param {number} window
+ * @param {boolean} special */
 function inPieces(engine, bytes, window, special) {
   const ids = [];
   let begun = false;
@@ -124,7 +125,7 @@ for (const [what, call] of Object.entries({
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
-    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // Allocates the automaton's memory.
+    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // Allocates memory in advance.
     const before = await model.debug.heapBytes();
     const control = new AbortController();
     const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');

@@ -1,5 +1,5 @@
-/* Lost workers: however and whenever the worker or a thread dies, each call ends within 5 s, the model reports the
- * loss, and a restart restores it. GW_MOMENTS is the number of random moments to test (100 in reports). */
+/* Tests lost workers: however and whenever the worker or a thread dies, each call ends within 5 s, the model reports
+ * the loss, and a restart restores it. GW_MOMENTS is the number of random moments to test (100 in reports). */
 import assert from 'node:assert/strict';
 import { createReadStream, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
@@ -17,11 +17,12 @@ const WITHIN_MS = 5000;
 const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
 const SHORT = { ...LONG, maxTokens: 20 };
 
-// This timer keeps the process alive; waiting for an idle worker's death does not.
+// A timer keeps the process alive, because waiting for an idle worker's death does not.
 const alive = setInterval(() => {}, 1000);
 after(() => clearInterval(alive));
 
-/** The newest worker, and a function that breaks it in a given way. @type {{ worker: Worker, harm: (how: string) => void }} */
+/** The newest worker, and a function that breaks this worker in the way `how`.
+ * @type {{ worker: Worker, harm: (how: string) => void }} */
 let doomed;
 environment.createWorker = () => {
   const { port1, port2 } = new MessageChannel();
@@ -41,7 +42,7 @@ async function open(t, options = {}, name = 'tiny') {
   return model;
 }
 
-/** Starts so much work that a later call still waits when the test breaks the worker. @param {any} model */
+/** Starts so much work that later calls still wait when the test breaks the worker. @param {any} model */
 function busy(model) {
   for (let i = 0; i < 30; i++)
     model
@@ -50,7 +51,7 @@ function busy(model) {
       .catch(() => {});
 }
 
-/** Asserts that a call fails in time because the worker is lost. Returns the error. @param {Promise<unknown>} call */
+/** @param {Promise<unknown>} call */
 async function lostAfter(call) {
   const before = performance.now();
   const error = await refuses(call, 'worker-failed');
@@ -158,7 +159,7 @@ test('with `restart`, calls that have delivered nothing are repeated once', asyn
     model.debug.logits([2, 300]),
   ]);
   doomed.harm('terminate');
-  await lostAfter(broken); // This call had delivered text, so it is not repeated.
+  await lostAfter(broken); // A call that delivered text is not repeated.
   const [again, tokens, more] = await waiting;
   assert.deepEqual([essence(again), tokens, more], [expected, ids, logits]);
   const chat = model.chat(SHORT);
@@ -184,7 +185,7 @@ test('a call that kills two workers fails; abort and dispose() end calls that wa
   await lostAfter(call);
   const controller = new AbortController();
   doomed.harm('terminate');
-  // Aborts immediately, before the loss of the second worker can end the call.
+  // Aborts the call immediately, before the loss of the worker can end it.
   const aborted = model.call('logits', { ids: [2, 300] }, controller.signal);
   controller.abort();
   await refuses(aborted, ['aborted']);
@@ -227,7 +228,7 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
     await sleep(Math.random() * 150);
     harm(how);
     const before = performance.now();
-    // The death of an idle thread is not noticed.
+    // The death of an idle thread is not noticed, so calls may also succeed.
     const ended = await Promise.all(
       calls.map((call) =>
         call.then(

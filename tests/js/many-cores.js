@@ -2,7 +2,7 @@
 import { syncBuiltinESMExports } from 'node:module';
 import workers from 'node:worker_threads';
 
-/** Makes workers that start after this call see this number of cores. @param {number} cores */
+/** Makes workers that start after this call see `cores` as the number of processor cores. @param {number} cores */
 export function pretendCores(cores) {
   const script = `require('node:os').availableParallelism = () => ${cores}; require('node:module').syncBuiltinESMExports();`;
   const start = (/** @type {string | URL} */ file) => `${script} import(${JSON.stringify(String(file))});`;

@@ -44,14 +44,15 @@ test('a text is accepted, or rejected at the offset of its first error', async (
 });
 
 test('a format that can constrain answers can also be matched', async () => {
-  // With a maximum length, the automaton of all email addresses of the RFC has too many states. The subset that
-  // constrains answers is small enough.
+  // With a maximum length, the automaton of all email addresses of the RFC has too many states. The automaton of the
+  // subset that constrains answers is small enough.
   const format = { schema: { format: 'email', maxLength: 50, propertyNames: { format: 'email', maxLength: 50 } } };
   const fine = await model.debug.matches(format, ' "lily@example.org"');
   assert.deepEqual([fine.compiled, fine.accepted], [true, true]);
   assert.equal((await model.debug.matches(format, '"lily"')).accepted, false);
   assert.equal((await model.debug.matches(format, `"${'a'.repeat(40)}@example.org"`)).accepted, false);
-  // Even with that subset of email addresses, four of them take more than half of the work allowed for a compilation.
+  // Even with the subset of email addresses that constrains answers, four `email` formats take more than half of the
+  // work allowed for a compilation.
   const several = { schema: { prefixItems: [40, 41, 42, 43].map((maxLength) => ({ format: 'email', maxLength })) } };
   assert.equal((await model.debug.matches(several, '["lily@example.org"]')).accepted, true);
   assert.equal(
@@ -61,7 +62,8 @@ test('a format that can constrain answers can also be matched', async () => {
   );
 });
 
-/* Members can come in any order, and can be missing, so an object can end in more than 512 different states. */
+/* Members of an object can come in any order and can be missing, so an object can end in more than 512 different
+ * states. */
 test('a text is matched even if an object can end in very many states', async () => {
   const whole = { type: 'integer', minimum: 0 };
   const some = { type: 'string', minLength: 1 };

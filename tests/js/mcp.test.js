@@ -14,7 +14,7 @@ import { open, refuses, sleep, wrong } from './helpers.js';
 
 const ABOUT = { name: 'test', version: '1.0.0' };
 
-/** Connects the official client to a server. @param {TestContext} t @param {McpServer | Server} server
+/** @param {TestContext} t @param {McpServer | Server} server
  * @param {ConstructorParameters<typeof Client>[1]} [options] */
 async function connected(t, server, options) {
   const client = new Client(ABOUT, options);
@@ -24,7 +24,7 @@ async function connected(t, server, options) {
   return /** @satisfies {McpClient} */ (client);
 }
 
-/** Returns a fake MCP server that lists these pages of tools and answers each call with `answer`.
+/** Returns a fake MCP server that lists its tools in `pages` and answers each call with `answer`.
  * @param {any[][]} pages @param {(name: string, args: any, context: any) => any} [answer] */
 function rawServer(pages, answer = () => ({ content: [] })) {
   const server = new Server(ABOUT, { capabilities: { tools: { listChanged: true } } });
@@ -110,7 +110,7 @@ test('mcpTools() rejects invalid arguments, and passes on errors of the client',
   await assert.rejects(mcpTools(gone), broken);
 });
 
-/** Schemas as servers write them, and the reason if a schema cannot constrain answers.
+/** Schemas as MCP servers write them, each with the reason if it cannot constrain answers.
  * @type {[string, any, RegExp?][]} */
 const SCHEMAS = [
   ['none', NONE],
@@ -152,7 +152,6 @@ test('schemas that cannot be enforced are refused or skipped by name, if a model
     bad.map(([name]) => name),
   );
   for (const [i, { reason }] of skipped.entries()) assert.match(reason, /** @type {RegExp} */ (bad[i][2]));
-  // The other schemas constrain answers.
   for (const { name } of tools) {
     const options = { tools, toolChoice: { name }, maxTokens: 200, seed: 1 };
     const { finishReason, toolCalls } = await model.generate([{ role: 'user', content: 'x' }], options).result();
@@ -209,7 +208,6 @@ test('results become text or JSON; failures and refused media become errors', as
   }
 });
 
-/** Returns a server like the one in the SDK's documentation. */
 function weatherServer() {
   const server = new McpServer(ABOUT);
   server.registerTool(
@@ -336,7 +334,7 @@ test('refresh() follows a list that changes, and keeps the old one if it fails',
   assert.equal(all.tools.length, 2);
 });
 
-/** Simulates a browser's WebMCP, with the checks of its draft. Returns the page's tools. @param {TestContext} t
+/** Simulates a browser's WebMCP with the checks of the WebMCP draft. Returns the page's tools. @param {TestContext} t
  * @param {boolean} [early] as in earlier drafts, on `navigator` */
 function browser(t, early = false) {
   /** @type {Map<string, any>} */
@@ -399,7 +397,7 @@ for (const early of [false, true]) {
     const offering = offerTools(OFFERED, { signal: during.signal });
     during.abort();
     assert.deepEqual([(await offering).names, tools.size], [[], 0]);
-    // If one tool is refused, the others are withdrawn.
+    // If the browser refuses one tool, offerTools() withdraws the others.
     tools.set('now', {});
     await refuses(offerTools(OFFERED), 'bad-state');
     assert.deepEqual([...tools.keys()], early ? ['now'] : ['now']);

@@ -1,6 +1,6 @@
 /** memory-store: a store of the package in memory, for tests. @module */
 
-/** Returns an empty store of files, with the methods of store-node.js. @template [Extra={}]
+/** Returns an empty store of files in memory, with the methods of store-node.js. @template [Extra={}]
  * @param {Extra} [extra] methods to add or replace */
 export function memoryStore(extra) {
   /** @type {Map<string, Uint8Array>} */

@@ -10,7 +10,7 @@ import { testModel } from './models.js';
 
 const ENTRY = fileURLToPath(new URL('../../js/index.node.js', import.meta.url));
 
-/* Runs in its own process, so that the peak is the engine's and not the test runner's. */
+/* The program runs in a separate process, so that the peak memory is the engine's and not the test runner's. */
 const PROGRAM = `
   import { readFileSync } from 'node:fs';
   const [entry, path, contextLength, repeats] = process.argv.slice(1);

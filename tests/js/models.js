@@ -16,10 +16,9 @@ import * as templates from './tool-templates.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIRECTORY = path.join(ROOT, 'build', 'models');
 
-/** Two global layers (5 and 11), an attention window shorter than the prompts, head_dim unequal to d_model / heads.
- * Files of every type have the same floats. Rows of unused tokens are not smaller, so the weights do not depend on the
- * vocabulary.
- * @type {ModelSpec} */
+/** Models with two global layers (5 and 11), an attention window shorter than the prompts, and a head_dim unequal to
+ * d_model / heads. Files of every weight type have the same floats. Rows of unused tokens are not smaller, so the
+ * weights do not depend on the vocabulary. @type {ModelSpec} */
 const PARITY = {
   seed: 20250312,
   layers: 14,
@@ -34,9 +33,8 @@ const PARITY = {
   quiet: [],
 };
 
-/** A single KV head as wide as in real models, and all metadata keys about layers and positions that newer converters
- * write.
- * @type {ModelSpec} */
+/** Models with a single KV head as wide as in real models, and with all metadata keys about layers and positions that
+ * newer converters write. @type {ModelSpec} */
 const MQA = {
   seed: 77,
   layers: 7,
@@ -54,9 +52,8 @@ const MQA = {
   quiet: [],
 };
 
-/** Matrices have rows of whole super-blocks only where a 1B model has them (attn_output, ffn_down), so that llama.cpp's
- * quantiser would choose the same types.
- * @type {ModelSpec} */
+/** Models whose matrices have rows of whole super-blocks only where a 1B model has them (attn_output, ffn_down), so
+ * that llama.cpp's quantiser would choose the same types. @type {ModelSpec} */
 const MIX = {
   seed: 4242,
   layers: 7,
@@ -87,9 +84,8 @@ const TINY = {
 };
 
 /** Base of the models of every architecture: heads wider than d_model / heads if allowed, grouped queries, rows of
- * whole super-blocks. Gemma 2 has a window shorter than the prompts, and soft caps that scores and logits reach; Llama
- * has RoPE frequency factors and a separate output matrix.
- * @type {ModelSpec} */
+ * whole super-blocks. The model of Gemma 2 has a window shorter than the prompts, and soft caps that scores and logits
+ * reach. The model of Llama has RoPE frequency factors and a separate output matrix. @type {ModelSpec} */
 const FAMILY = {
   seed: 90125,
   layers: 4,
@@ -193,7 +189,7 @@ const KINDS = {
   q4_k_m: { type: 'Q4_K', embeddingType: 'Q6_K', types: { attn_v: 'Q6_K', attn_qkv: 'Q5_K', ffn_down: 'Q6_K' } },
 };
 
-/** Tokens that FunctionGemma uses and Gemma 3 does not, by id. @type {Record<number, string>} */
+/** @type {Record<number, string>} */
 export const FUNCTION_TOKENS = {
   46: '<start_function_declaration>',
   47: '<end_function_declaration>',
@@ -204,7 +200,6 @@ export const FUNCTION_TOKENS = {
   52: '<escape>',
 };
 
-/** Gemma 4's tokens for tools and thoughts. */
 const GEMMA4_TOKENS = [
   '<|tool>',
   '<tool|>',
@@ -252,7 +247,8 @@ const GEMMA4_TOOLS = {
   edit: withGemma4Tokens,
 };
 
-/** Small models whose chat templates accept tools. @type {Record<string, ModelSpec>} */
+/** Small models for tests of tools, most of them with chat templates that accept tools.
+ * @type {Record<string, ModelSpec>} */
 const TOOLS = {
   functiongemma: {
     ...TINY,
@@ -320,11 +316,11 @@ export const MODELS = {
   ...families,
   ...TOOLS,
   ...embedders,
-  // Outliers make the logits larger; the usual soft cap would make all of them equal.
+  // Outliers make logits so large that the usual soft cap would make all of them equal.
   'gemma2-outliers': { ...families['gemma2-outliers'], finalCap: 100 },
-  // Most of the file is the table of per-layer embeddings.
+  // A model whose file consists mostly of the table of per-layer embeddings.
   'gemma4-table': { ...families['gemma4-q4_0'], vocab: 8192 },
-  // The table is so large that it stays on disk by default.
+  // A model whose table of per-layer embeddings is so large that it stays on disk by default.
   'gemma4-large-table': { ...families['gemma4-q4_0'], vocab: 40960 },
   'gemma4-outliers': { ...families['gemma4-outliers'], finalCap: 100 },
   'gemma3-outliers': {
@@ -337,10 +333,10 @@ export const MODELS = {
     pattern: 3,
     window: 24,
   },
-  // The context is longer than the one for short RoPE factors.
+  // A model whose context is longer than the context for short RoPE factors.
   'phi3-long-f32': { ...families['phi3-f32'], name: 'phi with long factors', longRope: { context: 64, gain: 1.2 } },
   'phi3-window-f32': { ...families['phi3-f32'], name: 'phi with windows', window: 24 },
-  // Shaped like Gemma 3 4B: eight heads share four KV heads, and global layers divide positions by 8.
+  // A model shaped like Gemma 3 4B: eight heads share four KV heads, and global layers divide positions by 8.
   'gemma3-scaled-f32': {
     ...FAMILY,
     architecture: 'gemma3',
@@ -353,7 +349,7 @@ export const MODELS = {
     window: 24,
     ropeFactor: 8,
   },
-  // Shaped like the larger Gemma 4 models: global layers have one KV head, and its keys serve as values too.
+  // A model shaped like the larger Gemma 4 models: global layers have one KV head, whose keys serve as values, too.
   'gemma4-values-f32': {
     ...FAMILY,
     architecture: 'gemma4',
@@ -469,7 +465,6 @@ export const MODELS = {
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };
 
-/** Returns a key that changes with the spec and with the tools that make the file. */
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
   for (const file of [
@@ -487,7 +482,7 @@ function keyOf(/** @type {ModelSpec} */ spec) {
   return hash.digest('hex').slice(0, 12);
 }
 
-/** Returns the path of a named model, and makes the model if it does not exist. @param {string} name
+/** Returns the path of a test model. Makes the model if its file does not exist. @param {string} name
  * @returns {Promise<string>} */
 export async function testModel(name) {
   const spec = MODELS[name];
@@ -509,11 +504,9 @@ export async function testModel(name) {
   return file;
 }
 
-/** Returns the offset of a file's tensor data, and its tensors, each with the offset of its description in the header
- * (`at`), so that tests can damage a file.
- * @param {Buffer} bytes
- * @returns {{ dataOffset: number, tensors: { name: string, at: number, shape: number[], type: number, offset: number
- * }[] }} */
+/** Returns the offset of a GGUF file's tensor data, and the file's tensors, each with the offset of its description in
+ * the header (`at`), so that tests can damage a file. @param {Buffer} bytes @returns {{ dataOffset: number, tensors: {
+ * name: string, at: number, shape: number[], type: number, offset: number }[] }} */
 export function readHeader(bytes) {
   let at = 4;
   const u32 = () => {
@@ -565,8 +558,7 @@ export function weightsSha256(bytes) {
   return hash.digest('hex');
 }
 
-/** Changes a tensor's description in place.
- * @param {Buffer} bytes @param {string} name @param {{ shape?: number[], type?: number, offset?: number }} change */
+/** @param {Buffer} bytes @param {string} name @param {{ shape?: number[], type?: number, offset?: number }} change */
 function patchTensor(bytes, name, { shape, type, offset }) {
   const t = readHeader(bytes).tensors.find((x) => x.name === name);
   if (!t) throw new Error(`no tensor ${name}`);
@@ -587,14 +579,13 @@ const withValue = (key, value) => (file) => {
   file.metadata = file.metadata.map((e) => (e[0] === key ? [e[0], /** @type {any} */ (e[1]), value] : e));
 };
 
-/** Cuts off a file `n` bytes after the start of its tensor data. */
+/** Cuts off a GGUF file `n` bytes after the start of its tensor data. */
 const cut = (/** @type {Buffer} */ b, /** @type {number} */ n) => b.subarray(0, readHeader(b).dataOffset + n);
 
 /** @typedef {{ codes: string[], edit?: ModelSpec['edit'], patch?: (bytes: Buffer) => Buffer }} BadModel */
 
-/** Damaged versions of `tiny`: the expected error codes, and the damage to the contents before writing (`edit`) or to
- * the file's bytes (`patch`).
- * @type {Record<string, BadModel>} */
+/** Damaged versions of the model `tiny`: the expected error codes, and the damage either to the file's contents before
+ * they are written (`edit`) or to its bytes (`patch`). @type {Record<string, BadModel>} */
 export const BAD_MODELS = {
   empty: { codes: ['truncated'], patch: (b) => b.subarray(0, 0) },
   'cut in the magic': { codes: ['truncated'], patch: (b) => b.subarray(0, 3) },
@@ -645,7 +636,7 @@ export const BAD_MODELS = {
   'type without a kernel': {
     codes: ['unsupported-type'],
     patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 39 }),
-  }, // type 39 is MXFP4, also in blocks of 32
+  }, // Type 39 is MXFP4, whose blocks also have 32 weights.
   'missing tensor': {
     codes: ['missing-tensor'],
     edit: (file) => {
@@ -681,8 +672,7 @@ export const BAD_MODELS = {
 
 let made = 0;
 
-/** Returns the bytes of a file that must be rejected. @param {string} name
- * @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
+/** @param {string} name @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
 export async function badModel(name) {
   const { codes, edit, patch } = BAD_MODELS[name];
   let bytes = fs.readFileSync(await testModel('tiny'));

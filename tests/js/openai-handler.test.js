@@ -12,7 +12,7 @@ const LONG = { messages: MESSAGES, temperature: 2, top_p: 1, top_k: 0, max_token
 /** @param {object} body @param {RequestInit} [more] @returns {RequestInit} */
 const post = (body, more) => ({ method: 'POST', body: JSON.stringify(body), ...more });
 
-/** Returns a model that records its generations. @param {Model} model */
+/** @param {Model} model */
 function watched(model) {
   /** @type {import('../../js/index.js').Generation[]} */
   const begun = [];
@@ -180,7 +180,7 @@ function odd([text, number, list, object, word]) {
   const parameters = { type: 'object', properties, required, additionalProperties: false };
   return { type: 'function', function: { name: 'odd', parameters } };
 }
-/** Names of the five parameters. JavaScript objects move names that are integers to the front. */
+/** Names of a tool's five parameters. JavaScript objects move names that are integers to the front. */
 const NAMES = [
   ['text', 'n', 'list', 'o', 'a "b"'],
   ['text', '20', 'list', '3', 'a "b"'],

@@ -6,16 +6,15 @@ import { createHandler } from '../../js/openai.js';
 import { REQUESTS } from '../support/recorded-requests.js';
 import { open } from './helpers.js';
 
-/** Returns the data of a stream's events, without the last, which must be [DONE]. @param {string} text
- * @returns {any[]} */
+/** Returns the data of the events in a stream's text, without the last event, which must be [DONE].
+ * @param {string} text @returns {any[]} */
 function eventsIn(text) {
   const data = [...text.matchAll(/^data: (.*)$/gm)].map(([, json]) => json);
   assert.equal(data.pop(), '[DONE]');
   return data.map((json) => JSON.parse(json));
 }
 
-/** Asserts that a response has the form that the program expects.
- * @type {Record<string, (text: string, body: any) => void>} */
+/** @type {Record<string, (text: string, body: any) => void>} */
 const ANSWERS = {
   chat(text) {
     const { choices, usage } = JSON.parse(text);

@@ -152,12 +152,11 @@ test('aborting a request and leaving its stream end the answer within 100 ms', a
     const left = performance.now();
     if (leave === 'abort') control.abort();
     else await reader.cancel();
-    // This call starts only after the previous one has ended.
+    // The engine starts this call only after the aborted answer has ended.
     await model.generate('x', { maxTokens: 1 }).result();
     return performance.now() - left;
   };
   for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
-    // The machine may be busy for a moment, so the best of three times counts.
     const times = [await timeOf(leave), await timeOf(leave), await timeOf(leave)];
     assert.ok(Math.min(...times) < 100, `${leave}: ${times} ms`);
   }
@@ -174,7 +173,7 @@ test('stored responses are bounded in number and bytes; the least recently used 
     ['a', 'b', 'c', 'd'].map((id) => Boolean(store.get(id))),
     [true, false, true, true],
   );
-  // The client chooses the ids of input items, so an item cannot be found by them.
+  // Clients choose the ids of a request's input items, so a stored item cannot be found by such an id.
   assert.deepEqual([store.item('a-out'), store.item('a-in')], [{ id: 'a-out' }, undefined]);
   put('large', 780);
   assert.deepEqual(

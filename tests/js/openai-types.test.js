@@ -12,7 +12,6 @@ import { open } from './helpers.js';
 
 /** @typedef {OpenAI.ChatCompletionChunk.Choice} ChunkChoice */
 
-/** Functions that make objects of responses. */
 const MADE = /** @satisfies {{
   choice: (...args: Parameters<typeof choiceOf>) => OpenAI.ChatCompletion.Choice,
   delta: (...args: Parameters<typeof deltaOf>) => Pick<ChunkChoice, 'delta' | 'logprobs'>,

@@ -13,8 +13,7 @@ import { open, refuses, wrong } from './helpers.js';
 import { makeModel } from '../../tools/models/make-model.js';
 import { MODELS, testModel } from './models.js';
 
-/** Returns values for each sampling option.
- * @param {(range: { min: number, max: number, whole: boolean }) => any[]} values */
+/** @param {(range: { min: number, max: number, whole: boolean }) => any[]} values */
 const sampling = (values) =>
   Object.fromEntries(Object.entries(SAMPLING).map(([name, option]) => [name, values(option)]));
 
@@ -248,7 +247,7 @@ test('an object without a prototype is rejected like any other', async (t) => {
   const none = Object.create(null);
   const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
-    if (name === 'logitBias' || name === 'headers') continue; // An object without entries is a valid value here.
+    if (name === 'logitBias' || name === 'headers') continue; // An empty object is valid for these options.
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
     assert.ok(!/convert/.test(error.message), error.message);
     await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');

@@ -12,7 +12,6 @@ import { gemma3TokenizerPath } from '../../tools/models/vocab.js';
 
 const FOLDER = fileURLToPath(new URL('../../build/oracle/', import.meta.url));
 const VOCABULARY = gemma3TokenizerPath();
-/** Number of texts that are compared concurrently. */
 const BATCH = 500;
 const PARTS = [VOCABULARY, VOCABULARY.replace('tokenizer.json', 'tokenizer_config.json')];
 
@@ -30,7 +29,7 @@ function keyOf(source) {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** A reference tokenizer: its name, and tokenizer.json and tokenizer_config.json as objects.
+/** A reference tokenizer: its name, and its files tokenizer.json and tokenizer_config.json as objects.
  * @typedef {{ name: string, parts: () => [object, object] }} Source */
 const GEMMA3 = /** @type {Source} */ ({
   name: 'gemma3',
@@ -47,7 +46,7 @@ export class Oracle {
   #source;
   #file;
   /** @type {Record<string, number[]>} */ #known;
-  /** Ids of the texts of this run; save() drops other texts. @type {Record<string, number[]>} */ #asked = {};
+  /** Ids of the texts of this run. save() drops other ids. @type {Record<string, number[]>} */ #asked = {};
   /** @type {Promise<import('@huggingface/tokenizers').Tokenizer> | undefined} */ #tokenizer;
   computed = 0;
 
@@ -71,9 +70,9 @@ export class Oracle {
     return tokenizer.encode(text, { add_special_tokens: false }).ids;
   }
 
-  /** Compares the ids of each text with the reference, and decodes them. Returns a summary.
-   * @param {import('../../js/index.node.js').Model} model @param {string[]} texts
-   * @param {(text: string) => string} [read]     returns the expected result of decoding */
+  /** Checks that the model and the reference give each text the same ids, and that decoding these returns the text.
+   * Returns a summary. @param {import('../../js/index.node.js').Model} model @param {string[]} texts
+   * @param {(text: string) => string} [read] returns the expected result of decoding */
   async compare(model, texts, read = (text) => text) {
     let [ids, bytes] = [0, 0];
     for (let i = 0; i < texts.length; i += BATCH) {
@@ -90,8 +89,8 @@ export class Oracle {
     return `${texts.length} texts, ${bytes} bytes, ${ids} ids; the oracle computed ${this.computed} now`;
   }
 
-  /** Compares the ids of a long text with the reference, and decodes them. Returns the speed as text.
-   * @param {import('../../js/index.node.js').Model} model @param {string} text
+  /** Checks that the model and the reference give a long text the same ids, and that decoding these returns the text.
+   * Returns the speed as text. @param {import('../../js/index.node.js').Model} model @param {string} text
    * @param {(text: string) => string} [read] */
   async compareLong(model, text, read = (text) => text) {
     const start = performance.now();
@@ -102,11 +101,11 @@ export class Oracle {
     return `${(Buffer.byteLength(text) / 1e6 / seconds).toFixed(1)} MB/s, worker and copies included`;
   }
 
-  /** Saves the results, and removes files of results for other inputs. */
+  /** Saves the reference's results, and removes files with results for other inputs. */
   save() {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
-    // Other names than *.json are files that are still being written, perhaps by another process.
+    // Files with other names than *.json are still being written, perhaps by another process.
     const old = readdirSync(FOLDER)
       .filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
       .map((name) => join(FOLDER, name))
@@ -118,8 +117,7 @@ export class Oracle {
   }
 }
 
-/** Encodes and decodes 256 KB of each character.
- * @param {import('../../js/index.node.js').Model} model @param {string[]} letters */
+/** @param {import('../../js/index.node.js').Model} model @param {string[]} letters */
 export async function decodesRepeats(model, letters) {
   for (const letter of letters) {
     const text = letter.repeat(1 << 18);

@@ -6,8 +6,8 @@ import { open, refuses, sleep, wrong } from './helpers.js';
 
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
-/** Returns the kept and the dropped messages as text, and how often tokens were counted. Each character counts as a
- * token. @param {ChatMessage[]} messages @param {any} [more] */
+/** Fits messages into a context in which each character counts as a token. Returns the kept and the dropped messages as
+ * text, and how often tokens were counted. @param {ChatMessage[]} messages @param {any} [more] */
 async function fit(messages, { contextLength = 40, maxTokens = 5, ...more } = {}) {
   let counts = 0;
   const args = wrong({ prompt: { messages, begin: more.begin }, tools: more.tools, maxTokens });
@@ -43,7 +43,7 @@ test('drops the oldest turns until half of the context is free, but only if the 
   assert.deepEqual(await fit(messagesOf(turns)), { kept: turns.replace(/\w:/g, ''), dropped: '', counts: 1 });
   const { kept, dropped } = await fit(messagesOf(turns), { maxTokens: 6 });
   assert.deepEqual({ kept, dropped }, { kept: 'eeeee fffff ggggg', dropped: 'aaaaa bbbbb ccccc ddddd' });
-  // The answer gets at most a quarter of the context.
+  // An answer gets at most a quarter of the context, even if `maxTokens` is larger.
   assert.equal((await fit(messagesOf(`${turns.slice(0, -2)}`), { maxTokens: 1000 })).dropped, dropped);
   assert.equal((await fit(messagesOf('u:aaaaa a:bbbbb u:ccccc'), { maxTokens: 1000 })).dropped, '');
 });

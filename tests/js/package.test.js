@@ -1,5 +1,5 @@
-/* The package as `npm pack` makes it: a few files without dependencies. Installed elsewhere, the package, its command
- * line and its TypeScript types work. */
+/* Tests the package as `npm pack` makes it: a few files without dependencies. Installed elsewhere, the package, its
+ * command line and its TypeScript types work. */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -54,7 +54,7 @@ test('the package has its files, and no dependencies', () => {
   assert.match(readFileSync(join(installed, 'NOTICES.md'), 'utf8'), /Hugging Face[^]*Emscripten[^]*musl/);
   const read = (/** @type {string} */ name) => readFileSync(join(installed, 'dist', name), 'utf8');
   const index = read('index.js');
-  // index.js imports chunks from its own folder, so relative URLs in them lead to the same files.
+  // index.js imports chunks from its own folder, so relative URLs in the chunks lead to the same files as in index.js.
   const scripts = [index, ...[...index.matchAll(/from"\.\/(common-\w+\.js)"/g)].map(([, name]) => read(name))];
   for (const name of PAGE_SCRIPTS.slice(1)) {
     assert.ok(
@@ -162,11 +162,11 @@ test('`npx gemma-wasm` runs the command line', async () => {
   assert.match(npx('tokenize', copy, 'Hello'), /^\d+(,\d+)*\n$/);
 });
 
-/** Types without members to describe: those of other specifications, and conditional types. */
+/** Types of the package without members to describe: types of other specifications, and conditional types. */
 const UNDESCRIBED = /^(StandardSchema|Validated|FromSchema|TypedJson|ValueOf|CODES|\w+V4)$/;
 
-/** Returns the names of exports and members without a description, at any depth. @param {string} name of a file in
- * dist/ */
+/** Returns the names of a file's exports and members, at any depth, that have no description. @param {string} name of a
+ * file in dist/ */
 function bare(name) {
   const source = ts.createSourceFile(
     name,
@@ -205,7 +205,6 @@ test('every export and member has a description, which editors show', () => {
   assert.deepEqual(entries.flatMap(bare), []);
 });
 
-/** A program that uses the package's types. */
 const USE = `
 import { loadModel, inspectModel, modelCache, openCache, ModelError, CODES } from 'gemma-wasm';
 import { loadModel as share, type SharedModel } from 'gemma-wasm/shared';

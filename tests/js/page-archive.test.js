@@ -12,8 +12,7 @@ import { addLater } from '../../web/shell/language.js';
 
 await addLater();
 
-/** Adds a question and its answer. @param {Tree} tree @param {string | null} parent @param {string} question
- * @param {string} answer */
+/** @param {Tree} tree @param {string | null} parent @param {string} question @param {string} answer */
 function turn(tree, parent, question, answer) {
   const asked = tree.add(parent, 'user', question);
   const said = tree.add(asked.id, 'assistant', answer);
@@ -120,13 +119,12 @@ test('if two tabs have different versions of a message, the changed one is kept'
   const one = /** @type {import('../../web/history/tree.js').Said} */ (a.get(said.id));
   Object.assign(one, { text: 'half of it', state: 'whole' });
   a.touch(one);
-  // First the tab without the change saves, then the tab with it. The change stays in both cases.
+  // A tab with a change and a tab without it save in both orders. The change stays in both cases.
   assert.equal(merged(a.kept(), b.kept(), b.news).said[1].text, 'half of it');
   assert.equal(merged(b.kept(), a.kept(), a.news).said[1].text, 'half of it');
   assert.equal(a.join(b.kept().said), false);
   assert.equal(b.join(a.kept().said), true);
   assert.deepEqual(texts(b), ['one', 'half of it']);
-  // Messages that another tab appends appear in this tab.
   const c = new Tree(b.kept());
   turn(a, said.id, 'two', 'second');
   assert.deepEqual(texts(new Tree(merged(a.kept(), c.kept(), c.news))), ['one', 'half of it', 'two', 'second']);
@@ -141,7 +139,7 @@ test('if two tabs have different versions of a message, the changed one is kept'
   assert.equal(a.join(b.kept().said), false);
   turn(b, said.id, 'two', 'second');
   assert.equal(merged(b.kept(), a.kept(), a.news).said.length, 4);
-  // Changes that are made during a save remain unsaved.
+  // Changes that are made while a conversation is being saved remain marked as unsaved.
   const { news } = b;
   b.touch(/** @type {import('../../web/history/tree.js').Said} */ (b.get(said.id)));
   b.settle(news);

@@ -70,7 +70,7 @@ test('the engine samples exactly the tokens shown as possible', async (t) => {
     const answers = await Promise.all(
       seeds.map((seed) => model.generate(ids, { ...sampling, maxTokens: 1, seed }).result()),
     );
-    // An answer may also end immediately.
+    // An answer may also end before its first token.
     for (const { tokens } of answers)
       if (tokens.length) assert.ok(allowed.includes(tokens[0]), `${tokens[0]} of ${allowed}`);
   }

@@ -1,5 +1,5 @@
-/* The page's texts: every language has the same keys with the same placeholders, and the code has no other visible
- * text. */
+/* Tests the page's texts: every language has the same keys with the same placeholders, and the code has no other
+ * visible text. */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
@@ -47,7 +47,7 @@ for (const code of Object.keys(LANGUAGES)) {
       const wanted = placeholders(forms(all[key]).join());
       for (const form of forms(text)) {
         const given = placeholders(form);
-        // The singular form may omit the number, as in “One layer”.
+        // The singular form of a text may omit its number `{n}`, as in “One layer”.
         assert.deepEqual(typeof text === 'object' ? [...new Set([...given, '{n}'])].sort() : given, wanted, key);
         assert.ok(form.trim(), key);
       }
@@ -59,7 +59,7 @@ test('every text is used', () => {
   const used =
     sources.map(read).join('\n') + ['index.html', '404.html'].map((name) => read(`static/${name}`)).join('\n');
   const computed = /^(notice|end|cost|versions|theme)\./;
-  /** Names of errors on the page without a code, or with a shared one. */
+  /** Names of the page's errors that have no code, or share one with other errors. */
   const others = [
     'unknown',
     'offline',
@@ -74,7 +74,7 @@ test('every text is used', () => {
   const errors = new Set([...Object.keys(CODES), ...others].map((name) => `error.${name}`));
   const unused = Object.keys(all).filter((key) => {
     const name = key.replace(/^page\./, '');
-    const failure = key.replace(/\.do$/, ''); // PageError adds `.do`, the advice
+    const failure = key.replace(/\.do$/, ''); // PageError adds `.do` for the advice.
     return (
       !computed.test(key) && ![`'${failure}'`, `="${name}"`].some((one) => used.includes(one)) && !errors.has(failure)
     );
@@ -95,7 +95,7 @@ test('no text is written in the HTML files', () => {
       name,
     );
     const said = [...html.matchAll(/\b(?:aria-label|title|alt|placeholder)="([^"]*)"/g)].map(([, text]) => text);
-    // Leaves out examples of input, which are the same in every language.
+    // Examples of input are the same in every language.
     assert.deepEqual(
       said.filter((text) => !/^(hf_…|model\.gguf|main|https:\/\/…)$/.test(text)),
       [],
@@ -105,11 +105,12 @@ test('no text is written in the HTML files', () => {
   }
 });
 
-/** Functions that show arguments on the page, with the index of the first one shown. @type {Record<string, number>} */
+/** Functions that show their arguments on the page, each with the index of the first argument shown.
+ * @type {Record<string, number>} */
 const SHOWN_BY = { action: 0, announce: 0, hint: 0, paragraph: 0, el: 1, fail: 1, append: 0, replaceChildren: 0 };
 const SHOWN_AS = /^(textContent|title|ariaLabel|placeholder|innerText)$/;
 
-/** Returns whether a string is shown on the screen or read by a screen reader. @param {ts.Node} node
+/** Returns whether the page shows a string literal on the screen or to a screen reader. @param {ts.Node} node
  * @returns {boolean} */
 function isShown(node) {
   const { parent } = node;
@@ -126,10 +127,10 @@ function isShown(node) {
 }
 
 test('no text is written in the code', () => {
-  /** Allowed texts: names that are the same in every language, classes of buttons, and texts for developers. */
+  /** Texts that the page's code may contain: names that are the same in every language, classes of buttons, and texts
+   * for developers. */
   const fine =
     /^(Gemma [34] |EmbeddingGemma$|Alt$|Shift$|\s?(quiet|small|primary|link|danger)\b|page: |English$|Deutsch$|Español$)/;
-  /** Allowed names of keys and of the platform. */
   const names = /^(Escape|Enter|Arrow\w*|Home|End|Files|GGUF|Key|Tab)$/;
   const found = sources.flatMap((name) => {
     const source = ts.createSourceFile(name, read(name), ts.ScriptTarget.Latest, true);
@@ -140,7 +141,7 @@ test('no text is written in the code', () => {
       if (ts.isStringLiteral(node) || ts.isTemplateLiteralToken(node)) {
         const { text } = node;
         const thrown = ts.isNewExpression(node.parent) && /^(Model)?Error$/.test(node.parent.expression.getText());
-        const begins = /^\P{L}*\p{Lu}\p{Ll}/u.test(text) && !names.test(text) && !thrown; // Begins like a sentence.
+        const begins = /^\P{L}*\p{Lu}\p{Ll}/u.test(text) && !names.test(text) && !thrown;
         if (!fine.test(text) && (begins || (/\p{L}{2}/u.test(text) && isShown(node)))) texts.push(`${name}: ${text}`);
       }
       ts.forEachChild(node, visit);

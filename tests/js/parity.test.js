@@ -9,10 +9,10 @@ import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES } from '../../tools/models/gguf-write.js';
 import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
-/** Largest allowed NMSE of float weights at any position. */
+/** Largest allowed NMSE (normalised mean squared error) of logits at any position, with float weights. */
 const LARGEST = 1e-6;
-/** A greedy choice counts as clear if the runner-up's logit is this many standard deviations of the logits lower:
- * several times the change that quantised activations cause. */
+/** Number of standard deviations of the logits by which the runner-up's logit must be lower, so that a greedy choice
+ * counts as clear: several times the change that quantised activations cause. */
 const CLEAR = 0.35;
 
 const vectors = new URL('../vectors/', import.meta.url);
@@ -22,7 +22,7 @@ const MODELS = json('parity.json').models;
 /** @type {Record<string, { default: number[], f32CacheNoFlashAttention: number[], greedy: { prompt: number, ids: number[], margins: number[] } }>} */
 const LLAMA = json('parity-llama.json').models;
 
-/** Returns the NMSE, sum (a - b)^2 / sum b^2, in double precision. */
+/** Returns the NMSE, sum (a - b)^2 / sum b^2, computed in double precision. */
 function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   assert.equal(a.length, b.length);
   let error = 0;
@@ -34,7 +34,6 @@ function nmse(/** @type {Float32Array} */ a, /** @type {Float32Array} */ b) {
   return error / size;
 }
 
-/** Returns the reference logits, one row per position, prompt after prompt. */
 function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
   const bytes = fs.readFileSync(new URL(`${name}.bin`, vectors));
   const all = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
@@ -46,7 +45,7 @@ function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
-/** Returns the NMSE of every position of every prompt, each prompt in one batch.
+/** Returns the NMSE of the logits at every position of every prompt. Each prompt is evaluated in one batch.
  * @param {Model} model @param {string} name */
 async function prefillErrors(model, name) {
   const vocab = model.info.vocabSize;
@@ -59,8 +58,8 @@ async function prefillErrors(model, name) {
   return errors;
 }
 
-/** Returns the NMSE of evaluation token by token: each call finds all but its last id in the KV cache.
- * @param {Model} model @param {string} name */
+/** Returns the NMSE of the logits at every position of every prompt, evaluated token by token: each call finds all but
+ * its last id in the KV cache. @param {Model} model @param {string} name */
 async function stepErrors(model, name) {
   const truth = truthOf(name, model.info.vocabSize);
   const errors = [];
@@ -76,15 +75,16 @@ const worst = (/** @type {number[]} */ list) => {
   return `largest NMSE ${list[at].toExponential(2)} at row ${at}, mean ${mean(list).toExponential(2)}`;
 };
 
-/** Returns CLEAR, or five times llama.cpp's largest error if that is smaller. For models with outliers, llama.cpp ran
- * with an f32 KV cache. @param {string} name */
+/** Returns the bound above which a greedy choice of a model counts as clear: CLEAR, or five times llama.cpp's largest
+ * error if that is smaller. For models with outliers, llama.cpp ran with an f32 KV cache. @param {string} name */
 function clearOf(name) {
   const { default: usual, f32CacheNoFlashAttention } = LLAMA[name];
   const error = Math.sqrt(Math.max(...(name.endsWith('outliers') ? f32CacheNoFlashAttention : usual)));
   return Math.min(CLEAR, Math.max(0.01, 5 * error));
 }
 
-/** The model that was opened last; all tests of a model share it. @type {{ name: string, model: Model } | undefined} */
+/** The model that was opened last, which all tests of this model share.
+ * @type {{ name: string, model: Model } | undefined} */
 let opened;
 after(() => opened?.model.dispose());
 
@@ -117,7 +117,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     }
   });
 
-  // llama.cpp ignores the attention windows of Phi models.
+  // llama.cpp ignores the attention windows of Phi models, so it is no reference for them.
   if (name === 'phi3-window-f32') continue;
   test(`${name}: greedy choices equal llama.cpp's where those are clear`, async (t) => {
     const model = await open(name);

@@ -1,4 +1,5 @@
-/* Partial values of incomplete JSON: each prefix of a text has a value, which never contradicts the complete value. */
+/* Tests partial values of incomplete JSON: each prefix of a text has a value, which never contradicts the complete
+ * value. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { partialJson } from '../../js/tool-calling/partial.js';
@@ -18,8 +19,8 @@ const WHOLE = [
   { '\\': '\\\\"' },
 ];
 
-/** Returns whether a partial value agrees with the complete one.
- * @param {any} part @param {any} whole @returns {boolean} */
+/** Returns whether the value of an incomplete JSON text agrees with the complete value. @param {any} part
+ * @param {any} whole @returns {boolean} */
 function within(part, whole) {
   if (typeof part === 'string') return typeof whole === 'string' && whole.startsWith(part);
   if (Array.isArray(part))
@@ -33,7 +34,7 @@ function within(part, whole) {
 /** @param {string} c */
 const escaped = (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** Returns the partial values after each character. @param {string} text */
+/** @param {string} text */
 function grow(text) {
   return Array.from({ length: text.length + 1 }, (_, n) => partialJson(text.slice(0, n)));
 }

@@ -8,7 +8,7 @@ import { inspectModel } from '../../js/index.node.js';
 import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
 import { PRESETS } from '../../web/models/presets.js';
 
-/** Shapes of the models with rows on disk. The other presets have all weights in memory.
+/** Shapes of the presets' models whose rows stay on disk, by file. The other presets have all weights in memory.
  * @type {Record<string, string>} */
 const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-it.gguf': 'gemma4-e4b' };
 

@@ -17,8 +17,8 @@ import { testModel } from './models.js';
 
 const JS = new URL('../../js/', import.meta.url);
 
-/** Yields copies of a module with one instruction replaced, or with all of one kind if `step` is 0.
- * @param {Uint8Array} module @param {number} step @param {number} first */
+/** Yields copies of a wasm module in which one relaxed SIMD instruction is replaced, or all instructions of one kind if
+ * `step` is 0. @param {Uint8Array} module @param {number} step @param {number} first */
 function* faulty(module, step, first) {
   const sites = sitesOf(module);
   const groups = step

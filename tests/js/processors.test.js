@@ -1,6 +1,6 @@
 /**
- * Weaker processors, imitated by flags of V8, and faulty ones, imitated by replacing an instruction: results are the
- * same bits as simd128's, or an error. Each processor runs in a separate process (processor-child.js).
+ * Tests weaker processors, imitated by flags of V8, and faulty ones, imitated by replacing an instruction: results are
+ * the same bits as simd128's, or an error. Each processor runs in a separate process (processor-child.js).
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -13,12 +13,13 @@ import { MODELS } from './models.js';
 const run = promisify(execFile);
 const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
-/** All test models except embedding models (embed.test.js) and large ones, which have no further types. */
+/** All test models except embedding models (embed.test.js) and large models, which have no further weight types. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
-/** Models to run with replaced instructions, with several weight formats, because each format has its own kernel. */
+/** Models to run with replaced instructions. Their weight formats differ, because each format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
-/** Returns the child's output; null if this V8 does not know a flag. @param {string[]} flags @param {string[]} args */
+/** Returns the output of processor-child.js, or null if this V8 does not know a flag. @param {string[]} flags
+ * @param {string[]} args */
 async function child(flags, args) {
   try {
     const { stdout } = await run(process.execPath, [...flags, CHILD, ...args], { maxBuffer: 2 ** 26 });
@@ -30,12 +31,12 @@ async function child(flags, args) {
   }
 }
 
-/** Results of the simd128 build, computed once.
- * @type {Promise<Record<string, { bits: string, variant: string }>> | undefined} */
+/** @type {Promise<Record<string, { bits: string, variant: string }>> | undefined} */
 let expected;
 const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
 
-/** V8 flags that imitate processors. Without relaxed SIMD, an empty list would compare simd128 with itself. */
+/** V8 flags that imitate processors. In a Node without relaxed SIMD, an empty list of flags would compare simd128 with
+ * itself. */
 const PROCESSORS = [
   ...(relaxed ? [[]] : []),
   ['--no-enable-avx'],
@@ -56,7 +57,7 @@ for (const flags of PROCESSORS) {
   });
 }
 
-/** AVX-VNNI changes which kernels are used, so the tests run with and without it. */
+/** AVX-VNNI changes which kernels the engine uses, so the tests run with and without AVX-VNNI. */
 for (const flags of [[], ['--no-enable-avx-vnni']]) {
   const processor = flags.join() || 'no flags';
 
@@ -92,7 +93,8 @@ test('model.info says why the variant was chosen', async () => {
   assert.equal((await simd128()).worker.variantReason, '');
   const got = await child(['--no-enable-avx'], ['bits', 'auto', 'tiny']);
   const [major] = process.versions.node.split('.').map(Number);
-  // A known bug of V8 12.4 and 13.6 (proof.h). Processors other than x86 accept the flag, but have no AVX to disable.
+  // Without AVX, V8 12.4 and 13.6 have a known bug (proof.h). Processors other than x86 accept the flag, but have no
+  // AVX to disable.
   if (relaxed && process.arch === 'x64' && (major === 22 || major === 24)) {
     assert.match(got.worker.variantReason, /relaxed_\w+ is wrong here/);
   }

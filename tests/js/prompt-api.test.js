@@ -32,7 +32,7 @@ before(async () => {
 });
 after(() => model.dispose());
 
-/** Creates a session that always takes the most probable token. @param {object} [options] */
+/** @param {object} [options] */
 const greedy = (options) => Local.create({ samplingMode: 'most-predictable', ...options });
 /** Hides types that a test breaks on purpose. @type {(value: any) => any} */
 const wrong = (value) => value;
@@ -45,7 +45,7 @@ const assistant = (content, prefix = false) => ({ role: /** @type {const} */ ('a
 /** @param {string} content */
 const system = (content) => ({ role: /** @type {const} */ ('system'), content });
 
-/** Makes tsc compare Session with Chrome's type, except for members that only extensions have.
+/** Makes tsc compare Session with Chrome's type LanguageModel, except for members that only browser extensions have.
  * @satisfies {(session: Session) => Omit<LanguageModel, 'topK' | 'temperature' | 'clone'>} */
 const asNative = (session) => session;
 /** @satisfies {(made: typeof Local) => Omit<typeof LanguageModel, 'params' | 'prototype' | 'create'>} */
@@ -90,7 +90,7 @@ test('answers: a message with `prefix` begins the answer', async () => {
   const chat = model.chat({ messages: [user(ASKED)], temperature: 0, maxTokens: MAX });
   assert.equal(answer, await chat.continue({ prefix: 'One day, a cat' }).text());
   assert.equal(session.contextUsage, await model.countTokens(chat.messages));
-  // The next prompt sees the whole answer.
+  // The next prompt sees the whole answer, with its prefix.
   assert.equal(await session.prompt('More.'), await chat.send('More.').text());
 });
 
@@ -155,7 +155,7 @@ test('answers: most-predictable is greedy, and most-creative varies', async () =
   for (let i = 0; i < 4; i++) wild.add(await (await Local.create({ samplingMode: 'most-creative' })).prompt(ASKED));
   assert.ok(wild.size > 1);
   assert.equal((await Local.create()).samplingMode, 'balanced');
-  // Pages cannot use `topK` and `temperature`, so these members do not exist for them.
+  // Web pages cannot use `topK` and `temperature`: the options are ignored, and sessions do not have these members.
   for (const samplingMode of ['slightly-predictable', 'slightly-creative']) {
     const options = /** @type {any} */ ({ samplingMode, topK: 3, temperature: 1 });
     assert.notEqual(await Local.availability(options), 'unavailable');
@@ -263,7 +263,7 @@ test('constraints: schemaBounds limits schemas without bounds', async () => {
 test('tools run in a closed loop, count as context, and stay in the conversation', async (t) => {
   const own = await loadModel(await testModel('generic-tools'), { threads: 1, contextLength: 1024 });
   t.after(() => own.dispose());
-  // A model with random weights calls no tool unless it must.
+  // A model with random weights calls a tool only if it must.
   const calling = () =>
     Promise.resolve(
       wrong({

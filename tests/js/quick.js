@@ -33,7 +33,8 @@ async function make() {
   for (const name of named('.wasm')) copyFileSync(source(name), join(FOLDER, name));
 }
 
-/** The wasm modules that this Node supports. @type {Promise<WebAssembly.Module | null>[]} */
+/** Compiled wasm modules that this Node supports. The references make V8 compile each module only once.
+ * @type {Promise<WebAssembly.Module | null>[]} */
 let held = [];
 const hold = () => named('.wasm').map((name) => WebAssembly.compile(readFileSync(source(name))).catch(() => null));
 

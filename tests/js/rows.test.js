@@ -20,7 +20,7 @@ import { testModel } from './models.js';
 /** @type {string} */ let path;
 /** @type {Buffer<ArrayBuffer>} */ let bytes;
 /** @type {Awaited<ReturnType<typeof answers>>} */ let expected;
-/** The table of per-layer embeddings. @type {import('../../js/protocol.js').TensorInfo} */ let table;
+/** @type {import('../../js/protocol.js').TensorInfo} */ let table;
 
 const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 300);
 
@@ -43,7 +43,7 @@ async function tableOf(source) {
   return /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
 }
 
-/** Returns results of every kind of evaluation, and disposes of the model. @param {import('../../js/index.js').Model} model */
+/** @param {import('../../js/index.js').Model} model */
 async function answers(model) {
   const { text, tokens } = await model.generate('Hello there', { maxTokens: 12, seed: 3 }).result();
   const logits = await model.debug.logits(IDS, { all: true });
@@ -61,13 +61,13 @@ async function folder(t) {
   return at;
 }
 
-/** Returns the path of the only cached file in a folder. @param {string} at */
+/** @param {string} at */
 async function copyIn(at) {
   const [name] = (await readdir(at)).filter((one) => one.endsWith('.gguf'));
   return join(at, name);
 }
 
-/** Flips a bit of a file. @param {string} file @param {number} at byte */
+/** @param {string} file @param {number} at byte */
 async function flip(file, at) {
   const handle = await openFile(file, 'r+');
   const one = new Uint8Array(1);
@@ -186,7 +186,8 @@ test('a corrupt row fails only the answer that needs it, beside others and after
   await server.close();
   const memory = await load(path, { rowsOnDisk: false });
   t.after(() => memory.dispose());
-  // Rows next to the corrupt one are in the same piece of the cached file, so a bias rules out their tokens.
+  // A bias rules out the tokens of rows near the corrupt row, because these rows are in the same piece of the cached
+  // file.
   const logitBias = Object.fromEntries(Array.from({ length: 170 }, (_, i) => [150 + i, -Infinity]));
   const answer = async (/** @type {import('../../js/index.js').Model} */ from, /** @type {number[]} */ prompt) => {
     return (await from.generate(prompt, { maxTokens: 12, seed: 3, logitBias }).result()).tokens;
@@ -283,9 +284,8 @@ test('if storage fills up in the middle of the table, rows come from the server;
   assert.match(error.message, /does not support range requests/);
 });
 
-/** Serves the model. With `hold`, requests for ranges of the table wait until `release()`, except those for single
- * rows.
- * @param {import('node:test').TestContext} t */
+/** Serves a model. With `hold`, requests for ranges of the table of per-layer embeddings wait until `release()`, except
+ * requests for single rows. @param {import('node:test').TestContext} t */
 async function heldServer(t) {
   const path = await testModel('gemma4-table');
   const bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
@@ -374,7 +374,7 @@ test('if the server does not support ranges, tables are not postponed', async (t
   assert.deepEqual(await answers(model), expected);
 });
 
-/** Returns a store in memory whose calls fail if a file is closed during them, as in browsers. */
+/** Returns a store in memory whose calls fail if their file is closed meanwhile, as in browsers. */
 function storeOfHandles(store = memoryStore()) {
   /** @type {Map<string, { closed: boolean }>} */
   const open = new Map();
@@ -403,7 +403,7 @@ function storeOfHandles(store = memoryStore()) {
   };
 }
 
-/** Saves journals rarely, because each write to a custom store is a message.
+/** Makes loads save their journals rarely, because each write to a custom store is a message.
  * @param {import('node:test').TestContext} t */
 function rarelySaved(t) {
   environment.tuning = { ...TUNING, journal: 1 << 20 };
@@ -419,7 +419,7 @@ test('repairs while the table is downloaded do not end the download', { timeout:
   t.after(() => model.dispose());
   const cache = openCache(files);
   const row = table.bytes / table.shape[1];
-  // Damages rows that the engine has not read, in stored pieces.
+  // Damages rows in stored pieces of the cached file. The engine has not read these rows yet.
   const stored = Array.from({ length: 12 }, (_, i) => 1000 + 570 * i);
   await model.debug.logits(stored);
   const [copy] = files.files.values();
@@ -467,7 +467,7 @@ test('a copy that is deleted and downloaded again is not completed by the models
   const cache = openCache(at);
   state.hold = false;
   const models = [await load(url, { cache }), await load(url, { cache })];
-  // One of the models repairs a row, and would write that into the journal.
+  // A model that repairs a row would write that into the journal of its cached file.
   const { tensors } = await models[0].inspect();
   const { offset } = /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
   await flip(await copyIn(at), offset + 5);
@@ -521,7 +521,7 @@ test('if storage fills up after the model is ready, a notice says so, and the an
   const model = await load(url, { cache: openCache({ ...store, write }), rowsLater: true, onProgress });
   t.after(() => model.dispose());
   full = true;
-  const rows = await model.debug.logits(IDS, { all: true }); // The store fails while it writes a row.
+  const rows = await model.debug.logits(IDS, { all: true });
   assert.deepEqual(rows, expected.logits);
   await until(() => told.includes('not-cached'));
   release();

@@ -13,14 +13,11 @@ import { refuses } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
 const DISPOSED = new ModelError('disposed', 'over');
-/** A call with options, as a model makes it. */
 const CALL = /** @type {const} */ (['tokenize', { text: 'x' }]);
 const never = () => new Promise(() => {});
 
-/** The message that sends CALL. */
 const MESSAGE = /** @type {any} */ ({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
 
-/** Returns an Rpc that records its messages and heartbeats. */
 function fakeRpc() {
   const sent = /** @type {any[]} */ ([]);
   const beats = /** @type {number[]} */ ([]);
@@ -88,7 +85,7 @@ test('buffers are transferred; a callback that throws aborts its call; after end
   assert.equal(sent.length, 3);
 });
 
-/** Returns a heartbeat with a fake timer and clock. @param {any} t @param {boolean} loading */
+/** @param {any} t @param {boolean} loading */
 function beating(t, loading) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   t.after(() => t.mock.timers.reset());
@@ -354,7 +351,7 @@ test('an abort ends the wait for a new worker', async () => {
   const model = new ReconnectingConnection(connection, /** @type {any} */ (never), true);
   const control = new AbortController();
   const asked = model.call(...CALL, { signal: control.signal }).answer;
-  control.abort(); // A frozen worker does not receive the abort.
+  control.abort(); // A frozen worker receives no message.
   connection.broken = true;
   fail(new ModelError('worker-failed', 'frozen'));
   await assert.rejects(asked, { code: 'aborted' });
@@ -387,7 +384,7 @@ test('steps that the caller has received are not delivered again by the next wor
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
     let lose = (/** @type {Error} */ _) => {};
     const answer = async (/** @type {any} */ onEvent) => {
-      // A step without text has a part of a character.
+      // A step without text carries a part of a character.
       for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [{ text: '', ids: [id], forced: false }] });
       await new Promise(setImmediate);
       if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };

@@ -1,4 +1,4 @@
-/* Saved conversations: a restored chat answers like one that was never interrupted; with another model only the
+/* Tests saved conversations: a restored chat answers like one that was never interrupted; with another model only the
  * messages are restored; damaged states are rejected. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ async function talk(model, options = SHORT) {
   return chat;
 }
 
-/** Returns saved bytes with these contents, as chat.save() writes them. @param {object} said */
+/** Returns the bytes of a saved chat with the contents `said`, as chat.save() writes them. @param {object} said */
 function packed(said) {
   const bytes = packChat({ messages: [], options: {}, prefixes: {} }).slice(0, 8);
   const json = new TextEncoder().encode(JSON.stringify({ version: 1, ...said }));
@@ -94,7 +94,7 @@ test('a retry reuses the restored prefix', async (t) => {
 const KV_TYPES = ['auto', 'f32', 'i16', 'q8_0'];
 for (const name of ['tiny', 'gemma-q8_0', 'gemma2-q4_k_m', 'gpt2-f16', 'llama-q4_0', 'qwen3-bf16', 'gemma4-q8_0']) {
   test(`a restored KV cache gives the same logits, bit for bit: ${name}`, async (t) => {
-    await testModel(name); // The two loads below must not make the file at the same time.
+    await testModel(name); // Makes the file once, before two concurrent loads need it.
     for (const kvType of name === 'tiny' || name === 'gemma2-q4_k_m' ? KV_TYPES : KV_TYPES.slice(0, 1)) {
       const options = { kvType, threads: 2, contextLength: 256 };
       const [first, second] = await Promise.all([open(t, name, options), open(t, name, options)]);
@@ -169,7 +169,7 @@ test('with another model, KV cache type or version, only the messages are restor
   const saved = await chat.save();
   const other = saved.slice();
   const view = new DataView(other.buffer);
-  view.setUint32(16 + view.getUint32(8, true) + 8, 77, true); // The layout version in the engine's header.
+  view.setUint32(16 + view.getUint32(8, true) + 8, 77, true); // Changes the layout version in the engine's header.
   for (const [name, options, bytes, why] of /** @type {[string, LoadOptions, Uint8Array, RegExp][]} */ ([
     ['tiny-f32', { kvType: 'i16' }, saved, /model/],
     ['tiny', { kvType: 'q8_0' }, saved, /kvType/],
@@ -211,7 +211,7 @@ test('token ids saved by another model with the same template are not reused', a
   const alone = await model.generate(said, { temperature: 0, maxTokens: 6 }).result();
   const { tokens, usage } = await again.send('And then?').result();
   assert.deepEqual([tokens, usage.promptTokens], [alone.tokens, alone.usage.promptTokens]);
-  // Saving again does not adopt the other model's token ids either.
+  // A chat that was restored in another model is saved without token ids, too.
   const third = model.chat({ saved: await chat.save() });
   assert.equal((await model.chat({ saved: await third.save() }).restored).tokens, 0);
 });
@@ -322,7 +322,7 @@ test('`restored` says why only the messages were saved', async (t) => {
 test('a chat that ends inside a character completes it, also from a saved copy', async (t) => {
   const options = { temperature: 0, seed: 4 };
   const model = await open(t);
-  const bytes = (await model.tokenize('\u{10ffff}')).slice(-4); // No single token is this character.
+  const bytes = (await model.tokenize('\u{10ffff}')).slice(-4); // No token stands for this character.
   for (const until of [1, 2, 3]) {
     let chat = model.chat(options);
     const more = (/** @type {number} */ i) => ({ maxTokens: 1, logitBias: { [bytes[i]]: 1000 } });
@@ -337,7 +337,7 @@ test('a chat that ends inside a character completes it, also from a saved copy',
       const saved = await chat.save();
       chat = (await open(t)).chat({ saved });
       assert.ok((await chat.restored).tokens > 4);
-      // The next answer is the same as if the bytes had never been produced.
+      // The next answer is the same as if the incomplete character's bytes had never been generated.
       const [a, b] = [chat.clone(), model.chat({ messages: chat.messages, ...options })];
       const answers = await Promise.all([a, b].map((one) => one.send('So?', { maxTokens: 6 }).result()));
       assert.deepEqual(answers[0].tokens, answers[1].tokens);

@@ -16,7 +16,8 @@ const { suite } = JSON.parse(gunzipSync(packed).toString());
  * documents, and dynamic references whose target depends on the path. */
 const BEYOND =
   /uniqueItems|points outside the schema|resolves to different schemas|dialect .* is not supported|can match, because/;
-/** Tests to skip: they need tables of internationalised domain names, or leap seconds in other time zones. */
+/** Tests of the suite to skip: they need tables of internationalised domain names, or leap seconds in other time
+ * zones. */
 const KNOWN_WRONG = /A-label|leap second/;
 
 /** @param {Part} part */

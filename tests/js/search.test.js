@@ -14,7 +14,7 @@ import { randoms } from '../support/random.js';
 import { flipIndex } from '../lab/flipping.js';
 import { refuses } from './helpers.js';
 
-/** Returns n unit vectors, some of them close to each other. @param {number} n @param {number} dimensions */
+/** @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
   const next = randoms(seed);
   const some = Array.from({ length: 8 }, () => Array.from({ length: dimensions }, () => next() - 0.5));
@@ -28,8 +28,7 @@ function vectorsOf(n, dimensions, seed = 1) {
 /** @param {Float32Array} a @param {Float32Array} b */
 const product = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 
-/** Returns the ids of the nearest vectors by an exhaustive search. @param {Map<string, Float32Array>} all
- * @param {Float32Array} query */
+/** @param {Map<string, Float32Array>} all @param {Float32Array} query */
 function nearest(all, query, count = 10) {
   return [...all]
     .map(([id, vector]) => ({ id, score: product(vector, query) }))
@@ -152,7 +151,7 @@ test('concurrent changes are applied one after another', async (t) => {
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 50);
 });
 
-/** Returns a function that restores a folder's files, as after a crash. @param {string} folder */
+/** Copies a folder's files. Returns a function that restores them, as after a crash. @param {string} folder */
 function copyOf(folder) {
   const all = readdirSync(folder).map((name) => ({
     path: join(folder, name),
@@ -169,7 +168,8 @@ async function idsIn(folder) {
     .sort();
 }
 
-/** Adds and deletes items until files are merged. @param {import('../../js/search/index.js').SearchIndex} index */
+/** Adds and deletes an item so often that an index merges its files.
+ * @param {import('../../js/search/index.js').SearchIndex} index */
 async function busy(index, turns = 20) {
   for (let i = 0; i < turns; i++) {
     await index.add({ id: 'busy', vector: [0, i] });
@@ -250,7 +250,7 @@ test('a deletion removes the item that its index knew; a newer item with this id
 /** @type {Promise<WebAssembly.Module>} */ let engine;
 const compile = () =>
   (engine ??= WebAssembly.compile(readFileSync(new URL('../../js/gemma-simd128.wasm', import.meta.url))));
-/** Opens an index on a test's fake folder. @param {import('../../js/search/segments.js').Folder} files */
+/** @param {import('../../js/search/segments.js').Folder} files */
 const openOn = (files) =>
   openWith({ dimensions: 2, folder: 'any' }, { compile, openFolder: async () => files, place: 'folder' });
 
@@ -259,7 +259,7 @@ test('several indexes on one folder, with random changes, hold all that was adde
   const pick = (/** @type {number} */ n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
   const files = new Map();
-  /** The expected items: the last number that was added for each id. @type {Map<string, number>} */
+  /** Items that an index must contain: for each id, the last number that was added. @type {Map<string, number>} */
   const there = new Map();
   const open = () =>
     openOn({
@@ -287,7 +287,7 @@ test('several indexes on one folder, with random changes, hold all that was adde
       const before = new Map(files);
       await index.add({ id, vector: [turn, 1], data: turn });
       there.set(id, turn);
-      // Simulates a crash before files were removed.
+      // Restores removed files, as if the index had crashed before it removed them.
       if (next() < 0.1) for (const [name, bytes] of before) files.set(name, bytes);
     }
   }
@@ -324,7 +324,7 @@ test('an index that is opened while another one merges files has all items', asy
   ]);
   const files = await openFolder(folder);
   let lists = 0;
-  /** Lists the files, and changes them directly afterwards in the first calls. */
+  /** Lists the folder's files. In the first calls, another index changes the files directly afterwards. */
   const list = async () => {
     const names = await files.list();
     if (lists++ === 0) await other.delete('gone');
@@ -459,8 +459,7 @@ test('the search example splits texts into passages without losing text', () => 
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
-/** Returns a fake embedding model that makes vectors from the lengths and first letters of texts.
- * @param {string} name */
+/** @param {string} name */
 function maker(name, onRead = () => {}) {
   /** @param {{ text: string }[]} list */
   const vectors = (list) => list.map(({ text }) => Float32Array.of(text.length, text.charCodeAt(0), 1, 0));

@@ -1,5 +1,6 @@
-/* Sequences: answers that are generated together equal those of the same calls one after another, however the calls are
- * interleaved, and whatever fails or is aborted meanwhile. GW_ROUNDS is the number of random interleavings. */
+/* Tests sequences: answers that are generated together equal those of the same calls one after another, however the
+ * calls are interleaved, and whatever fails or is aborted meanwhile. GW_ROUNDS is the number of random
+ * interleavings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -26,7 +27,7 @@ async function open(t, name, options) {
   return model;
 }
 
-/** Returns a function of n that draws an integer in [0, n). @param {number} seed */
+/** @param {number} seed */
 function randomOf(seed) {
   let state = BigInt(seed + 1);
   return (/** @type {number} */ n) => {
@@ -35,8 +36,7 @@ function randomOf(seed) {
   };
 }
 
-/** Returns calls of every kind: prompts with and without shared prefixes, shorter and longer than the attention
- * windows.
+/** Returns calls of every kind: their prompts share prefixes or not, and are shorter or longer than the windows.
  * @param {Model} model */
 function callsFor({ info: { vocabSize, contextLength } }) {
   const common = someIds(150, vocabSize);
@@ -63,11 +63,11 @@ function callsFor({ info: { vocabSize, contextLength } }) {
     { prompt: 'A little girl', options: { ...sampled, seed: 7, maxTokens: 60, stop: ['.', 'e'] } },
     { prompt: 'A little dog', options: { temperature: 0, maxTokens: 0 } },
     { prompt: [2], options: { ...sampled, seed: 8, maxTokens: 45, jumpForward: false, format: 'json', draft: true } },
-    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } }, // Fills the context.
+    { prompt: someIds(contextLength - 7, vocabSize), options: { temperature: 0, maxTokens: 30 } },
   ]);
 }
 
-/** Returns the fields of a result that a repeated call reproduces. @param {any} result */
+/** @param {any} result */
 const essence = ({ text, tokens, finishReason, logprobs, value, seed }) => {
   return { text, tokens, finishReason, logprobs, value, seed };
 };
@@ -77,8 +77,9 @@ async function answer(model, { prompt, options }, signal) {
   return essence(await model.generate(prompt, { seed: 0, ...options, signal }).result());
 }
 
-/** Makes 12 calls at random moments. Some of them are aborted, have an invalid format or too many tokens, or compute
- * logits. @param {Model} model @param {Call[]} calls @param {any[]} expected @param {(n: number) => number} random */
+/** Makes 12 calls at random moments. Some of the calls are aborted, have an invalid format or too many tokens, or
+ * compute logits. @param {Model} model @param {Call[]} calls @param {any[]} expected
+ * @param {(n: number) => number} random */
 async function interleave(model, calls, expected, random) {
   const logits = await model.debug.logits([2, 301, 302]);
   const running = Array.from({ length: 12 }, async () => {
@@ -150,7 +151,7 @@ test('chats keep their own KV caches, and can be saved and restored beside other
   const expected = await talk(alone, false);
   const { chats, used, messages } = await talk(model, true);
   assert.deepEqual(messages, expected.messages);
-  // Each chat evaluates only its new turn.
+  // Each chat evaluates only its new turn, although all chats share the model.
   for (const { promptTokens, reusedTokens } of used.slice(1).flat()) {
     assert.ok(promptTokens - reusedTokens < 40, `${reusedTokens} of ${promptTokens} tokens reused`);
   }

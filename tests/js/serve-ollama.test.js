@@ -1,5 +1,5 @@
-/* Ollama's API: every response matches the schema that Ollama publishes (tests/vectors/ollama-api.md), and requests
- * have their effect. */
+/* Tests Ollama's API: every response matches the schema that Ollama publishes (tests/vectors/ollama-api.md), and
+ * requests have their effect. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
@@ -39,8 +39,7 @@ before(async () => {
 });
 after(() => Promise.all(Object.values(models).map((model) => model.dispose())));
 
-/** Asserts that a value matches a schema, and has all of its properties except `missing`.
- * @param {string} name @param {any} value @param {string} [missing] */
+/** @param {string} name @param {any} value @param {string} [missing] */
 function follows(name, value, missing = '') {
   const validate = /** @type {import('ajv').ValidateFunction} */ (ajv.getSchema(`ollama#/$defs/${name}`));
   assert.ok(validate(value), `${ajv.errorsText(validate.errors)}: ${JSON.stringify(value)}`);
@@ -69,7 +68,7 @@ async function only(path, body) {
   return lines[0];
 }
 
-/** Returns the body of a chat request. @param {any} [more] */
+/** @param {any} [more] */
 const asked = ({ options, ...more } = {}) => ({
   model: 'story',
   messages: MESSAGES,
@@ -131,7 +130,7 @@ test('tools are called, and their results are accepted', async () => {
     assert.ok(ajv.validate(parameters, found.message.tool_calls[0].function.arguments));
     const messages = [...MESSAGES, found.message, { role: 'tool', tool_name: 'weather', content: '18 degrees' }];
     await only('chat', asked({ stream: false, tools: TOOLS, messages }));
-    // Old clients send tool results without the tool's name.
+    // Old clients of Ollama send tool results without the tool's name.
     messages[messages.length - 1] = { role: 'tool', content: '18 degrees' };
     await only('chat', asked({ stream: false, tools: TOOLS, messages }));
     break;
@@ -143,9 +142,9 @@ test('thoughts are separate from the answer', async () => {
   const { thinker } = models;
   const [begin, end] = await thinker.tokenize('<think></think>', { special: true });
   const generate = thinker.generate.bind(thinker);
-  /** The option `thinking` and the messages of each call. @type {any[]} */
+  /** @type {any[]} */
   const calls = [];
-  // A model with random weights does not think, so a grammar forces the answer.
+  // A model with random weights does not think by itself, so a grammar forces thoughts and answer.
   Object.assign(thinker, {
     generate: (/** @type {any} */ messages, /** @type {any} */ options) => {
       calls.push({ thinking: options.thinking, messages });

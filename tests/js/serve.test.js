@@ -13,7 +13,7 @@ import { refuses, serveWith, sleep } from './helpers.js';
 
 const LONG = chatBody({ max_tokens: 1500, logit_bias: { 1: -100, 5: -100 } });
 
-/** Starts a server in this process. @param {TestContext} t @param {ServeOptions} [options] @param {object} [limits] */
+/** @param {TestContext} t @param {ServeOptions} [options] @param {object} [limits] */
 async function serving(t, options, limits) {
   const model = await loadModel(STORYTELLER, { threads: 1 });
   t.after(() => model.dispose());
@@ -27,7 +27,7 @@ async function serving(t, options, limits) {
   return { ...server, lines, port: Number(new URL(server.url).port), chat: `${server.url}/v1/chat/completions` };
 }
 
-/** Resolves when f() is true, with the milliseconds that it took. @param {() => boolean} f */
+/** @param {() => boolean} f */
 async function until(f, ms = 5000) {
   const began = performance.now();
   while (!f()) {
@@ -52,7 +52,7 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     [200, '/v1/models', `Origin: http://localhost:${port}`],
     [200, '/v1/models', 'Origin: https://app.example'],
     [200, `http://localhost:${port}/health`],
-    // DNS rebinding sends another Host.
+    // A DNS rebinding attack sends the attacker's host name in the header Host.
     [403, '/v1/models', 'Host: attacker.example'],
     [403, '/v1/models', `Host: attacker.example:${port}`],
     [403, '/health', 'Host: localhost.attacker.example'],
@@ -61,7 +61,7 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     [403, 'http://attacker.example/health'],
     [403, 'http://localhost@attacker.example/health'],
     [400, '/health', 'Host: localhost', 'Host: attacker.example'],
-    // Pages of other origins.
+    // Pages of origins that the server does not allow.
     [403, '/v1/models', 'Origin: https://attacker.example'],
     [403, '/v1/models', 'Origin: null'],
     [403, '/v1/models', 'Origin: http://localhost:1'],
@@ -230,7 +230,7 @@ test('a disconnect ends the answer within 100 ms, in the queue and at the engine
     const controls = Array.from({ length: 4 }, () => new AbortController());
     const calls = controls.map(({ signal }) => post(address, body, { signal }));
     const ended = Promise.allSettled(calls.map(async (call) => (await call).text()));
-    // A stream's response begins with the first token.
+    // Only a streamed response begins during the answer, with the first token.
     await (body === LONG ? sleep(60) : calls[0]);
     for (const control of controls) control.abort();
     const ms = await until(() => running() === 0);
@@ -346,7 +346,7 @@ test('the serve command: several models, no text of a request in the log, an ord
     headers: { authorization: `Bearer ${secret}`, origin: `http://${secret}` },
   });
   await raw(server.port, `GET /${secret} HTTP/1.1\r\nHost: ${secret}\r\nConnection: close\r\n\r\n`);
-  // A running answer finishes; new requests are refused.
+  // After SIGTERM, the server finishes running answers and refuses new requests.
   const long = await post(
     `${server.url}/v1/chat/completions`,
     { ...LONG, max_tokens: 400, model: 'one', stream: true },

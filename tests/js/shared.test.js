@@ -30,7 +30,7 @@ function grant(name) {
     });
 }
 
-/** A fake of navigator.locks.request(). @param {string} name @param {any[]} rest */
+/** @param {string} name @param {any[]} rest */
 const request = (name, ...rest) =>
   new Promise((resolve, reject) => {
     const f = rest.pop();
@@ -79,7 +79,6 @@ class Channel {
 }
 globalThis.BroadcastChannel = /** @type {any} */ (Channel);
 
-/** Returns a fake engine that answers on command. */
 function playedEngine() {
   const asked = /** @type {number[]} */ ([]);
   let hear = (/** @type {any} */ _) => {};
@@ -120,7 +119,7 @@ async function until(f) {
 
 const left = new ModelError('disposed', 'left');
 let keys = 0;
-/** Opens fake tabs, the first of which is the owner; returns them and the engines that they start. @param {any} t
+/** Opens fake tabs, the first of which is the owner. Returns the tabs and the engines that they start. @param {any} t
  * @param {number} count */
 async function opened(t, count) {
   const key = `test ${++keys}`;
@@ -139,12 +138,11 @@ async function opened(t, count) {
       ),
   );
   t.after(async () => {
-    // The owner leaves last, so that no peer takes over.
+    // The owner leaves last, so that no peer takes over the engine.
     for (const peer of [...peers].sort((a, b) => Number(a.owns) - Number(b.owns))) await peer.leave(left);
   });
   for (const peer of peers) await peer.enter();
   const next = async () => {
-    // The engine that received the call.
     await until(() => Boolean(engines.at(-1)?.asked.length));
     return /** @type {ReturnType<typeof playedEngine>} */ (engines.at(-1));
   };

@@ -30,7 +30,6 @@ const NAMES = [
 /** @type {string} */
 let folder;
 
-/** Builds two versions of a small site. They differ in the document, a script and an engine. */
 before(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'gw-site-worker-'));
   for (const version of ['first', 'second']) {
@@ -49,7 +48,7 @@ before(async () => {
 });
 after(() => fs.rmSync(folder, { recursive: true }));
 
-/** Fakes of the parts of a browser's storage and of a host that the worker uses. */
+/** Fakes the parts of a browser's storage and of a host that the page's service worker uses. */
 class World {
   live = 'first';
   /** @type {Lie} */
@@ -60,7 +59,7 @@ class World {
   room = Infinity;
   /** @type {{ name: string, cache: string }[]} */
   asked = [];
-  /** The browser's HTTP cache. @type {Map<string, Response>} */
+  /** @type {Map<string, Response>} */
   http = new Map();
   /** @type {Map<string, Map<string, { bytes: Buffer, headers: Headers }>>} */
   stored = new Map();
@@ -75,7 +74,7 @@ class World {
   async fetch(what, { cache = 'default' } = {}) {
     const url = typeof what === 'string' ? what : what.url;
     if (this.portal && url === HOME) {
-      // Only a navigation may be redirected to another origin.
+      // Requests that are not navigations fail if they are redirected to another origin.
       if (typeof what === 'string' || what.mode !== 'navigate') throw new TypeError('Failed to fetch');
       return Object.defineProperty(new Response(null), 'status', { value: 0 });
     }
@@ -92,7 +91,7 @@ class World {
       status,
       headers: { 'Content-Type': type },
     });
-    if (name) this.http.set(name, answer.clone()); // Assets are cached as immutable, whatever the response was.
+    if (name) this.http.set(name, answer.clone()); // Assets are immutable for the HTTP cache.
     return answer;
   }
 
@@ -129,7 +128,7 @@ class World {
     };
   }
 
-  /** Starts a service worker with the script of a version. @param {string} version */
+  /** @param {string} version */
   worker(version) {
     /** @type {Map<string, (event: any) => void>} */
     const listeners = new Map();
@@ -181,7 +180,6 @@ class World {
     };
   }
 
-  /** Asserts that every stored file is exactly as it was built. */
   assertClean() {
     for (const [cacheName, files] of this.stored) {
       const version = cacheName.endsWith(versionOf('first')) ? 'first' : 'second';
@@ -195,13 +193,13 @@ class World {
 
 /** @param {string} version */
 const versionOf = (version) => /data-version="(\w+)"/.exec(String(World.honest(version, '')))?.[1] ?? '';
-/** Returns the built name of a file. @param {string} version @param {string} name */
+/** @param {string} version @param {string} name */
 function built(version, name) {
   const { name: stem, ext } = path.parse(name);
   const all = fs.readdirSync(path.join(folder, version, 'assets'));
   return `assets/${all.find((one) => new RegExp(`^${stem}-[0-9a-f]{10}\\${ext}$`).test(one))}`;
 }
-/** Returns the engine that the worker chooses here. @param {World} world */
+/** @param {World} world */
 const engineOf = (world) =>
   [...[...world.stored.values()][0].keys()].find((url) => url.endsWith('.wasm'))?.slice(HOME.length) ?? '';
 
@@ -224,7 +222,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
       world.lie = lie;
       await assert.rejects(world.worker('first').install(), /Cannot store .*Upload the whole site again/, file);
       world.assertClean();
-      world.lie = () => undefined; // The HTTP cache still has the wrong response.
+      world.lie = () => undefined; // A wrong response stays in the HTTP cache.
       await world.worker('first').install();
       world.assertClean();
 
@@ -257,7 +255,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
     world.lie = (name, honest) => (name.startsWith('assets/') ? answer(honest) : undefined);
     const wrong = await worker.get(script);
     assert.deepEqual([wrong.response.status, wrong.body], [502, '']);
-    await worker.get(model); // The worker does not check models, because the page checks their digest.
+    await worker.get(model); // The service worker does not check models: the page does.
     await worker.open().catch(() => {});
     world.assertClean();
     world.lie = () => undefined;
@@ -283,13 +281,12 @@ test('if a host still sends an old file under a new name, the new version is not
 
 test('wrong responses that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
   for (const body of [HTML, null]) {
-    // With `null`, one bit is flipped.
+    // Damaged files hold a web page, or with `null` their own bytes with one bit flipped.
     const world = new World();
     const worker = world.worker('first');
     await worker.install();
     await worker.open();
     await worker.get(built('first', 'storyteller.gguf'));
-    /** Damages every stored file. */
     const damage = () => {
       for (const files of world.stored.values()) {
         for (const [url, file] of files) {
@@ -349,7 +346,7 @@ test('if storage is full, an update is not activated and the old version works; 
   const needed = Object.keys(
     JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
   );
-  world.stored.delete([...world.stored.keys()][1]); // The old version's worker deletes this cache too.
+  world.stored.delete([...world.stored.keys()][1]); // The old version's service worker may delete this cache, too.
   const next = world.worker('second');
   world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
     (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),
@@ -358,7 +355,7 @@ test('if storage is full, an update is not activated and the old version works; 
   await next.install();
   world.assertClean();
   world.room = Infinity;
-  await next.open(); // Removes the old files and fetches the others.
+  await next.open();
   world.assertClean();
   world.online = false;
   assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);

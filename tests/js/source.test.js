@@ -218,7 +218,7 @@ test('sha256: accepts the right digest, rejects a wrong one', async () => {
   assert.deepEqual(await answer(new Blob([bytes]).stream(), { sha256 }), expected);
   const error = await refuses(loadModel(path, { sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.equal(error.got, sha256);
-  // Bytes after the last tensor are hashed too.
+  // A file's digest covers bytes after the last tensor, too.
   await refuses(loadModel(new Blob([bytes, 'x']), { sha256 }), 'sha256-mismatch');
   assert.deepEqual(await answer(new Blob([bytes, 'behind'])), expected);
 });
@@ -335,7 +335,7 @@ test('an iterator that throws in return() does no harm', async () => {
     },
   };
   await refuses(loadModel(iterator), 'bad-magic');
-  // An unhandled rejection would fail this test.
+  // Node reports unhandled rejections within this time, which would fail the test.
   await sleep(10);
 });
 

@@ -16,8 +16,8 @@ import { splitModel } from './split.js';
 /** @type {Buffer<ArrayBuffer>} */ let bytes;
 /** @type {Float32Array} */ let expected;
 /** @type {string} */ let text;
-/** The table of per-layer embeddings. @type {import('../../js/protocol.js').TensorInfo} */ let table;
-/** Number of tensors up to and including the table. */
+/** @type {import('../../js/protocol.js').TensorInfo} */ let table;
+/** Number of tensors up to and including the table of per-layer embeddings. */
 let upTo = 0;
 let count = 0;
 
@@ -47,7 +47,8 @@ async function folderOf(t) {
   return at;
 }
 
-/** Returns the paths of open temporary files. @param {string} at folder */
+/** Returns the paths of temporary files that this process holds open, which no folder lists (Linux). @param {string} at
+ * folder */
 async function openIn(at) {
   const paths = [];
   for (const fd of LINUX ? await readdir('/proc/self/fd') : []) {
@@ -57,14 +58,14 @@ async function openIn(at) {
   return paths;
 }
 
-/** Waits until no temporary file is left. @param {string} at */
+/** @param {string} at */
 async function nothingLeft(at) {
   for (let tries = 0; tries < 100 && (await openIn(at)).length; tries++)
     await new Promise((done) => setTimeout(done, 50));
   assert.deepEqual([await readdir(at), await openIn(at)], [[], []]);
 }
 
-/** Returns a stream of chunks of an odd size. `stop` is the offset where it stalls or, with `ends`, ends.
+/** Returns a stream of chunks of an odd size. At the offset `stop` the stream stalls or, with `ends`, ends.
  * @param {Uint8Array} [from] @param {{ stop?: number, ends?: boolean }} [faults] */
 function streamOf(from = bytes, { stop = from.length, ends = true } = {}) {
   let at = 0;
@@ -82,7 +83,7 @@ function streamOf(from = bytes, { stop = from.length, ends = true } = {}) {
 test('every source that cannot be read again gives the same answers, with the table in a temporary file', async (t) => {
   const at = await folderOf(t);
   const cache = openCache(at);
-  // The table is the last tensor of one of the parts.
+  // Splits the model so that the table of per-layer embeddings is the last tensor of a part.
   const parts = Array.from({ length: count }, (_, i) => i + 2).find((n) =>
     Array.from({ length: n }, (_, k) => Math.floor((k * count) / n)).includes(upTo),
   );
@@ -213,7 +214,6 @@ test('a temporary file that cannot be written or read completely fails with cach
     },
     close: () => closed++,
   };
-  /** Spills a source into the file, up to the end of its tables. */
   const filled = async () => {
     let at = 5;
     const read = async (/** @type {Uint8Array} */ into) => {

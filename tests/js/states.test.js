@@ -1,5 +1,5 @@
-/* chatCache: a stored chat continues in another model instance without re-evaluation; entries of other models, and
- * damaged, incomplete or oversized ones do no harm; model files stay. */
+/* Tests chatCache: a stored chat continues in another model instance without re-evaluation; entries of other models,
+ * and damaged, incomplete or oversized ones do no harm; model files stay. */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
-/** Returns a new folder and its cache. @param {TestContext} t */
+/** @param {TestContext} t */
 async function place(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-states-'));
   t.after(() => rm(folder, { recursive: true, force: true }));

@@ -63,7 +63,7 @@ class Handle {
   }
 }
 
-/** Returns a Blob of a file whose next `seen.changed` reads fail.
+/** Returns a Blob of a stored file. The next `seen.changed` reads of the Blob fail, as after a change of the file.
  * @param {StoredFile} file @param {{ changed: number }} seen */
 function blobOf(file, seen) {
   const blob = new Blob([file.bytes]);
@@ -87,7 +87,7 @@ function origin(t) {
   /** @type {Files} */
   const files = new Files();
   const seen = { opened: 0, most: 0, folders: 0, handles: 0, changed: 0 };
-  /** Number of the current folder. Deleting the site's data starts a new one. */
+  /** Number of the store's current folder. Deleting the site's data starts a new folder. */
   let life = 0;
   const folderOf = (/** @type {number} */ born) => ({
     async getFileHandle(/** @type {string} */ name, /** @type {{ create?: boolean }} */ { create }) {

@@ -39,7 +39,7 @@ async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
   return logits;
 }
 
-/** Loads a model; returns it with the notices. @param {ModelSource} url @param {LoadOptions} options */
+/** @param {ModelSource} url @param {LoadOptions} options */
 async function load(url, options) {
   const model = await loadModel(url, { threads: 1, ...options });
   const { cache, notices } = model.info;
@@ -135,7 +135,7 @@ test('a damaged copy is rejected and kept if the server has another file, no ver
     );
     assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), broken.subarray(0, bytes.length)), 0);
   }
-  // The server's version headers do not matter if checksums prove that the bytes are equal.
+  // The server's version headers do not matter if checksums prove that its bytes are those of the cached file.
   for (const answer of [{ headers: { ETag: '', 'Last-Modified': '' } }, { etag: 'W/"one"' }, {}]) {
     await writeFile(path, broken);
     server.state.faults = () => answer;

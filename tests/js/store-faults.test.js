@@ -24,7 +24,6 @@ const TUNING = { ...USUAL, longestMs: 2000 };
 const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const PAGE = { bytes: PORTAL, etag: '"portal"', noRanges: true };
 const NO_VERSION = { headers: { ETag: '', 'Last-Modified': '' } };
-/** Error codes of a load whose connection the server cuts. */
 const BROKEN_OFF = ['truncated', 'network-error'];
 
 /** @type {Buffer} */ let bytes;
@@ -33,8 +32,7 @@ const BROKEN_OFF = ['truncated', 'network-error'];
 /** @type {Float32Array} */ let expectedOther;
 let digest = '';
 
-/** Loads a model. Returns its logits, the cache's state and the notices' codes. @param {ModelSource} source
- * @param {LoadOptions} [options] */
+/** @param {ModelSource} source @param {LoadOptions} [options] */
 async function load(source, options) {
   const model = await loadModel(source, { threads: 1, ...options });
   try {
@@ -50,9 +48,8 @@ async function load(source, options) {
 
 /** @typedef {Awaited<ReturnType<typeof stored>>} Place */
 
-/** Loads from a server and a cache and asserts the right logits. Returns the state of the cache and the codes of the
- * notices.
- * @param {{ server?: { url: string }, cache: ModelCache, url?: string }} from @param {LoadOptions} [options]
+/** Loads a model from a server and a cache, and checks its logits. Returns the state of the cache and the codes of the
+ * notices. @param {{ server?: { url: string }, cache: ModelCache, url?: string }} from @param {LoadOptions} [options]
  * @returns {Promise<[string, string[]]>} */
 async function loads({ server, cache, url = server?.url ?? '' }, options, wanted = expected) {
   const { logits, kept, codes } = await load(url, { cache, ...options });
@@ -64,7 +61,7 @@ async function loads({ server, cache, url = server?.url ?? '' }, options, wanted
 const fails = ({ server, cache }, codes, options) =>
   refuses(loadModel(server.url, { threads: 1, cache, ...options }), codes);
 
-/** Changes the tuning until the end of a test. @param {TestContext} t @param {Partial<Tuning>} changes */
+/** @param {TestContext} t @param {Partial<Tuning>} changes */
 function tuned(t, changes) {
   environment.tuning = { ...TUNING, ...changes };
   t.after(() => {
@@ -72,10 +69,10 @@ function tuned(t, changes) {
   });
 }
 
-/** Returns, for each cached file, whether it is complete. @param {ModelCache} cache */
+/** @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
 
-/** Returns a folder, its cache, and a custom store of the same folder, which runs on this thread.
+/** Returns a folder, its model cache, and a custom store of the same folder, which runs on this thread.
  * @param {TestContext} t */
 async function emptyCache(t) {
   const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
@@ -83,7 +80,7 @@ async function emptyCache(t) {
   return { folder, cache: openCache(folder), store: openStore(folder) };
 }
 
-/** Starts a server, and stores its file in a cache. @param {TestContext} t */
+/** @param {TestContext} t */
 async function stored(t, options = {}) {
   const place = await emptyCache(t);
   const server = await faultyServer(t, bytes);
@@ -92,7 +89,7 @@ async function stored(t, options = {}) {
   return { ...place, server, name };
 }
 
-/** Asserts that the complete cached file is unchanged. @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
+/** @param {Pick<Place, 'folder' | 'cache' | 'name'>} place */
 async function holds({ folder, cache, name }) {
   const entry = (await cache.list()).find(({ key }) => key === name);
   assert.ok(entry?.complete, JSON.stringify(entry));
@@ -109,7 +106,7 @@ before(async () => {
   expectedOther = (await load(new Uint8Array(other))).logits;
 });
 
-/** Faulty responses. `same`: they show that the cached file is current. */
+/** Faulty responses of a server. With `same`, the response shows that the cached file is current. */
 /** @type {Record<string, Fault & { same?: boolean }>} */
 const ANSWERS = {
   'the page of a portal': { ...PAGE, headers: { 'Last-Modified': '' } },
@@ -150,7 +147,8 @@ test('when the model on the server changes, the old copy is removed only once th
   server.forget();
   await fails(place, BROKEN_OFF);
   await holds(place);
-  // The download broke off. Now the portal answers again, then the new model's download resumes.
+  // After the download of the new model has broken off, the captive portal answers once more, and then the download
+  // resumes.
   server.state.faults = () => PAGE;
   await loads(place);
   const { stored: kept = 0 } = (await cache.list()).find(({ complete }) => !complete) ?? {};
@@ -202,8 +200,7 @@ test('a bad response for one part of a split model removes no part', async (t) =
   assert.deepEqual(await complete(cache), [true, true, true]);
 });
 
-/** Returns a folder's store with some methods replaced by failing ones. @param {Store} store
- * @param {{ [name in keyof Store]?: (...args: any) => unknown }} methods */
+/** @param {Store} store @param {{ [name in keyof Store]?: (...args: any) => unknown }} methods */
 function faulty(store, methods) {
   return openCache(Object.assign(Object.create(null), store, methods));
 }
@@ -251,7 +248,7 @@ test('inspectModel() never writes or removes a complete or partial copy, whichev
   const [name] = await store.list();
   const part = await readJournal(store, name);
   assert.ok(part?.have.length && part.have[0][1] < bytes.length);
-  // Another tab has just begun, and has not stored the file's header yet.
+  // Imitates another tab that has begun its download and has not stored the file's header yet.
   const begun = { ...part, have: [], turn: part.turn + 1 };
   await writeJournal(store, name, begun);
   const changes = /** @type {string[]} */ ([]);
@@ -314,7 +311,7 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
       turn: 1,
       ...odd,
     };
-    const name = `${stem}-${i}a.gguf`; // A file name that a load looks for.
+    const name = `${stem}-${i}a.gguf`; // Loads look for such names.
     await store.write(name, 0, new Uint8Array(100 + 16384).fill(32));
     await writeJournal(store, name, /** @type {any} */ (journal));
   }
@@ -350,8 +347,7 @@ for (const count of [undefined, NaN, -1, 1e9, 0]) {
   });
 }
 
-/** Replaces functions of node:fs on this thread until the end of the test. @param {TestContext} t
- * @param {Record<string, Function>} functions */
+/** @param {TestContext} t @param {Record<string, Function>} functions */
 function broken(t, functions) {
   /** @type {Record<string, any>} */
   const real = { ...fs };
@@ -402,7 +398,7 @@ for (const [how, full] of Object.entries(FULL)) {
         /** @type {number} */ length,
         /** @type {number} */ to,
       ) {
-        if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal's space was reserved before
+        if (to >= bytes.length) return writeSync(file, from, at, length, to); // The journal's space is reserved.
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
     });
@@ -484,14 +480,14 @@ test('list() leaves no file open', { skip: process.platform !== 'linux' }, async
   assert.deepEqual(await held(), []);
 });
 
-/** Flips one bit of a cached file, after the header. @param {string} folder @param {string} name */
+/** @param {string} folder @param {string} name */
 async function flip(folder, name) {
   const copy = await readFile(join(folder, name));
   copy[Math.round(bytes.length * 0.7)] ^= 4;
   await writeFile(join(folder, name), copy);
 }
 
-/** Rewrites a cached file in the format of earlier versions: without checksums, and with another journal.
+/** Rewrites a cached file in the format of earlier versions: without checksums, and with another form of the journal.
  * @param {Place} place */
 async function asBefore({ folder, name, store }) {
   const { piece: _, ...journal } = /** @type {any} */ (await readJournal(store, name));
@@ -523,7 +519,7 @@ for (const known of [true, false]) {
     assert.equal(error.expected, digest);
     assert.match(error.got, /^[0-9a-f]{64}$/);
     assert.deepEqual([await complete(cache), (await cache.list())[0].key], [[false], next]);
-    // Flipping the same bit again repairs the file, which only the digest can show.
+    // Flipping the same bit again repairs the cached file, which only the digest can show.
     await flip(folder, next);
     await loads(place, { sha256: digest });
     await holds({ folder, cache, name: next });
@@ -535,7 +531,7 @@ test('a digest that names another model leaves the stored copy complete', async 
   const { server } = place;
   await fails(place, 'sha256-mismatch', { sha256: '0'.repeat(64) });
   await holds(place);
-  // The load gives the cached model, although the server has another file by now.
+  // A load with a digest gives the cached model, although the server has another file by now.
   Object.assign(server.state, { bytes: other, etag: '"two"' });
   await loads(place, { sha256: digest });
   await holds(place);
@@ -612,7 +608,7 @@ test('if a custom store rejects with nothing, or never answers, the load continu
       const began = performance.now();
       const [, said] = await loads({ server, cache: faulty(one, { [method]: way }) });
       assert.ok(performance.now() - began < 5000, method);
-      // On a busy machine a connection may stall too, which gives `retry`.
+      // On a busy machine a connection may also stall, which gives the notice `retry`.
       const codes = said.filter((code) => code !== 'retry');
       if (['list', 'read', 'size'].includes(method)) assert.deepEqual(codes, ['not-cached'], method);
       await holds(place);

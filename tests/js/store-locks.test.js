@@ -1,5 +1,5 @@
-/* Concurrent loads of a file share one download: in one process, in two, and if the downloading one is aborted or
- * killed. */
+/* Tests that concurrent loads of a file share one download: in one process, in two processes, and if the load that
+ * downloads is aborted or its process killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
@@ -46,7 +46,7 @@ async function place(t, usual = { slow: 4 }) {
 const locksIn = async (/** @type {import('fs').PathLike} */ folder) =>
   (await readdir(folder)).filter((name) => name.includes('.lock'));
 
-/** Loads a file in a separate process and returns its report. @param {string} url @param {string} folder */
+/** @param {string} url @param {string} folder */
 function child(url, folder) {
   const process_ = spawn(process.execPath, [CHILD, url, JSON.stringify(TUNING), folder], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -66,7 +66,7 @@ async function until(f) {
 }
 
 test('two concurrent loads of one file are one download, and both report its progress', async (t) => {
-  // Slow enough for the second load to check several times.
+  // The server is so slow that the waiting load looks at the cached file several times.
   const { folder, cache, server } = await place(t, { slow: 40 });
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
   assert.deepEqual(both.map(({ kept }) => kept).sort(), ['cached', 'stored']);
@@ -74,7 +74,7 @@ test('two concurrent loads of one file are one download, and both report its pro
   assert.ok(server.sent <= bytes.length + 3, `${server.sent} of ${bytes.length} bytes were sent`);
   const waiting = both.find(({ kept }) => kept === 'cached')?.events.filter(({ phase }) => phase === 'fetch') ?? [];
   assert.ok(new Set(waiting.map(({ loaded }) => loaded)).size >= 3, `saw ${waiting.map(({ loaded }) => loaded)}`);
-  // A waiting load reports every second, even before the downloading one has stored any byte.
+  // A waiting load reports progress every second, even before the other load has stored any byte.
   const told = waiting.filter(({ loaded, total }) => loaded || total !== undefined);
   assert.ok(
     told.every(({ loaded, total }) => total && loaded <= total && total === bytes.length),
@@ -111,7 +111,7 @@ for (const how of ['aborted', 'killed with its process']) {
     const { logits, kept } = await second;
     assert.deepEqual([logits, kept], [expected, 'stored']);
     assert.ok(performance.now() - began < 10_000);
-    // Bytes in transit: one piece for each of three requests, and the contents of the sockets' buffers.
+    // Bytes lost in transit: one piece for each of three requests, and the contents of the sockets' buffers.
     assert.ok(server.sent < bytes.length + 6 * (1 << 18), `${server.sent} of ${bytes.length} bytes were sent`);
     assert.deepEqual(await locksIn(folder), []);
   });
@@ -191,7 +191,7 @@ test('a lock has one owner, and is free after free(), after the end of its proce
     await utimes(path, 1, 1);
     const lock = lockFile(path, () => {});
     assert.ok(lock, host);
-    // Another load takes the lock file over, and the owner notices.
+    // When another load takes over the lock file, the owner of the lock notices.
     await writeFile(path, 'another');
     await until(() => lock.lost);
     lock?.free();
@@ -209,7 +209,7 @@ test('a lock that cannot be read for a moment does not count as lost', async (t)
   const lock = lockFile(path, () => {});
   const owner = await readFile(path, 'utf8');
   await rename(path, aside);
-  await mkdir(path); // Makes reading fail with EISDIR, in place of EMFILE or EBUSY.
+  await mkdir(path); // Makes reading the lock file fail with EISDIR, in place of EMFILE or EBUSY.
   t.mock.timers.tick(1000);
   freeLock({ path, owner });
   await rm(path, { recursive: true });

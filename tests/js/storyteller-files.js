@@ -14,7 +14,8 @@ import { readHeader } from './models.js';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
-/** `head`: the output matrix is separate, with the embedding's weights and type, as outliers of its norm require.
+/** With the option `head`, the output matrix is separate, with the embedding's weights and type, as outliers of its
+ * norm require.
  * @typedef {'F32' | 'Q8_0' | 'Q4_0' | 'QAT'} FileType
  * @typedef {'norms' | 'heads' | 'hidden' | 'output'} Outliers
  * @typedef {{ outliers?: readonly Outliers[], head?: boolean, rounded?: FileType }} Options
@@ -70,8 +71,7 @@ function weightsOf(file) {
   );
 }
 
-/** Scales one column of a matrix: the weights of one of its inputs.
- * @param {Weight} weight @param {number} index @param {number} factor */
+/** @param {Weight} weight @param {number} index @param {number} factor */
 function scaleColumn({ shape: [width], values }, index, factor) {
   for (let at = index; at < values.length; at += width) values[at] *= factor;
 }
@@ -81,9 +81,9 @@ function scaleRow({ shape: [width], values }, index, factor) {
   for (let at = index * width; at < (index + 1) * width; at++) values[at] *= factor;
 }
 
-/** Add outliers of each kind to a layer (`output`: to the head): multiply one channel by 100, and divide it by 100
- * where it is read. The channel differs between layers. In `heads`, both channels of a RoPE pair are scaled.
- * @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
+/** Functions that add outliers of a kind to a layer (`output`: to the output head): they multiply one channel by 100,
+ * and divide it by 100 where it is read. The channel differs between layers. In `heads`, both channels of a RoPE pair
+ * are scaled. @type {Record<Outliers, (of: (name: string) => Weight, layer: number) => void>} */
 const PUT = {
   norms(of, layer) {
     for (const [norm, readers] of [
@@ -130,7 +130,7 @@ function putOutliers(weights, kind) {
   }
 }
 
-/** Returns a matrix's type in a file of this type. As in public files, the embedding is not Q4_0.
+/** Returns a matrix's type in a file of the type `type`. As in public files, the embedding is not Q4_0.
  * @param {string} name @param {FileType} type */
 function typeOf(name, type) {
   const outer = name === EMBEDDING || name === OUTPUT;
@@ -149,8 +149,7 @@ function description(name, shape, type, offset) {
   return out;
 }
 
-/** Returns a model file with its matrices in another type. @param {Buffer} file @param {FileType} type
- * @param {Options} [options] */
+/** @param {Buffer} file @param {FileType} type @param {Options} [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
   const weights = weightsOf(file);
   const first = readHeader(file).tensors[0];
@@ -175,7 +174,7 @@ export function converted(file, type, { outliers = [], head = false, rounded } =
   return Buffer.concat([front, Buffer.alloc((ALIGNMENT - (front.length % ALIGNMENT)) % ALIGNMENT), ...data]);
 }
 
-/** Returns the path of the storyteller in a type. @param {FileType} type @param {Options} [options] */
+/** @param {FileType} type @param {Options} [options] */
 export function storyteller(type, options = {}) {
   if (type === 'Q8_0' && !Object.keys(options).length) return SHIPPED;
   const hash = createHash('sha256')

@@ -32,7 +32,8 @@ async function open(t, type = 'Q8_0', options = {}) {
   return model;
 }
 
-/** Returns the perplexity over all texts, from each text's mean -ln p per token. @param {number[]} nlls */
+/** Returns the perplexity over all texts, computed from each text's mean negative log likelihood (-ln p) per token.
+ * @param {number[]} nlls */
 function perplexity(nlls) {
   const counts = REFERENCE.texts.map(({ ids }) => ids.length - 1);
   const sum = nlls.reduce((total, nll, i) => total + nll * counts[i], 0);
@@ -51,7 +52,6 @@ async function ours(t, type) {
   return perplexity(results.map((r) => r.nll));
 }
 
-/** Returns |a / b - 1| in per cent. */
 const apart = (/** @type {number} */ a, /** @type {number} */ b) => 100 * Math.abs(a / b - 1);
 
 test('the reference vectors are of the shipped file, which has at most 16 MB', () => {
@@ -138,7 +138,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   const IDS = REFERENCE.texts[0].ids.slice(0, 200);
   const KINDS = /** @type {const} */ (['norms', 'heads', 'hidden']);
 
-  /** Returns the mean -ln p per token of a text, computed from the logits.
+  /** Returns the mean negative log likelihood (-ln p) per token of a text, computed from the logits.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function nllOf(type, options, load = {}) {
     const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
@@ -153,7 +153,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
     return losses.reduce((a, b) => a + b) / losses.length;
   }
 
-  /** Returns the increase of the mean -ln p over F32 arithmetic on the same rounded weights.
+  /** Returns how much the mean negative log likelihood is higher than with F32 arithmetic on the same rounded weights.
    * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
   async function added(type, options, load) {
     return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
@@ -198,8 +198,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
 describe('sampling', () => {
   const DRAWS = 600;
 
-  /** Returns softmax(logits / temperature), likeliest first. @param {Float32Array} logits
-   * @param {number} temperature */
+  /** @param {Float32Array} logits @param {number} temperature */
   function distribution(logits, temperature) {
     const most = logits.reduce((a, b) => Math.max(a, b), -Infinity);
     const weights = Array.from(logits, (x) => Math.exp((x - most) / temperature));
@@ -207,7 +206,6 @@ describe('sampling', () => {
     return weights.map((w, id) => ({ id, p: w / sum })).sort((a, b) => b.p - a.p);
   }
 
-  /** Returns how often each id is sampled, over many seeds. */
   async function draw(/** @type {any} */ model, /** @type {number[]} */ ids, /** @type {object} */ options) {
     const counts = new Map();
     for (let seed = 1; seed <= DRAWS; seed++) {
@@ -226,8 +224,8 @@ describe('sampling', () => {
       const ids = await model.tokenize(PROMPT, { bos: true });
       const expected = distribution(await model.debug.logits(ids), temperature);
       const counts = await draw(model, ids, { ...OPEN, temperature });
-      // Chi-square over the likely ids, with all others as one: its mean is the degrees of freedom df, its deviation
-      // sqrt(2 df).
+      // Chi-square test over the likely ids, with all others as one cell: chi-square has the mean df (the degrees of
+      // freedom) and the standard deviation sqrt(2 df).
       const likely = expected.filter(({ p }) => p * DRAWS >= 5);
       const rest = { p: 1 - likely.reduce((sum, { p }) => sum + p, 0), n: DRAWS };
       let chi = 0;

@@ -13,9 +13,9 @@ const CONTROL = new Map([
 ]);
 const BASE = 1000;
 
-/** Encodes with a vocabulary of one token per UTF-16 unit. @param {string} text */
+/** Encodes a text with a vocabulary that has one token for each UTF-16 unit. @param {string} text */
 const encode = (text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
-/** Returns ids as text, with control tokens in braces. @param {number[]} ids */
+/** Returns the text of token ids, with control tokens in braces. @param {number[]} ids */
 function show(ids) {
   const names = new Map([...CONTROL].map(([piece, id]) => [id, piece]));
   return ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${names.get(id)}}`)).join('');
@@ -178,7 +178,7 @@ test('a long honest conversation is not stopped', () => {
   assert.ok(make(GEMMA).apply(messages).ids.length > 200000);
 });
 
-// The templates of other families, with their control tokens. The conversation and the expected prompts come from
+// Templates of other families, with their control tokens. The conversation and the expected prompts come from
 // llama.cpp's tests/test-chat-template.cpp (its cases "chatml", "llama3" and "gemma").
 
 const CONVERSATION = [
@@ -190,8 +190,8 @@ const CONVERSATION = [
   user('Another question'),
 ];
 
-/** Returns a function that applies a file's template and gives text, with the names of control tokens in braces.
- * @param {string} source @param {string[]} names @param {{ bos?: string, eos: string }} tokens */
+/** Returns a function that applies a family's chat template and returns the prompt's text, with control tokens in
+ * braces. @param {string} source @param {string[]} names @param {{ bos?: string, eos: string }} tokens */
 function family(source, names, { bos, eos }) {
   const control = new Map(names.map((name, i) => [name, i]));
   const template = new ChatTemplate(source, {
@@ -205,7 +205,7 @@ function family(source, names, { bos, eos }) {
   return (/** @type {Message[]} */ messages) => shown(template.apply(messages).ids);
 }
 
-/** Returns a text with every control token in braces. @param {string} text */
+/** @param {string} text */
 const marked = (text) => text.replace(/<\|\w+\|>|<(start|end)_of_turn>|<bos>/g, '{$&}');
 
 const LLAMA3_NAMES = [
@@ -217,7 +217,7 @@ const LLAMA3_NAMES = [
   '<|eom_id|>',
   ...Array.from({ length: 240 }, (_, i) => `<|reserved_special_token_${i}|>`),
 ];
-/** A template like Llama 3.2's: it writes the date if it is available, and tools if there are any. */
+/** A chat template like Llama 3.2's: it writes the date if it is available, and tools if there are any. */
 const LLAMA3 = `{{- bos_token }}
 {%- if not date_string is defined %}
     {%- if strftime_now is defined %}{%- set date_string = strftime_now("%d %b %Y") %}
@@ -252,12 +252,12 @@ test("a template like Llama 3's renders llama.cpp's expected prompt", () => {
 });
 
 const CHATML_NAMES = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|vision_start|>'];
-/** A template like SmolLM2's, which adds a default system message. */
+/** A chat template like SmolLM2's, which adds a default system message. */
 const CHATML = `{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}
 {{- '<|im_start|>system\\nYou are a helpful AI assistant<|im_end|>\\n' }}{% endif %}
 {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}`;
-/** A template like Qwen3's, which omits the thoughts of answers before the last question. */
+/** A chat template like Qwen3's, which omits the thoughts of answers before the last question. */
 const QWEN3 = `{%- if tools %}{{- '<|im_start|>system\\n' + (tools[0] | tojson) }}
 {%- elif messages[0].role == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
@@ -383,7 +383,7 @@ test('filters and methods strip the white space that Python strips', () => {
     failure(() => render('{{ messages.strip() }}', [user('a')])),
     /strip\(\) accepts one or two strings \(got ArrayValue/,
   );
-  // Trimming takes linear time, however long the runs of white space are.
+  // The template filter `trim` takes linear time, however long the runs of white space are.
   assert.equal(
     make('{{ messages[0].content | trim }}').apply([user(`a${' '.repeat(1 << 20)}b`)]).ids.length,
     (1 << 20) + 3,

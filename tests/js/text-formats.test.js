@@ -18,8 +18,7 @@ function isValid(format, text) {
   return judge instanceof RegExp ? judge.test(text) : judge(text);
 }
 
-/** Returns a random text that an automaton accepts, null if it gets too long.
- * @param {import('../../js/grammar/regular.js').Dfa} dfa @param {(n: number) => number} random */
+/** @param {import('../../js/grammar/regular.js').Dfa} dfa @param {(n: number) => number} random */
 function walk({ start, edges, accept }, random) {
   let state = start;
   let text = '';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TextAssembler } from '../../js/engine/text.js';
 
-/** Feeds bytes in groups and returns the pieces. @param {number[][]} groups @param {string[]} [stops] */
+/** @param {number[][]} groups @param {string[]} [stops] */
 function assemble(groups, stops = []) {
   const assembler = new TextAssembler(stops);
   const pieces = [];

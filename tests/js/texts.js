@@ -114,7 +114,7 @@ const TAGS = [
   '> </',
 ];
 const REPEATED = [...'aAeZ0. -=_*#~/\\!?哈あーㅋน한é😀…—\u0301\u0000\u00a0\u3000\ufeff'];
-/** First and last code point of Unicode blocks for random text. Common blocks occur more than once. */
+/** First and last code points of Unicode blocks for random texts. Common blocks occur more than once. */
 const BLOCKS = [
   [0x20, 0x7e],
   [0x20, 0x7e],
@@ -140,10 +140,7 @@ const BLOCKS = [
   [0, 0x10ffff],
 ];
 
-/**
- * Returns a text without U+2581, names of control tokens, and lone surrogates.
- * @param {string} text
- */
+/** Returns a text in which U+2581, names of control tokens and lone surrogates are replaced. @param {string} text */
 export function comparable(text) {
   return text
     .replaceAll('\u2581', ' ')
@@ -167,7 +164,7 @@ function makers(next, books, pieces) {
   /** @param {number} n @param {Maker} f */
   const times = (n, f) => Array.from({ length: n }, f).join('');
   const short = () => int(1, next() < 0.75 ? 4 : 70);
-  /** Returns a random slice that splits no code point. @param {string} text @param {number} most */
+  /** Returns a random slice of a text that splits no code point. @param {string} text @param {number} most */
   const slice = (text, most) => {
     const at = int(0, text.length);
     return text.slice(at, at + int(1, most)).replace(/^[\udc00-\udfff]|[\ud800-\udbff]$/g, '');

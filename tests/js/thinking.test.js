@@ -1,6 +1,6 @@
-/* Thoughts: token ids separate them from the answer, in streamed steps, results and chats; the chat template turns them
- * on and off; a budget limits them; the format of the answer does not constrain them. The test models have random
- * weights, so a grammar determines each answer. */
+/* Tests thoughts: token ids separate them from the answer, in streamed steps, results and chats; the chat template
+ * turns them on and off; a budget limits them; the format of the answer does not constrain them. The test models have
+ * random weights, so a grammar determines each answer. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
 import { vocabularyOf } from './vocabularies.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
-/** Models with the tokens around their thoughts, and the prompt of a first question with thinking off, on and by
+/** Models, with the tokens around their thoughts, and with the prompts of a first question with thinking off, on and by
  * default. */
 const MODELS = {
   'gemma4-tools': {
@@ -33,7 +33,7 @@ const MODELS = {
   },
 };
 
-/** Returns a grammar that allows one answer, made of texts and token ids. @param {(string | number)[]} parts */
+/** @param {(string | number)[]} parts */
 const only = (...parts) => ({
   grammar: `root ::= ${parts.map((part) => (typeof part === 'number' ? `<[${part}]>` : JSON.stringify(part))).join(' ')}`,
 });

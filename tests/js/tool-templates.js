@@ -5,7 +5,7 @@
  * and Qwen3's (JSON between tags, like NousResearch's Hermes). Gemma 4's and Qwen3's allow thinking.
  */
 
-/** FunctionGemma's template. A tool's result follows its call in the model's own turn, which continues. */
+/** FunctionGemma's template: the model's turn continues after a tool's result, which follows its call. */
 export const FUNCTION_GEMMA = `{%- macro bare(value) -%}
 {%- if value is string -%}{{ '<escape>' + value + '<escape>' }}
 {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
@@ -109,8 +109,9 @@ export const QWEN3 = `{%- set rest = messages %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}
 `;
 
-/** Like Gemma 4 E2B's: thoughts of answers before the last question are left out, a result follows its call in the
- * model's own turn, and with thinking a thought follows the result. tests/vectors/gemma4-chat.md compares the two. */
+/** A template like Gemma 4 E2B's: it omits the thoughts of answers before the last question, a tool's result follows
+ * its call in the model's own turn, and with thinking a thought follows the result. tests/vectors/gemma4-chat.md
+ * compares it with the original. */
 export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
   {%- if value is string -%}{{ '<|"|>' + value + '<|"|>' }}
   {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
@@ -190,19 +191,21 @@ export const GEMMA4 = `{%- macro bare(value, quoted=true) -%}
 {%- elif add_generation_prompt and ns.last == 'result' and thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
 `;
 
-/** Like the template of Gemma 4's larger models: without thinking, an answer begins with an empty thought. */
+/** A template like that of Gemma 4's larger models: without thinking, an answer begins with an empty thought. */
 export const GEMMA4_LARGE = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}",
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}",
 );
 
-/** Like GEMMA4, but with thinking on, the prompt begins the thought, because random weights would not begin one. */
+/** A template like GEMMA4, but with thinking on, the prompt begins the thought, because random weights would not begin
+ * one. */
 export const GEMMA4_OPEN = GEMMA4.replace(
   "ns.last == '' -%}{{- '<|turn>model\n' -}}",
   "ns.last == '' -%}{{- '<|turn>model\n' -}}{%- if thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}",
 );
 
-/** Tools as in QWEN3, and thinking, which can be turned off. Thoughts after the last question stay in the prompt. */
+/** A template with tools as in QWEN3, and with thinking, which can be turned off. Thoughts after the last question stay
+ * in the prompt. */
 export const QWEN3_THINKING = QWEN3.replace(
   '{%- for turn in rest %}',
   `{%- set ns = namespace(asked=-1) %}

@@ -18,7 +18,7 @@ const WEATHER = {
     required: ['location'],
   },
 };
-/** llama.cpp's token ids of a FunctionGemma prompt. */
+/** Token ids that llama.cpp computes for a prompt of FunctionGemma. */
 const FUNCTION_GEMMA_IDS = [
   2, 105, 55060, 107, 3048, 659, 496, 2028, 600, 740, 776, 1292, 11687, 607, 506, 2269, 5151, 46, 163688, 236787, 828,
   236779, 19323, 236782, 7777, 236787, 52, 3407, 1873, 7606, 573, 496, 4563, 52, 236764, 19031, 29616, 15921, 29616,
@@ -126,7 +126,7 @@ function randomly(seed) {
   return { next, text, some, number };
 }
 
-/** Returns random arguments of the tool take-note. @param {number} seed */
+/** @param {number} seed */
 function argumentsOf(seed) {
   const { next, text, some, number } = randomly(seed);
   const all = {
@@ -147,13 +147,13 @@ function argumentsOf(seed) {
 /** @typedef {{ mark?: string, text?: string }} Item */
 const mark = (/** @type {string} */ name) => ({ mark: name });
 const said = (/** @type {string} */ text) => ({ text });
-/** Returns JSON with the spacing of Python's json.dumps(). @param {unknown} value */
+/** Returns a value as JSON with the spacing of Python's json.dumps(). @param {unknown} value */
 const spaced = (value) =>
   JSON.stringify(value, null, 1)
     .replace(/\n */g, '\u0000')
     .replace(/,\u0000/g, ', ')
     .replaceAll('\u0000', '');
-/** Returns a value in the syntax of FunctionGemma and Gemma 4: strings between quote tokens, other values as JSON.
+/** Returns a value in the syntax of FunctionGemma and Gemma 4: strings between quote tokens, and other values as JSON.
  * @param {any} value @param {string} quote @returns {Item[]} */
 function bare(value, quote) {
   if (typeof value === 'string') return [mark(quote), said(value), mark(quote)];
@@ -176,7 +176,7 @@ const key = (name, quote) => (name === 'odd key' ? bare(name, quote) : [said(nam
 const unquoted = (start, end, quote) => (/** @type {{ name: string, arguments: object }[]} */ calls) =>
   calls.flatMap(({ name, arguments: args }) => [mark(start), said(`call:${name}`), ...bare(args, quote), mark(end)]);
 
-/** Functions that write calls as each family's model does, as items of text and of tokens.
+/** Functions that write tool calls as the model of each family does, as items of text and of tokens.
  * @type {Record<string, (calls: { name: string, arguments: object }[]) => Item[]>} */
 const WRITERS = {
   functiongemma: unquoted('<start_function_call>', '<end_function_call>', '<escape>'),
@@ -205,7 +205,7 @@ const NAMES = {
   tiny: 'generic',
 };
 
-/** Returns the tokens of items. @param {any} vocabulary @param {any[]} items */
+/** @param {any} vocabulary @param {any[]} items */
 function tokensOf(vocabulary, items) {
   return items.flatMap((item) => ('mark' in item ? [vocabulary.idOf(item.mark)] : vocabulary.encode(item.text)));
 }
@@ -253,7 +253,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
       .map((item) => item.mark ?? item.text)
       .join('');
     const answer = name === 'tiny' ? JSON.stringify({ response: like }) : `So: ${like}`;
-    // Tokenizes single characters, so that the model spells the name of a control token instead of using that token.
+    // Tokenizes each character alone, so that the name of a control token is spelled out and does not become that
+    // token.
     const ids = [...answer].flatMap((c) => vocabulary.encode(c));
     const { text, calls } = read(vocabulary, dialect, ids);
     assert.deepEqual(calls, []);
@@ -262,8 +263,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
 }
 
 const SIGN = 0x100000;
-/** Replaces tokens in a grammar by characters that no text contains, so that an acceptor of texts can check it.
- * @param {any} node @returns {any} */
+/** Replaces the tokens in a grammar by characters that no text contains, so that an acceptor of texts can check the
+ * grammar. @param {any} node @returns {any} */
 function asText(node) {
   if ('chars' in node)
     return { chars: node.chars.map((/** @type {number[]} */ [lo, hi]) => [lo, Math.min(hi, SIGN - 1)]) };
@@ -309,7 +310,7 @@ for (const [name, write] of Object.entries(WRITERS)) {
       const reader = readerOf();
       const pieces = vocabulary.encode(text).map((id) => reader.add(id, vocabulary.bytes(id, id)));
       assert.deepEqual([pieces.join('') + reader.end(), reader.parsed.calls], [text, []]);
-      // The reader holds text back only as long as it could begin a call.
+      // The reader of tool calls holds text back only as long as the text could begin a call.
       if (text === other || text.startsWith('x')) assert.equal(pieces.join(''), text);
     }
   });

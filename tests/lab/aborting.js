@@ -12,7 +12,7 @@ const LONGEST_MS = 2500;
 /** A text longer than the context: embed() rejects it as soon as the engine is free. */
 const TOO_LONG = Array.from({ length: 2100 }, (_, i) => i).join(' ');
 
-/** Fails unless a call rejects with this code. @param {Promise<unknown>} call @param {string} code */
+/** @param {Promise<unknown>} call @param {string} code */
 async function endsWith(call, code) {
   const error = await call.then(
     () => new Error(`a call that should end with ${code} gave vectors`),
@@ -21,9 +21,9 @@ async function endsWith(call, code) {
   if (error.code !== code) throw error;
 }
 
-/** Aborts embed() at random moments; returns the ms until each call rejected and until the engine was free.
- * @param {any} model with a context of 2,048 tokens @param {string} what a key of WORK
- * @param {number} count @param {number} seed */
+/** Aborts embed() at random moments. Returns the milliseconds until each call rejected and until the engine was free.
+ * @param {any} model with a context of 2,048 tokens @param {string} what a key of WORK @param {number} count
+ * @param {number} seed */
 export async function abortions(model, what, count, seed) {
   const random = randoms(seed);
   const times = { told: /** @type {number[]} */ ([]), free: /** @type {number[]} */ ([]) };

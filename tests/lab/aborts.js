@@ -7,7 +7,7 @@ import { openLab, openPlace } from './place.js';
 
 const THREADS = 2;
 
-/** Returns the 50th, 90th and 99th percentile and the maximum. @param {number[]} times */
+/** @param {number[]} times */
 function percentiles(times) {
   const sorted = times.toSorted((a, b) => a - b);
   return [0.5, 0.9, 0.99, 1].map((share) => sorted[Math.ceil(share * sorted.length) - 1].toFixed(1));

@@ -6,7 +6,7 @@
  *   module   file whose run() is called with `options`, by default named like the case
  *   table    for --write: document, table, and number of leading cells that identify a row */
 
-/** Arguments of run(): `first` is the number of the first run, `kind` a pattern for the names of faults.
+/** Arguments of a case's run(): `first` is the number of its first run, `kind` a pattern for the names of faults.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string }} Run */
 /** @typedef {{ counts: Record<string, any>, broken?: string[], rows?: unknown[][], table?: Case['table'] }} Result */
 /** @typedef {{ module?: string, sides: string[], inject: string, rules: string, count: number, unit?: string,
@@ -17,8 +17,9 @@ const PAGES = [...BROWSERS, 'webkit'];
 const HERE = ['node', ...BROWSERS];
 const LOADS = 'server, store, client, data at rest';
 
-/** Returns a case of rows.js: weights of Gemma 4 E2B or E4B (3.35 and 5.15 GB) on disk. @param {string} way
- * @param {number} keys leading cells that identify a row @param {Omit<Case, 'sides'>} rest @returns {Case} */
+/** Returns a case of rows.js, with weights of Gemma 4 E2B or E4B (3.35 and 5.15 GB) on disk.
+ * @param {string} way @param {number} keys leading cells that identify a row @param {Omit<Case, 'sides'>} rest
+ * @returns {Case} */
 const rows = (way, keys, rest) => ({
   module: 'rows',
   sides: BROWSERS,
@@ -35,7 +36,7 @@ export const CASES = {
     rules: 'time coded copy next',
     count: 2000,
   },
-  // Measures how long calls take, and how long without a progress event, with default timeouts.
+  // The case `waits` measures how long calls take, and how long without a progress event, with default timeouts.
   waits: {
     module: 'faults',
     sides: ['node'],
@@ -52,7 +53,7 @@ export const CASES = {
     count: 100,
     table: ['reports/lost.md', 'kills', 2],
   },
-  // Kills downloads of 720 MB, and measures the bytes fetched twice.
+  // The case `kills-large` kills downloads of 720 MB, and measures the bytes fetched twice.
   'kills-large': {
     module: 'kills',
     sides: HERE,

@@ -12,15 +12,15 @@ import { inTime, isWhole } from './rules.js';
 /** @typedef {import('./member.js').Step} Step */
 /** @typedef {'load' | 'abort' | 'inspect' | 'list' | 'delete'} What */
 
-/** A small range size, so that an abort wastes few bytes compared with the file. */
+/** A range size so small that an abort wastes few bytes compared with the file. */
 const SEGMENT = 1 << 17;
 const TUNING = { ...USUAL, segment: SEGMENT, journal: 1 << 16, backoffMs: 20, longestMs: 2000, stallMs: 20_000 };
-/** Concurrent range requests (js/download/lanes.js). An abort can waste all of them. */
+/** Number of concurrent range requests (js/download/lanes.js), all of which an abort can waste. */
 const LANES = 4;
 const HANGS_MS = 60_000;
 /** Maximum bytes that a request for the ETag receives before it is cancelled. */
 const GLANCE = 65_536;
-/** Codes that a call may fail with here. @type {Record<What, string[]>} */
+/** Error codes with which each kind of call may fail in this test. @type {Record<What, string[]>} */
 const ALLOWED = { load: [], abort: ['aborted'], inspect: [], list: [], delete: ['cache-failed'] };
 
 /** @param {(n?: number) => number} random @param {number} count of members */
@@ -59,7 +59,7 @@ async function runAll(members, { source, size }, runs, seed) {
     downloadedTwice: 0,
     mostSent: 0,
   };
-  /** Makes a call while no other call runs. @param {What} what */
+  /** @param {What} what */
   const alone = async (what) => {
     source.forget();
     return members[0].call('work', { what });
@@ -89,7 +89,8 @@ async function runAll(members, { source, size }, runs, seed) {
       await alone('load'); // The next run may need a cached file.
       continue;
     }
-    // Each call may request the version, an inspection may read the header, and an abort wastes ranges in transit.
+    // Each call may request the file's version, an inspection may read the header, and an abort wastes the ranges in
+    // transit.
     const allowed =
       (fresh ? size : 0) + members.length * GLANCE + of('inspect') * header + of('abort') * LANES * SEGMENT;
     counts.mostSent = Math.max(counts.mostSent, sent);
@@ -101,8 +102,8 @@ async function runAll(members, { source, size }, runs, seed) {
   return { counts: { ...counts, bytes: size, header }, broken };
 }
 
-/** Tests Node or one browser, half of the runs with two tabs or processes, half with four. @param {Side} side
- * @param {number} runs @param {number} seed @param {import('puppeteer-core').Browser} [shared] */
+/** Tests Node or one browser: half of the runs with two tabs or processes, half with four.
+ * @param {Side} side @param {number} runs @param {number} seed @param {import('puppeteer-core').Browser} [shared] */
 export async function tryCopies(side, runs, seed, shared) {
   const lab = await openLab(await readFile(await testModel('parity-q4_0')), { tuning: TUNING, usual: { slow: 1 } });
   const results = [];

@@ -14,7 +14,6 @@ const WITHIN_MS = 5000;
 const PROMPT = 'a prompt of some length';
 const SHORT = { maxTokens: 20, seed: 2, logitBias: { 1: -1e30, 8: -1e30 } };
 
-/** The page's script: loads a model and runs one trial. */
 const SCRIPT = `
   const lab = window.lab = { workers: [] };
   const Usual = window.Worker;
@@ -60,7 +59,8 @@ const SCRIPT = `
 const IDLE_WAYS = ['terminate', 'exit', 'freeze', 'throw', 'trap'];
 const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 
-/** Starts a server with pages whose workers can be broken; returns it and the answer of an undisturbed engine. */
+/** Starts a server with pages whose workers can be broken. Returns the server and the answer of an undisturbed
+ * engine. */
 export async function openDoomed() {
   const file = await testModel('tiny');
   const model = await loadModel(file, { threads: 1 });
@@ -72,16 +72,16 @@ export async function openDoomed() {
   };
 }
 
-/** Loads the model in a new page; returns a function that runs code there. @param {Place} place
- * @param {object} [options] */
+/** @param {Place} place @param {object} [options] */
 export async function openModel(place, options = { restart: true }) {
   const { run } = await place.member();
   await run((given) => /** @type {any} */ (window).lab.open(given), options);
   return run;
 }
 
-/** Breaks a worker or thread at a random moment; returns the number of calls, the number of failed ones, and the
- * longest time until one failed, in ms. @param {Member['run']} run
+/** Breaks a worker or thread at a random moment. Returns the number of calls, the number of failed calls, and the
+ * longest time in ms until a call failed.
+ * @param {Member['run']} run
  * @param {{ expected: any, how: string, idle: boolean, chance: number, within?: number }} death `chance`, 0 to 1,
  * chooses the moment; `within` is in ms */
 export async function moment(run, { expected, how, idle, chance, within = WITHIN_MS }) {

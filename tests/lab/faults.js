@@ -12,13 +12,13 @@ import { inTime, isCoded } from './rules.js';
 
 /** @import { Lab, Member, Place, Side } from './place.js' */
 
-/** `engine`: whether an engine loads the model. Otherwise only the bytes are read, which is much faster and exercises
- * the store and the network equally.
+/** Plan of a run. `engine` says whether an engine loads the model; otherwise only the bytes are read, which is much
+ * faster and exercises the store and the network equally.
  * @typedef {{ kind: import('./inject.js').Kind, from: typeof SITUATIONS[number], moment: number, lasting: boolean,
  *   digest: boolean, engine: boolean, seed: number }} Plan */
-/** `waited`: the longest load, and the longest time without a progress event, in ms.
- * @typedef {{ tried: number, right: number, coded: number, broken: string[], waited: { all: number, untold: number } }}
- * Row */
+/** Results of one kind of fault. `waited` holds the longest load, and the longest time without a progress event, in ms.
+ * @typedef {{ tried: number, right: number, coded: number, broken: string[],
+ *   waited: { all: number, untold: number } }} Row */
 
 const SITUATIONS = /** @type {const} */ (['empty', 'part', 'whole']);
 const TUNING = { ...RANGES, stallMs: 400 };
@@ -28,13 +28,13 @@ const LONGEST_MS = 10_000;
 /** Time limit of a load with the package's default timeouts: a stall is noticed after 20 seconds, and several can
  * follow. */
 const USUAL_LONGEST_MS = 240_000;
-/** Upper bound of the random number of requests, or calls of a method, before the fault. It is divided by FEWER for the
- * package's default tuning, which sends fewer requests. */
+/** Upper bound of the random number of requests, or calls of a method, before a fault. With the package's default
+ * tuning, which sends fewer requests, the bound is divided by FEWER. */
 const MOMENTS = 12;
 const FEWER = 4;
 const STORE_WORKER = fileURLToPath(new URL('store-worker.js', import.meta.url));
 
-/** Makes workers use the store that fails on command. @type {import('esbuild').Plugin} */
+/** Plugin that makes workers use the store that fails on command. @type {import('esbuild').Plugin} */
 export const FAULTY = {
   name: 'faulty store',
   setup: (build) =>
@@ -43,9 +43,8 @@ export const FAULTY = {
     ),
 };
 
-/** Returns the plan of the n-th run: the kinds of fault take turns, the other fields are random. @param {number} n
- * @param {number} seed
- * @param {boolean} [storing] @returns {Plan} */
+/** Returns the plan of the n-th run. The kinds of fault take turns, the other fields are random.
+ * @param {number} n @param {number} seed @param {boolean} [storing] @returns {Plan} */
 export function planOf(n, seed, storing = true, all = KINDS) {
   const random = randoms(seed * 1_000_003 + n * 7919);
   const kinds = storing ? all : all.filter(({ server, client }) => server || client);
@@ -77,7 +76,8 @@ export class Faults {
   /** Duration of the last load with a fault, and its longest time without a progress event (ms). */
   waited = { all: 0, untold: 0 };
 
-  /** With `usual`, loads use the package's default tuning. @param {Buffer} bytes of a model
+  /** Prepares runs. With `usual`, loads use the package's default tuning.
+   * @param {Buffer} bytes of a model
    * @param {{ side: Side, usual?: boolean, shared?: import('puppeteer-core').Browser }} options */
   constructor(bytes, options) {
     this.#options = options;
@@ -87,7 +87,6 @@ export class Faults {
     this.digest = createHash('sha256').update(bytes).digest('hex');
   }
 
-  /** Starts the server and a client (member.js), and makes the cached files that runs start with. */
   async open() {
     const { side, shared } = this.#options;
     this.#lab = await openLab(this.bytes, { plugins: [FAULTY] });
@@ -102,8 +101,9 @@ export class Faults {
     if (this.place.storing) for (const name of ['whole', 'part']) await this.#copy(name);
   }
 
-  /** Makes the complete (`whole`) or the partial cached file. A partial one without any piece, as on a busy machine, is
-   * made again from more requests. @param {string} name */
+  /** Makes the complete (`whole`) or the partial cached file. A partial file without any piece, as on a busy machine,
+   * is made again from more requests.
+   * @param {string} name */
   async #copy(name) {
     for (let tries = 0; tries < 6; tries++) {
       await this.call('begin', 'empty');
@@ -129,7 +129,8 @@ export class Faults {
     Object.assign(this.#lab.source.state, { bytes: this.bytes, etag: '"one"', faults });
   }
 
-  /** Returns 'right', 'coded', or a description of the failure. @param {Promise<import('./member.js').Outcome>} load
+  /** Judges a load: returns 'right', 'coded' for an error with a code, or a description of the failure.
+   * @param {Promise<import('./member.js').Outcome>} load
    * @param {boolean} [other] whether the other model is also right */
   async #judged(load, other = false) {
     const longest = this.#options.usual ? USUAL_LONGEST_MS : LONGEST_MS;
@@ -139,7 +140,8 @@ export class Faults {
     return isCoded(got) ? 'coded' : `no coded error: ${got.stack ?? got.code}`;
   }
 
-  /** Runs a plan; returns 'right', 'coded', or a description of the failure. @param {Plan} plan */
+  /** Runs a plan. Returns 'right', 'coded' for a load that failed with a code, or a description of the failure.
+   * @param {Plan} plan */
   async run(plan) {
     const { kind, from, seed } = plan;
     if (this.place.storing) await this.call('begin', from);
@@ -153,7 +155,7 @@ export class Faults {
     return problem || outcome;
   }
 
-  /** Loads with the fault; returns the same as run(). @param {Plan} plan */
+  /** @param {Plan} plan */
   async #broken({ kind, moment, lasting, digest, engine, seed }) {
     const { usual, side } = this.#options;
     const fault = kind.server?.({ bytes: this.bytes, other: this.other, random: randoms(seed) }) ?? {};
@@ -181,7 +183,8 @@ export class Faults {
     return usual && untold > LONGEST_MS ? `told nothing for ${Math.round(untold)} ms` : outcome;
   }
 
-  /** Loads without a fault; returns a description of the failure, '' if there is none. @param {Plan} plan */
+  /** Loads the model without a fault after a run. Returns a description of the failure, or '' if there is none.
+   * @param {Plan} plan */
   async #afterwards({ kind, from, digest, engine }) {
     const later = (/** @type {object} */ options) =>
       this.#judged(this.call('load', { engine, ...options }), kind.other);
@@ -201,8 +204,7 @@ export class Faults {
   }
 }
 
-/** Runs the plans with these numbers; returns a row for each kind of fault. @param {Faults} faults @param {number} seed
- * @param {number[]} numbers @param {typeof KINDS} [kinds] */
+/** @param {Faults} faults @param {number} seed @param {number[]} numbers @param {typeof KINDS} [kinds] */
 export async function tryFaults(faults, seed, numbers, kinds) {
   /** @type {Record<string, Row>} */
   const rows = {};
@@ -229,7 +231,8 @@ export async function tryFaults(faults, seed, numbers, kinds) {
   return rows;
 }
 
-/** Groups the rows by the fault's place: server, store, copy at rest, caller. @param {Record<string, Row>} rows */
+/** Sums up the rows by the place of the fault: server, store, cached file at rest, client.
+ * @param {Record<string, Row>} rows */
 const groupsOf = (rows) =>
   [...new Set(Object.keys(rows).map((name) => name.split(':')[0]))].map((group) => {
     const all = Object.entries(rows).flatMap(([name, row]) => (name.startsWith(`${group}:`) ? [row] : []));
@@ -244,7 +247,7 @@ const groupsOf = (rows) =>
     ];
   });
 
-/** `kind`: pattern for names of faults; `usual`: with the default tuning.
+/** Runs the fault-injection tests. `kind` is a pattern for names of faults; `usual` chooses the default tuning.
  * @param {import('./cases.js').Run & { usual?: boolean }} run */
 export async function run({ side, count, seed, first, kind, usual }) {
   const faults = new Faults(await readFile(await testModel('parity-q4_0')), { side, usual });

@@ -25,7 +25,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** One in this many flipped bits of a cached model is tested with an engine, the others by reading bytes. */
+/** Number of flipped bits of a cached model of which one is tested with an engine, the others by reading bytes. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */
@@ -35,7 +35,7 @@ function folderOf(t) {
   return folder;
 }
 
-/** Starts a server and caches its file in a new folder, or only the part that arrives in `killAfter` requests.
+/** Starts a server and caches its file in a new folder, or only the part of it that arrives in `killAfter` requests.
  * @param {Ending} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
   const folder = folderOf(t);
@@ -53,8 +53,9 @@ export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } 
   return { folder, cache, server, path: join(folder, name), piece, total };
 }
 
-/** Flips bits of a cached file, one at a time; `read` returns a value to compare with `expected`.
- * @param {Copy} place @param {{ count: number, seed: number, expected: unknown,
+/** Flips bits of a cached file, one at a time. `read` returns the value that must equal `expected`.
+ * @param {Copy} place
+ * @param {{ count: number, seed: number, expected: unknown,
  *   read: (url: string, place: Copy) => Promise<unknown> }} run */
 export async function flipRuns(place, { count, seed, read, expected }) {
   const random = randoms(seed);
@@ -120,8 +121,9 @@ async function flipEach(folder, { chosen = () => true, from = () => 0, count, ra
   return counts;
 }
 
-/** Flips bits of an index with several files: added, changed and deleted items, merged files. An error without the
- * file's name counts as silent. @param {Ending} t @param {number} count @param {number} seed */
+/** Flips bits of a search index with several files: added, changed and deleted items, merged files. An error without
+ * the file's name counts as silent.
+ * @param {Ending} t @param {number} count @param {number} seed */
 export async function flipIndex(t, count, seed) {
   const folder = folderOf(t);
   const random = randoms(seed);
@@ -143,8 +145,8 @@ export async function flipIndex(t, count, seed) {
   });
 }
 
-/** Flips bits of a saved chat: if it still opens, it has the messages and the next answer of the original. A chat that
- * is not found any more counts as silent.
+/** Flips bits of a saved chat. If the chat still opens, it must have the messages and the next answer of the original.
+ * A chat that is not found any more counts as silent.
  * @param {Ending} t @param {number} count @param {number} seed */
 async function flipChats(t, count, seed) {
   const folder = folderOf(t);
@@ -209,7 +211,7 @@ async function flipCopy(t, count, seed) {
 
 const FILES = { index: flipIndex, chats: flipChats, journals: flipJournals };
 
-/** Flips bits of a cached model with `copies`, otherwise of index files, chats and journals.
+/** Flips bits of a cached model if `copies` is true, otherwise of index files, chats and journals.
  * @param {import('./cases.js').Run & { copies?: boolean }} run */
 export async function run({ count, seed, kind, copies }) {
   environment.tuning = TUNING;

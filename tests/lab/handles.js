@@ -7,7 +7,7 @@ import { createServer } from 'node:http';
 import { launch, peaksBelow } from '../e2e/helpers.js';
 
 const BUFFER = 1 << 16;
-/** Expressions that the page evaluates, by their row in the results. */
+/** Expressions that the page evaluates, by the name of their row in the results. */
 const CALLS = {
   'folder handle': 'dir()',
   'file handle, with the folder handle known': 'kept.getFileHandle("f")',

@@ -16,11 +16,11 @@ import { randoms } from '../support/random.js';
 /** @typedef {{ compiled: number, 'bad-format': number, 'format-too-complex': number, slowest: { seed: number, ms: number },
  *   mostCpu: { seed: number, ms: number }, engineHeap: number }} Counts */
 
-/** Time limit of each step in ms: compiling, loading the result, each of the first masks, the simple format. The test
- * in tests/js only has the watchdog. */
+/** Time limit in ms of each step: compiling, loading the result, each of the first masks, the simple format. The test
+ * in tests/js has only the watchdog. */
 const LIMIT_MS = 2000;
 const HANGS_MS = 30_000;
-/** Megabytes of JavaScript heap; a thread that needs more dies, which counts as a failure. */
+/** Limit of a thread's JavaScript heap in megabytes. A thread that needs more dies, which counts as a failure. */
 const HEAP_MB = 1024;
 /** Bytes that one matcher may hold in the engine: the grammar, at most 8 MB, and a DFA cache of 32 MB. */
 const MATCHER_BYTES = 40 * 2 ** 20;
@@ -57,7 +57,7 @@ export const PROPERTIES = SCRIPTS.split(' ').flatMap((name) => [
   `Script_Extensions=${name}`,
 ]);
 
-/** Generators of regular expressions of size `n`. @type {((random: Random, n: number) => string)[]} */
+/** @type {((random: Random, n: number) => string)[]} */
 const REGEX = [
   (random, n) => glued(random, 4).repeat(n),
   (random, n) =>
@@ -99,7 +99,7 @@ const part = (random) =>
     ? PARTS[random(PARTS.length)]()
     : { [['anyOf', 'allOf', 'oneOf'][random(3)]]: [part(random), part(random)] };
 
-/** Generators of schemas of size `n`. @type {((random: Random, n: number) => any)[]} */
+/** @type {((random: Random, n: number) => any)[]} */
 const SCHEMA = [
   (random, n) => ({ type: 'object', required: times(n, (i) => `r${i}`) }),
   (random, n) => ({
@@ -194,7 +194,7 @@ const SCHEMA = [
   }),
 ];
 
-/** Generators of grammars of size `n`. @type {((random: Random, n: number) => string)[]} */
+/** @type {((random: Random, n: number) => string)[]} */
 const GBNF = [
   (random, n) =>
     `root ::= r0\n${times(n, (i) => `r${i} ::= r${i + 1} ${random(2) ? `r${i + 1}` : '"b"'}`).join('\n')}\nr${n} ::= "a"?`,
@@ -221,7 +221,7 @@ const CHOICES = [
     ),
 ];
 
-/** Returns the format of a seed; sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
+/** Returns the format of a seed. Sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
 export function hostileFormat(seed) {
   const random = randoms(seed);
   const n = 1 + random(2 ** Math.min(random(17), random(17)));
@@ -239,8 +239,8 @@ function bytesOf(format, judging) {
   return lower(ordered(compile(format, { budget }), budget), { spelling: 'shortest', budget });
 }
 
-/** Compiles one format and accepts its first tokens. @param {any} engine @param {number} seed
- * @param {() => void} lap called after each call @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
+/** @param {any} engine @param {number} seed @param {() => void} lap called after each call
+ * @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
 function tryOne(engine, seed, lap) {
   const format = hostileFormat(seed);
   lap();
@@ -280,7 +280,7 @@ function cpuTime() {
   }
 }
 
-/** Runs in the compiling thread: posts each seed's result, with the elapsed and the CPU time of its longest step.
+/** Runs in the compiling thread. Posts the result of each seed, with the elapsed and the CPU time of its longest step.
  * @param {{ vocabulary: string, first: number, end: number }} work */
 async function compileAll({ vocabulary, first, end }) {
   const engine = await bareEngine(await testModel(vocabulary));
@@ -309,7 +309,7 @@ async function compileAll({ vocabulary, first, end }) {
   }
 }
 
-/** Runs a thread until its seeds are done, or until one of them hangs or kills it; returns the next seed.
+/** Runs a thread until its seeds are done, or until one of them hangs or kills it. Returns the next seed.
  * @param {{ vocabulary: string, first: number, end: number }} work
  * @param {(done: { seed: number, how?: keyof Counts, ms?: number, cpu?: number, failure?: string,
  *   heap?: number }) => void} hear */
@@ -334,7 +334,7 @@ async function runThread(work, hear) {
   return seed;
 }
 
-/** Tries formats with every vocabulary; returns the counts by vocabulary, and what failed.
+/** Tries formats with every vocabulary. Returns the counts by vocabulary, and the failures.
  * @param {number} count @param {number} first seed @param {number} [limit] in milliseconds for each */
 export async function tryHostile(count, first, limit = Infinity) {
   const end = first + count;

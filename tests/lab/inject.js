@@ -1,7 +1,6 @@
 /* inject: the faults of the fault-injection tests, the same in Node and in pages. Kinds of fault in KINDS:
- *   server   a faulty response (tests/js/faulty-server.js); `garbage`: not a model; `other`: another model, which may
- *   be
- *            loaded
+ *   server   a faulty response (tests/js/faulty-server.js); `garbage`: not a model; `other`: another model, which
+ *            may be loaded
  *   store    a method of the store that fails in some way (WAYS)
  *   rest     a change of a cached file between two loads
  *   client   a call that is made while the load runs
@@ -10,7 +9,7 @@
 /** @typedef {import('../js/faulty-server.js').Fault} Fault */
 /** @typedef {{ name: string, server?: (facts: Facts) => Fault, store?: { method: string, way: string },
  *   rest?: (copy: Uint8Array, facts: Facts) => Uint8Array | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
-/** `other`: another model of the same size.
+/** The model that a fault affects, another model of the same size (`other`), and random numbers.
  * @typedef {{ bytes: Uint8Array, other: Uint8Array, random: (n?: number) => number }} Facts */
 
 const textBytes = (/** @type {string} */ text) => new TextEncoder().encode(text);
@@ -21,7 +20,7 @@ export const sleep = (/** @type {number} */ ms) =>
 const PORTAL = textBytes('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const NO_VERSION = { ETag: '', 'Last-Modified': '' };
 const STATUSES = [400, 401, 402, 403, 404, 407, 408, 410, 416, 418, 425, 429, 451, 500, 502, 503, 504, 511, 204, 304];
-/** Size of a cached file's journal, in bytes, at the end of the file. */
+/** Size in bytes of the journal at the end of a cached file. */
 export const JOURNAL_BYTES = 16384;
 const somewhere = (/** @type {Facts} */ { bytes, random }) => random(bytes.length);
 const joined = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) => Uint8Array.from([...a, ...b]);
@@ -58,7 +57,7 @@ const ANSWERS = {
   'sends a negative Content-Length': () => ({ raw: 'HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nGGUF' }),
 };
 
-/** Responses that are not models. @type {Record<string, (facts: Facts) => Fault>} */
+/** @type {Record<string, (facts: Facts) => Fault>} */
 const GARBAGE = {
   'sends the page of a captive portal': () => ({ bytes: PORTAL, etag: '"portal"', noRanges: true }),
   'sends the page of a captive portal, without an ETag': () => ({ bytes: PORTAL, noRanges: true, headers: NO_VERSION }),
@@ -112,7 +111,7 @@ const WAYS = {
  * only reads and writes in this byte range count; `over` ends the fault.
  * @typedef {{ method: string, way: string, moment: number, lasting: boolean, inside?: [number, number],
  *   over?: boolean }} StoreFault */
-/** Returns a store with a method that fails. @param {any} store @param {StoreFault} [fault] */
+/** @param {any} store @param {StoreFault} [fault] */
 export function faultyStore(store, fault) {
   if (!fault) return store;
   const { method, way, moment, lasting, inside: [from, to] = [0, Infinity] } = fault;
@@ -130,7 +129,7 @@ export function faultyStore(store, fault) {
 
 /** @param {Uint8Array} copy @param {number} at @param {number} count */
 const zeros = (copy, at, count) => new Uint8Array(copy).fill(0, at, Math.min(at + count, copy.length));
-/** Returns a copy with one bit flipped. @param {Uint8Array} bytes @param {number} bit */
+/** @param {Uint8Array} bytes @param {number} bit */
 export function flipped(bytes, bit) {
   const copy = new Uint8Array(bytes);
   copy[Math.floor(bit / 8)] ^= 1 << (bit & 7);
@@ -183,9 +182,9 @@ export const KINDS = [
   ...CLIENT.map((client) => ({ name: `client: ${client}`, client })),
 ];
 
-/** Starts a load and disturbs it with another call after 15 ms times `moment`; returns the last load's result.
- * @param {{ load: (options?: object) => Promise<any>,
- *   inspect: () => Promise<unknown>, cache: any }} member @param {string} what @param {number} moment */
+/** Starts a load and disturbs it with another call after 15 ms times `moment`. Returns the result of the last load.
+ * @param {{ load: (options?: object) => Promise<any>, inspect: () => Promise<unknown>, cache: any }} member
+ * @param {string} what @param {number} moment */
 export async function disturbed({ load, inspect, cache }, what, moment) {
   const control = new AbortController();
   const first = load({ signal: control.signal });
@@ -205,7 +204,7 @@ export async function disturbed({ load, inspect, cache }, what, moment) {
   return first;
 }
 
-/** Prepended to a worker's script: ways in which a worker breaks itself when a message requests it. The bytes are a
+/** Code that is prepended to a worker's script: the worker breaks itself when a message requests it. The bytes are a
  * wasm module whose only function is `unreachable`. */
 export const HARM = `addEventListener('message', ({ data }) => ({
   exit: () => close(),

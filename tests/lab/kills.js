@@ -16,7 +16,7 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 /** @typedef {'download' | 'load' | 'save' | 'delete'} What */
 
-/** Returns for each conversation the number of saved tokens and the next answer. @param {string} file */
+/** @param {string} file */
 async function talksOf(file) {
   const model = await loadModel(file, { threads: 1 });
   const talks = [];
@@ -30,7 +30,7 @@ async function talksOf(file) {
   return talks;
 }
 
-/** Serves a small model slowly, or the large one at full speed. @param {boolean} [large] */
+/** Starts a server that sends a small model slowly, or the large one at full speed. @param {boolean} [large] */
 export async function openKills(large = false) {
   const file = await testModel(large ? 'oneb-q4_0' : 'parity-q4_0');
   const model = await loadModel(file, { threads: 1, contextLength: 64 });
@@ -52,7 +52,7 @@ export class Profile {
     this.#known = known;
   }
 
-  /** Runs one step in a new tab or process (member.js). @param {import('./member.js').Step} step */
+  /** @param {import('./member.js').Step} step */
   async #work(step) {
     const { source } = this.#known.lab;
     const member = await this.#place.member();
@@ -65,7 +65,6 @@ export class Profile {
     return { ...done, sent: source.sent, ms };
   }
 
-  /** Loads the model, which must be right. */
   async #load() {
     const done = await this.#work({ what: 'load' });
     assert.equal(done.logits, this.#known.expected, 'right logits');
@@ -79,8 +78,8 @@ export class Profile {
     this.#longest.delete = (await this.#work({ what: 'delete' })).ms;
   }
 
-  /** Kills a tab or process after a fraction `moment` (0 to 1) of its work; returns the bytes that the server sent,
-   * null if the work had already finished.
+  /** Kills a tab or process after a fraction `moment` (0 to 1) of its work. Returns the number of bytes that the server
+   * sent, null if the work had already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async #kill(what, hard, moment) {
     const { source } = this.#known.lab;
@@ -99,8 +98,8 @@ export class Profile {
     return early ? null : source.sent;
   }
 
-  /** Kills a tab or process and checks the next one; returns the bytes that were fetched twice, null if the work had
-   * already finished.
+  /** Kills a tab or process and checks the next one. Returns the number of bytes that were fetched twice, null if the
+   * work had already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async trial(what, hard, moment) {
     const { lab, talks } = this.#known;

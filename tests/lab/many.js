@@ -20,7 +20,7 @@ function wordsFrom(draw) {
     Array.from({ length: count }, () => word(Math.floor(20_000 * draw() ** 4))).join(' ');
 }
 
-/** Returns an export file with conversations. @param {number} count */
+/** @param {number} count */
 function file(count) {
   const draw = randoms(7);
   const text = wordsFrom(draw);
@@ -54,7 +54,8 @@ async function takeIn(page, count) {
   rmSync(folder, { recursive: true });
 }
 
-/** Returns the sorted times from the key press to the painted list, in ms. @param {Page} page @param {string[]} words */
+/** Searches for words. Returns the sorted times from the key press to the painted list, in ms.
+ * @param {Page} page @param {string[]} words */
 const searches = (page, words) =>
   page.evaluate(async (all) => {
     const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-search'));
@@ -80,7 +81,8 @@ const searches = (page, words) =>
     return times.sort((a, b) => a - b);
   }, words);
 
-/** Returns the page's heap after garbage collection, NaN where the browser does not report it. @param {Page} page */
+/** Returns the bytes of the page's heap after garbage collection, NaN where the browser does not report them.
+ * @param {Page} page */
 async function heap(page) {
   if (/firefox/i.test(await page.browser().version())) return NaN;
   const session = await page.createCDPSession();

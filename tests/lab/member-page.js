@@ -7,7 +7,7 @@ import { memberOf } from './member.js';
 
 /** The fault that new workers inject into their store. @type {object | undefined} */
 let fault;
-/** Workers with a faulty store. @type {Worker[]} */
+/** @type {Worker[]} */
 const faulty = [];
 const Usual = window.Worker;
 window.Worker = class extends Usual {
@@ -20,9 +20,8 @@ window.Worker = class extends Usual {
 
 const folder = async () => (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
 
-/** Removes a file; retries, because a worker that has ended may keep it open for a moment. @param
- * {FileSystemDirectoryHandle} from
- * @param {string} name */
+/** Removes a file. Retries, because a worker that has ended may keep the file open for a moment.
+ * @param {FileSystemDirectoryHandle} from @param {string} name */
 async function remove(from, name) {
   for (const end = Date.now() + 5000; ; await sleep(20)) {
     try {

@@ -10,16 +10,14 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 export const IDS = [2, 300, 310, 305];
 
-/** `is`: index of a known model, -1 for other bytes.
+/** Result of a load. `is` is the index of a known model, -1 for other bytes.
  * @typedef {{ is: number } | { code?: string, stack?: string }} Outcome */
-/** `wait`: ms before the step begins; `after`: ms until a load is aborted.
- * @typedef {{ what: 'load' | 'abort' | 'inspect' | 'list' | 'delete' | 'save' | 'restore', wait?: number, after?:
- * number,
- *   rounds?: number }} Step */
+/** Step of a test. `wait`: ms before the step begins; `after`: ms until a load is aborted.
+ * @typedef {{ what: 'load' | 'abort' | 'inspect' | 'list' | 'delete' | 'save' | 'restore', wait?: number,
+ *   after?: number, rounds?: number }} Step */
 /** @typedef {{ logits?: string, kept?: string, code?: string, message?: string, saved?: any }} Done */
 
-/** Loads a model; returns its logits and `info.cache`. @param {any} api @param {any} source
- * @param {object} options */
+/** @param {any} api @param {any} source @param {object} options */
 async function logitsOf(api, source, options) {
   const model = await api.loadModel(source, { threads: 1, contextLength: 64, ...options });
   try {
@@ -60,12 +58,12 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
 
   return {
     tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
-    /** Adds the server's model to the known ones. */
+    /** Adds the model that the server sends to the known models. */
     async know() {
       const bytes = new Uint8Array(await (await fetch(address, { cache: 'no-store' })).arrayBuffer());
       known.push({ bytes, ...(await load(bytes.slice())) });
     },
-    /** Copies the cache's files; begin() restores them by this name. */
+    /** Copies the cache's files under a name, by which begin() restores them. */
     keep: async (/** @type {string} */ name) => void (copies[name] = await files.all()),
     begin: (/** @type {string} */ from) => files.put(copies[from]),
     end: async (/** @type {boolean} */ inTime) => files.end?.(inTime),
@@ -79,7 +77,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
       await files.end?.(true);
       await files.put(broken);
     },
-    /** Loads with an engine unless `engine` is false and `read` exists, which only reads the bytes.
+    /** Loads the model. If `engine` is false and `read` exists, only reads the bytes, without an engine.
      * @param {{ sha256?: string, engine?: boolean, fault?: StoreFault, told?: () => void }} [options] */
     async load({ sha256, fault, engine = true, told } = {}) {
       const options = { cache: cacheOf(fault), ...(sha256 && { sha256 }) };
@@ -99,7 +97,6 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
         disturbed({ load: again, inspect: () => api.inspectModel(address, { cache }), cache }, what, moment),
       );
     },
-    /** Returns the cache's list and the names of its files. */
     async there() {
       const list = (await cacheOf().list()).map((/** @type {any} */ { complete, stored }) => ({ complete, stored }));
       return { list, names: [...(await files.all()).keys()] };
@@ -109,7 +106,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
   };
 }
 
-/** Returns the methods that a test calls in this process or tab. They share the model that `open` loads.
+/** Returns the methods of a member that share the model which `open` or `start` loads.
  * @param {{ api: any, address: string, cacheOf: (fault?: StoreFault) => any, calm?: () => void }} around */
 function openedMethods({ api, address, cacheOf, calm }) {
   /** @type {any} */
@@ -117,13 +114,13 @@ function openedMethods({ api, address, cacheOf, calm }) {
   /** @type {StoreFault | undefined} */
   let storeFault;
   return {
-    /** Opens the model for later calls; returns `info.cache`. @param {object} options */
+    /** @param {object} options */
     async open(options) {
       await opened?.dispose();
       opened = await api.loadModel(address, { cache: cacheOf(), ...options });
       return opened.info.cache;
     },
-    /** Opens the model with a fault of the store; returns `info.cache` or the error.
+    /** Opens the model with a fault of the store. Returns `info.cache` or the error.
      * @param {object & { fault?: StoreFault }} options */
     start({ fault, ...options }) {
       storeFault = fault;
@@ -135,9 +132,8 @@ function openedMethods({ api, address, cacheOf, calm }) {
         return { kept: opened.info.cache };
       });
     },
-    /** Returns logits, or the error. @param {number[]} ids */
+    /** @param {number[]} ids */
     ask: (ids) => coded(async () => ({ logits: String(await opened.debug.logits(ids)) })),
-    /** Ends the fault of the store. */
     async calm() {
       if (storeFault) storeFault.over = true;
       calm?.();
@@ -152,8 +148,7 @@ function openedMethods({ api, address, cacheOf, calm }) {
 /** Returns the result of f(), or the error's code and stack. @param {() => Promise<object>} f */
 const coded = (f) => f().catch((error) => ({ code: error?.code, stack: String(error?.stack ?? error) }));
 
-/** Runs one step of a test. @param {any} member @param {Step} step
- * @returns {Promise<Done>} */
+/** @param {any} member @param {Step} step @returns {Promise<Done>} */
 async function worked({ api, address, cache, load }, { what, wait = 0, after = 0, rounds = ROUNDS }) {
   await sleep(wait);
   try {
@@ -178,7 +173,7 @@ async function saves(model, rounds) {
   for (let i = 0; i < rounds; i++) await model.chatCache.put('x', await (await conversation(model, i)).save());
 }
 
-/** Restores the saved conversation and continues it. @param {any} model */
+/** @param {any} model */
 async function restored(model) {
   const saved = await model.chatCache.get('x');
   const { length: count } = await model.chatCache.list();

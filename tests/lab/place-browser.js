@@ -6,17 +6,17 @@ import { launch, peaksBelow } from '../e2e/helpers.js';
 import { WebKit } from '../e2e/webkit.js';
 import { sleep } from './inject.js';
 
-/** `call` calls a method of member.js; `run` calls a function in the page; `kill` closes the tab, and with `hard` kills
- * its process.
+/** A tab or process of a test. `call` calls a method of member.js; `run` calls a function in the page; `kill` closes
+ * the tab, and with `hard` kills its process.
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** Where members run. `storing`: whether it can store files; `folder`: the store's or, if it is on disk, a browser
- * profile's; `names`: returns stored files (Node).
+/** Where members run. `storing` says whether files can be stored there; `folder` is that of the store or, if its files
+ * must be on disk, of the browser profile; `names` returns the stored files (Node only).
  * @typedef {{ name: string, storing: boolean, folder?: string, member: () => Promise<Member>, names: () => string[],
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
-/** `usual`: properties of all responses of the server; the other options are for the pages.
+/** Options of a lab. `usual`: properties of all responses of the server; the other options are for its pages.
  * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
  *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
 /** @import { Browser, Page } from 'puppeteer-core' */
@@ -42,7 +42,7 @@ export async function killPages(page) {
   for (const one of [other, page]) await Promise.race([one.close(), sleep(2000)]).catch(() => {});
 }
 
-/** Returns a function that calls a member's methods in a page. @param {Member['run']} run @returns {Member['call']} */
+/** @param {Member['run']} run @returns {Member['call']} */
 const callIn =
   (run) =>
   (method, ...args) =>
@@ -67,7 +67,8 @@ async function openWebKit(url) {
   };
 }
 
-/** Opens a new profile. @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
+/** Opens a new browser profile for members.
+ * @param {'chromium' | 'firefox' | 'webkit'} name @param {string} url of its pages
  * @param {{ shared?: Browser, folder?: string }} [options] `folder`: the profile's, if its files must be on disk
  * @returns {Promise<Place>} */
 export async function openBrowser(name, url, { shared, folder } = {}) {

@@ -26,7 +26,7 @@ export const TUNING = {
 /** Tuning that fetches even small files in several concurrent ranges. */
 export const RANGES = { ...TUNING, alone: 20_000, least: 1 << 16, longestMs: 1500 };
 
-/** Starts a server that fails on command. It also serves pages, which are built when a browser first needs them.
+/** Starts a server that fails on command. The server also sends pages, which are built when a browser first needs them.
  * @param {Uint8Array} bytes @param {LabOptions} [options] @returns {Promise<Lab>} */
 export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
   /** @type {(() => unknown)[]} */
@@ -52,8 +52,7 @@ export async function openLab(bytes, { usual, tuning = {}, ...options } = {}) {
   };
 }
 
-/** Starts a Node process that is ready for calls. @param {string} address @param {object} tuning
- * @param {string} folder @returns {Promise<Member>} */
+/** @param {string} address @param {object} tuning @param {string} folder @returns {Promise<Member>} */
 async function child(address, tuning, folder) {
   const one = fork(fileURLToPath(new URL('member-node.js', import.meta.url)), [
     address,
@@ -93,8 +92,8 @@ function inside(address, folder) {
   };
 }
 
-/** Prepares Node or a browser for members. `within`: Node's run in this process; `onDisk`: the browser's profile is in
- * a folder, so that its files can be changed.
+/** Prepares Node or a browser for members. With `within`, members of Node run in this process; with `onDisk`, the
+ * browser profile is in a folder, so that its files can be changed.
  * @param {Side} side @param {Lab} lab
  * @param {{ shared?: import('puppeteer-core').Browser, within?: boolean, onDisk?: boolean }} [options]
  * @returns {Promise<Place>} */

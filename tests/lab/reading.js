@@ -6,7 +6,7 @@ import { openStore } from '../../js/download/store-node.js';
 import { ModelError } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 
-/** Bytes per read; like the engine's window, not a multiple of the piece size. */
+/** Number of bytes per read, which like the engine's window is not a multiple of the piece size. */
 const READ = 100_000;
 const sha256Of = (/** @type {string | Buffer} */ bytes) => createHash('sha256').update(bytes).digest('hex');
 
@@ -15,7 +15,8 @@ function hasher() {
   return { update: (/** @type {Uint8Array} */ bytes) => void hash.update(bytes), hex: () => hash.copy().digest('hex') };
 }
 
-/** Returns the bytes of a file. `proves` returns whether they are a valid model. @param {string} url
+/** Reads a file through the cache and returns its bytes. `proves` returns whether the bytes are a valid model.
+ * @param {string} url
  * @param {{ cache: import('../../js/download/cache.js').ModelCache, sha256?: string,
  *   proves?: (bytes: Buffer) => boolean }} options */
 export async function readThrough(url, { cache, sha256, proves = () => true }) {

@@ -15,26 +15,25 @@ import { inTime, isCoded } from './rules.js';
 
 /** @import { Member, Side } from './place.js' */
 /** @typedef {import('./inject.js').Kind & { kill?: boolean }} Kind */
-/** `gone`: whether the server is unreachable during the fault; `first`: index of the first list of token ids.
+/** Plan of a run. `gone`: whether the server is unreachable during the fault; `first`: index of the first list of token
+ * ids.
  * @typedef {{ kind: Kind, from: 'later' | 'whole', moment: number, lasting: boolean, gone: boolean, first: number,
  *   seed: number }} Plan */
 /** @typedef {{ code?: string, stack?: string, kept?: string, logits?: string }} Got */
 
 const OPTIONS = { threads: 1, contextLength: 64, rowsOnDisk: true };
-/** The stall limit is short, but above the pauses of a busy machine. */
+/** Tuning with a stall limit that is short, but above the pauses of a busy machine. */
 const TUNING = { ...USUAL, stallMs: 1000 };
 const LONGEST_MS = 60_000;
-/** Number of calls during the fault, and after it. */
 const DURING = 4;
 const AFTER = 2;
-/** Lists of token ids, with several rows each. No run uses a list twice, because the engine caches rows. */
+/** Number of lists of token ids, with several rows each. No run uses a list twice, because the engine caches rows. */
 const LISTS = 40;
 const ROWS = 6;
 /** Upper bound of the random number of requests or table accesses before the fault. */
 const MOMENTS = 12;
-/** Number of changes of a cached file, each at another row. */
 const CHANGES = 3;
-/** Requests for more bytes than this are those of the table's download. They are answered slowly. */
+/** Requests for more bytes than this number belong to the table's download, and are answered slowly. */
 const SMALL = 1 << 16;
 const SLOW_MS = 5;
 
@@ -44,7 +43,7 @@ const ROW_KINDS = [
   ...Array(8).fill({ name: 'process: killed while it reads rows', kill: true }),
 ];
 
-/** Returns the plan of the n-th run. @param {number} n @param {number} seed @param {Kind[]} kinds @returns {Plan} */
+/** @param {number} n @param {number} seed @param {Kind[]} kinds @returns {Plan} */
 function planOf(n, seed, kinds) {
   const random = randoms(seed * 1_000_003 + n * 7919);
   const kind = kinds[n % kinds.length];
@@ -60,7 +59,7 @@ function planOf(n, seed, kinds) {
   };
 }
 
-/** Returns the model, its table, lists of ids and the logits of each list. @param {string} name */
+/** @param {string} name */
 async function expectationsOf(name) {
   const file = await testModel(name);
   const { tensors } = await inspectModel(file);
@@ -95,7 +94,7 @@ function beginsWith(path, head) {
     fs.closeSync(file);
     return bytes.equals(head);
   } catch {
-    return false; // A socket, or a file that the browser has just removed.
+    return false; // The path is a socket, or a file that the browser has just removed.
   }
 }
 
@@ -103,9 +102,8 @@ class RowFaults {
   /** @type {Member | undefined} */
   #member;
   #next = 0;
-  /** The changed cached file, if it must still exist. */
+  /** Path of the changed cached file if the file must still exist, else ''. */
   #changed = '';
-  /** Number of calls during the fault with the right logits, and with a coded error. */
   counts = { right: 0, coded: 0 };
 
   /** @param {Awaited<ReturnType<typeof expectationsOf>>} known @param {import('./place.js').Lab} lab
@@ -118,8 +116,7 @@ class RowFaults {
     for (let at = known.table.offset; at < known.bytes.length; at += 977) this.other[at] ^= 1;
   }
 
-  /** Calls the current tab or process (member.js); fails after LONGEST_MS. @param {string} method @param {any[]} args
-   * @returns {Promise<Got>} */
+  /** @param {string} method @param {any[]} args @returns {Promise<Got>} */
   async #call(method, ...args) {
     this.#member ??= await this.place.member();
     const got = await inTime(this.#member.call(method, ...args), LONGEST_MS);
@@ -144,15 +141,14 @@ class RowFaults {
     return got;
   }
 
-  /** Loads without a fault. @param {object} [options] */
+  /** Loads without a fault, so that any error fails the run. @param {object} [options] */
   async #mustStart(options = {}) {
     const got = await this.#start({ rowsLater: false, ...options });
     if (got.stack) throw new Error(`a load without a fault: ${got.stack}`);
     return got;
   }
 
-  /** Asks for the logits of the next lists. @param {number} count @param {boolean} must whether an error fails the
-   * run */
+  /** @param {number} count @param {boolean} must whether an error fails the run */
   async #ask(count, must) {
     const { lists, logits } = this.known;
     for (let i = 0; i < count; i++) {
@@ -166,15 +162,15 @@ class RowFaults {
     }
   }
 
-  /** Damages the cached file at rows that the next calls read. @param {Plan} plan */
+  /** @param {Plan} plan */
   #damage({ kind, seed }) {
     const { bytes, table, lists } = this.known;
     const { other } = this;
     const path = copyIn(String(this.place.folder), bytes.subarray(0, 64));
     const random = randoms(seed);
     const row = table.bytes / table.shape[1];
-    /** Draws a fault's random numbers. One that means an offset in the file (in bytes or bits) is moved into a table
-     * row that the next calls read. */
+    /** Draws a random number for a fault. A number that means an offset in the file (in bytes or bits) is moved into a
+     * table row that the next calls read. */
     const aimed = (/** @type {number} */ n = 0) => {
       if (n < bytes.length) return random(n);
       const at = table.offset + lists[(this.#next + random(DURING)) % LISTS][random(ROWS)] * row + random(row);
@@ -190,7 +186,7 @@ class RowFaults {
     this.#changed = path;
   }
 
-  /** Runs a plan; returns the error's message, '' without one. @param {Plan} plan */
+  /** Runs a plan. Returns the message of the error, or '' if there is none. @param {Plan} plan */
   async run(plan) {
     const { bytes, table } = this.known;
     const { kind, from, moment, lasting, seed } = plan;
@@ -239,7 +235,7 @@ class RowFaults {
     this.#member = undefined;
   }
 
-  /** Checks loads after the fault. @param {Plan} plan */
+  /** @param {Plan} plan */
   async #afterwards({ kind, from }) {
     if (this.#changed && !fs.existsSync(this.#changed)) throw new Error('the copy was deleted');
     if (from === 'whole' && !kind.rest) {

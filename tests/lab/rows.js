@@ -17,14 +17,14 @@ import { testModel } from '../js/models.js';
 import { sleep } from './inject.js';
 import { killPages } from './place-browser.js';
 
-/** Bytes per second at 100 Mbit/s. */
+/** Rate of the server in bytes per second: 100 Mbit/s. */
 const RATE = 12.5e6;
 const PIECE = 1 << 18;
 const KILL_AT = 4.5e9;
 const CONTEXT = 4096;
 const PORT = 47811;
 
-/** Prepended to the worker: reports how long each read of rows takes, in ms. */
+/** Code that is prepended to the worker's script: reports how long each read of rows takes, in ms. */
 const WATCH = `{
   const channel = new BroadcastChannel('rows');
   let part;
@@ -52,7 +52,7 @@ const SCRIPT = `window.reads = [];
   new BroadcastChannel('rows').onmessage = ({ data }) => window.reads.push(data);
   document.body.append(Object.assign(document.createElement('input'), { type: 'file' }));`;
 
-/** Serves a file in ranges. @param {string} path @param {number} [rate] bytes per second */
+/** @param {string} path @param {number} [rate] bytes per second */
 function fileServer(path, rate = Infinity) {
   const file = openSync(path, 'r');
   const { size } = statSync(path);
@@ -85,8 +85,9 @@ function fileServer(path, rate = Infinity) {
   return { state, intercept };
 }
 
-/** Makes a file with the header of E4B. Its matrices are all 0 and take no space. Norms and RoPE factors are 1, because
- * a factor of 0 would make positions infinite. @param {string} path */
+/** Makes a sparse file with the header of E4B. Its matrices are all 0 and take no space. Norms and RoPE factors are 1,
+ * because a factor of 0 would make positions infinite.
+ * @param {string} path */
 async function makeSparse(path) {
   /** @type {any} */
   let file;

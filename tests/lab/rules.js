@@ -14,8 +14,8 @@ export const RULES = {
  * @param {any} error */
 export const isCoded = (error) => Object.hasOwn(CODES, error?.code) && error.code !== 'worker-failed';
 
-/** Returns the work's result, or 'late' after `ms`. @template T @param {Promise<T>} work @param {number} ms
- * @returns {Promise<T | 'late'>} */
+/** Returns the result of `work`, or 'late' after `ms` milliseconds.
+ * @template T @param {Promise<T>} work @param {number} ms @returns {Promise<T | 'late'>} */
 export async function inTime(work, ms) {
   /** @type {any} */
   let timer;

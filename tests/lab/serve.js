@@ -5,17 +5,16 @@ import { STORYTELLER, chatBody, metricsOf, post, residentBytes, startServing } f
 /** @import { Serving } from '../support/serving.js' */
 
 const CALLERS = 200;
-/** Number of disconnects, one at a time, to measure the time until the server is idle. */
+/** Number of disconnects that are made one at a time, to measure the time until the server is idle. */
 const MEASURED = 50;
 const MAX_ABORT_MS = 100;
-/** Number of concurrent callers in the longer parts. */
 const LANES = 8;
 /** Limit on memory late in the run, as a multiple of the memory early in it. */
 const GROWTH = 1.1;
-/** Tokens per answer, and rounds of the throughput measurement. */
+/** Tokens per answer and number of rounds in the measurement of throughput. */
 const TOKENS = 128;
 const ROUNDS = 25;
-/** A word of every prompt, which must not be in the log. */
+/** A word of every prompt, which must not appear in the server's log. */
 const MARK = 'Rumpelstiltskin';
 /** Biases that rule out end tokens, so that answers reach `max_tokens`. */
 const ENDLESS = { 1: -100, 5: -100 };
@@ -25,8 +24,7 @@ const ENDLESS = { 1: -100, 5: -100 };
 /** @param {object} [more] */
 const bodyOf = (more) => chatBody({ messages: [{ role: 'user', content: `A story of ${MARK}.` }], ...more });
 
-/** Runs f(0), f(1), … up to count, `lanes` calls at a time. @param {number} count @param {number} lanes
- * @param {(i: number) => Promise<void>} f */
+/** @param {number} count @param {number} lanes @param {(i: number) => Promise<void>} f */
 async function inLanes(count, lanes, f) {
   let next = 0;
   const lane = async () => {
@@ -38,7 +36,7 @@ async function inLanes(count, lanes, f) {
 /** @param {number[]} values @param {number} share */
 const percentile = (values, share) => values.toSorted((a, b) => a - b)[Math.ceil(share * values.length) - 1] ?? NaN;
 
-/** Waits until no request is running or waiting; returns the ms that it took, or Infinity after 20 s.
+/** Waits until no request is running or waiting. Returns the time in ms, or Infinity after 20 s.
  * @param {Serving} server */
 async function untilIdle({ url }) {
   const began = performance.now();
@@ -50,8 +48,8 @@ async function untilIdle({ url }) {
   }
 }
 
-/** Sends the requests of all callers at once: each must be answered completely, or refused with 429. @param {Serving}
- * server @returns {Promise<Part>} */
+/** Sends the requests of all callers at once. Each must be answered completely, or refused with the status 429.
+ * @param {Serving} server @returns {Promise<Part>} */
 async function callers({ url }) {
   const statuses = /** @type {Record<string, number>} */ ({});
   let without = 0;
@@ -74,9 +72,7 @@ async function callers({ url }) {
   };
 }
 
-/** Disconnects clients at random moments, and measures the time until the server is idle. @param {Serving} server
- * @param {number} count @param {number} seed
- * @returns {Promise<Part>} */
+/** @param {Serving} server @param {number} count @param {number} seed @returns {Promise<Part>} */
 async function disconnects(server, count, seed) {
   const random = randoms(seed);
   const bodies = /** @type {[string, object][]} */ ([
@@ -121,9 +117,7 @@ async function disconnects(server, count, seed) {
   };
 }
 
-/** Sends thousands of requests of all kinds, during which memory must not grow. @param {Serving} server @param {number}
- * count
- * @returns {Promise<Part>} */
+/** @param {Serving} server @param {number} count @returns {Promise<Part>} */
 async function requests({ url, pid }, count) {
   const { messages } = bodyOf();
   const kinds = /** @type {[number, string, (() => unknown)?][]} */ ([

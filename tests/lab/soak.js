@@ -10,7 +10,7 @@ import { openLab, openPlace } from './place.js';
 import { expectations } from './soaking.js';
 
 const RELOAD_EVERY = 25;
-/** Limit on late memory, as a multiple of early memory. Measured growth and noise are below it. */
+/** Limit on memory late in the run, as a multiple of early memory. Measured growth and noise are below the limit. */
 const GROWTH = 1.25;
 
 /** Returns the resident bytes of a process and its descendants (Linux). @param {number} pid */

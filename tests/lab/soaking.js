@@ -5,13 +5,12 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
 
-/** Returns the expected results of each kind of round, from a fresh engine.
- * @param {Model} model */
+/** @param {Model} model */
 export async function expectations(model) {
   const talks = [];
   for (let kind = 0; kind < ROUNDS; kind++) {
     const chat = await conversation(model, kind);
-    // If an answer ends within a UTF-8 character, only the messages are saved.
+    // If an answer ends within a UTF-8 character, only the messages of the chat are saved.
     const { restored } = model.chat({ saved: await chat.save() });
     talks.push({
       restored: await restored,
@@ -22,10 +21,9 @@ export async function expectations(model) {
   return talks;
 }
 
-/** Runs a conversation, restores its saved state, aborts an answer and completes another; throws at the first
+/** Runs a conversation, restores its saved state, aborts an answer and completes another. Throws at the first
  * unexpected result.
- * @param {Model} model @param {Awaited<ReturnType<typeof expectations>>} talks
- * @param {number} n */
+ * @param {Model} model @param {Awaited<ReturnType<typeof expectations>>} talks @param {number} n */
 export async function round(model, talks, n) {
   const kind = n % ROUNDS;
   const expected = talks[kind];

@@ -14,11 +14,10 @@ import { openLab } from './place.js';
 /** @import { BrowserContext, Page } from 'puppeteer-core' */
 
 const ENDLESS = { 1: -1e30, 8: -1e30 };
-/** Ways in which an owner leaves. `freeze`: its page hangs until another tab takes over, and then resumes. */
+/** Ways in which an owner leaves. With `freeze`, its page hangs until another tab takes over, and then resumes. */
 const WAYS = ['close', 'dispose', 'close', 'crash', 'close', 'kill engine', 'restart', 'freeze'];
 const FREEZE_MS = 9000;
 
-/** The page's script: opens a shared model, and makes calls whose answers are checked later. */
 const SCRIPT = `
   const lab = window.lab = { progress: 0, calls: [], workers: [] };
   const Usual = window.Worker;
@@ -49,9 +48,7 @@ const SCRIPT = `
 
 /** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
 
-/** Returns prompts and a single engine's answers. @param {string} file @param {number} count
- * @param {number} maxTokens
- * @returns {Promise<Ask[]>} */
+/** @param {string} file @param {number} count @param {number} maxTokens @returns {Promise<Ask[]>} */
 export async function asksOf(file, count, maxTokens) {
   const model = await loadModel(file, { threads: 1, contextLength: 512 });
   const asks = [];
@@ -65,18 +62,17 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** Starts a server that sends a model and pages that share it, and counts the bytes sent. @param {string} file */
+/** @param {string} file */
 export async function serveModel(file) {
   const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
   const { url } = await lab.pages();
   return { ...lab, url, model: `${url}model.gguf` };
 }
 
-/** Calls a method of a page's `lab`. @param {Page} page @param {string} method @param {any[]} args @returns {Promise<any>} */
+/** @param {Page} page @param {string} method @param {any[]} args @returns {Promise<any>} */
 const inPage = (page, method, ...args) =>
   page.evaluate((name, given) => /** @type {any} */ (window).lab[name](...given), method, args);
 
-/** Tabs of one browser profile that share a model. */
 export class Tabs {
   /** @type {Page[]} */
   pages = [];
@@ -94,14 +90,14 @@ export class Tabs {
     this.#options = options;
   }
 
-  /** Opens `count` more tabs at once. @param {number} count */
+  /** @param {number} count */
   async open(count) {
     const pages = await this.empty(count);
     this.pages.push(...pages);
     return Promise.all(pages.map((page) => inPage(page, 'open', this.#server.model, this.#options)));
   }
 
-  /** Opens pages without a model. @param {number} count */
+  /** @param {number} count */
   async empty(count) {
     return Promise.all(
       Array.from({ length: count }, async () => {
@@ -118,14 +114,14 @@ export class Tabs {
     return Promise.all(this.pages.map((page) => page.evaluate(`(${f})(window.lab)`)));
   }
 
-  /** Returns the tab that runs the engine; fails unless there is exactly one. */
+  /** Returns the tab that runs the engine. Fails unless exactly one tab does. */
   async owner() {
     const owns = await this.each((lab) => lab.model.owner);
     assert.equal(owns.filter(Boolean).length, 1, `owners: ${owns}`);
     return this.pages[owns.indexOf(true)];
   }
 
-  /** Makes each tab send all prompts, each tab starting with a different one. @param {Ask[]} asks */
+  /** Makes each tab send all prompts, beginning with a different one in each tab. @param {Ask[]} asks */
   ask(asks) {
     return Promise.all(
       this.pages.map((page, n) => {
@@ -136,15 +132,15 @@ export class Tabs {
     );
   }
 
-  /** Makes a tab send a prompt and stop reading after three pieces, until `lab.go()`. @param {Page} page
-   * @param {Ask} ask */
+  /** Makes a tab send a prompt and stop reading the answer after three pieces, until `lab.go()` is called in the page.
+   * @param {Page} page @param {Ask} ask */
   async hold(page, ask) {
     this.#asked.set(page, [ask]);
     await inPage(page, 'start', ask.prompt, ask.options, 3);
     await page.waitForFunction('lab.under().begun && lab.calls[0].given === 3', { polling: 5 });
   }
 
-  /** Returns the number of pending calls, and how many of them have delivered text. */
+  /** Returns the number of pending calls, and how many of these have delivered text. */
   async under() {
     const sum = { waiting: 0, begun: 0 };
     for (const { waiting, begun } of await this.each((lab) => lab.under())) {
@@ -154,7 +150,6 @@ export class Tabs {
     return sum;
   }
 
-  /** Returns the answers of the open tabs, and those that differ from a single engine's. */
   async answers() {
     const lists = await Promise.all(
       this.pages.map(async (page) => {
@@ -168,7 +163,7 @@ export class Tabs {
     return { count: all.length, wrong: all.filter(({ expected, got }) => !isDeepStrictEqual(got, expected)) };
   }
 
-  /** Makes the owner leave. @param {string} how */
+  /** @param {string} how */
   async end(how) {
     const owner = await this.owner();
     if (!['kill engine', 'restart', 'freeze'].includes(how)) this.pages.splice(this.pages.indexOf(owner), 1);
@@ -203,7 +198,7 @@ function memoryOf(pid) {
   }, 0);
 }
 
-/** Opens tabs, and makes the owner leave `handovers` times. @param {import('../e2e/helpers.js').BrowserName} name
+/** @param {import('../e2e/helpers.js').BrowserName} name
  * @param {{ tabs: number, handovers: number, asks: Ask[], random: () => number }} how
  * @param {Awaited<ReturnType<typeof serveModel>>} server */
 async function trial(name, { tabs: count, handovers, asks, random }, server) {

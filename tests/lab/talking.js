@@ -11,7 +11,7 @@ export async function conversation(model, round) {
   return chat;
 }
 
-/** Returns the chat's next answer. @param {Chat} chat */
+/** Sends a fixed message in a chat. Returns the answer's tokens and the prompt's length, as JSON. @param {Chat} chat */
 export async function next(chat) {
   const { tokens, usage } = await chat.send('on').result();
   return JSON.stringify({ tokens, prompt: usage.promptTokens });

@@ -10,19 +10,18 @@ import { sleep } from './inject.js';
 import { killPages } from './place-browser.js';
 
 /** @import { Browser, Page } from 'puppeteer-core' */
-/** An action in a page, or a wait. `medium` is a model's address; `slow` throttles its download.
+/** An action in a page, or a wait. `medium` is the address of a model; `slow` throttles its download.
  * @typedef {(page: Page, at: { medium: string, slow: (on: boolean) => void }) => unknown} Action */
-/** A function that runs in the page. @typedef {(...given: any[]) => any} InPage */
-/** `running`: the step ends during an answer or a download, so only the messages are compared; `stored`: the step needs
- * a model in the browser's storage, always or only after a reload.
+/** @typedef {(...given: any[]) => any} InPage */
+/** How a step is checked. `running`: the step ends during an answer or a download, so only the messages are compared;
+ * `stored`: the step needs a model in the browser's storage, always (`only`) or only after a reload (`after`).
  * @typedef {{ running?: boolean, stored?: 'after' | 'only' }} How */
 
 const { ANSWERED, FAILED, PICKING, READY } = tabs;
 const LINES = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
 const RICH = 'Text\n\n```js\nconst answer = 42;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n$x^2$';
 
-/** Returns an action that calls a function with the page. @template {any[]} A
- * @param {(page: Page, ...args: A) => unknown} f @returns {(...args: A) => Action} */
+/** @template {any[]} A @param {(page: Page, ...args: A) => unknown} f @returns {(...args: A) => Action} */
 const action =
   (f) =>
   (...args) =>
@@ -36,18 +35,15 @@ const click = action((page, /** @type {string} */ selector) => page.click(select
 const key = action((page, /** @type {any} */ name) => page.keyboard.press(name));
 const focus = action((page, /** @type {string} */ selector) => page.focus(selector));
 const type = action((page, /** @type {string} */ text) => page.keyboard.type(text));
-/** Waits until a function is true in the page. */
 const holds = action((page, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
   page.waitForFunction(f, {}, ...args),
 );
-/** Waits until an element contains this text. @param {string} selector @param {string} text */
+/** @param {string} selector @param {string} text */
 const has = (selector, text) =>
   holds((where, part) => document.querySelector(where)?.textContent?.includes(part), selector, text);
-/** Runs a function on an element. */
 const change = action((page, /** @type {string} */ selector, /** @type {InPage} */ f, /** @type {any[]} */ ...args) =>
   page.$eval(selector, f, ...args),
 );
-/** Clicks an element by its index or its text. */
 const pick = action((page, /** @type {string} */ selector, /** @type {number | string} */ which) =>
   page.$$eval(
     selector,
@@ -56,7 +52,7 @@ const pick = action((page, /** @type {string} */ selector, /** @type {number | s
     which,
   ),
 );
-/** Fills the message field, or the field of a selector. @param {string} text @param {string} [selector] */
+/** @param {string} text @param {string} [selector] */
 const field = (text, selector = '#input') =>
   change(
     selector,
@@ -77,13 +73,13 @@ async function counted(page) {
   if (await page.evaluate(() => location.hash.startsWith('#/c/'))) await page.waitForSelector('.talk[aria-current]');
   return (await page.$$('.talk')).length;
 }
-/** Runs actions in order. @param {Action[]} actions @returns {Action} */
+/** @param {Action[]} actions @returns {Action} */
 const all =
   (...actions) =>
   async (page, at) => {
     for (const one of actions) await one(page, at);
   };
-/** Clicks an item of a conversation's menu. @param {string} what the item @param {number} [which] the conversation */
+/** @param {string} what the item @param {number} [which] the conversation */
 const menu = (what, which = 0) =>
   all(
     library,
@@ -91,9 +87,9 @@ const menu = (what, which = 0) =>
     see('.talk-menu:not([hidden])'),
     press('.talk-menu:not([hidden]) button', what),
   );
-/** Waits until there are `count` conversations. @param {number} count */
+/** @param {number} count */
 const talks = (count) => holds((n) => document.querySelectorAll('.talk').length === n, count);
-/** Waits for a message's version. @param {string} versions such as 2/3 @param {string} [where] its selector */
+/** @param {string} versions such as 2/3 @param {string} [where] its selector */
 const version = (versions, where = '') =>
   holds(
     (text, place) =>
@@ -101,7 +97,7 @@ const version = (versions, where = '') =>
     versions,
     where,
   );
-/** Loads a model through the form. @param {string} text its address */
+/** @param {string} text its address */
 const fromAddress = (text) =>
   change(
     '#web-form',
@@ -111,7 +107,7 @@ const fromAddress = (text) =>
     },
     text,
   );
-/** Waits until this model is ready. @param {string} name */
+/** @param {string} name */
 const model = (name) => all(action((page) => tabs.until(page, READY, 60_000))(), has('#model-name', name));
 const models = all(click('#change-model'), see(PICKING));
 const newChat = all(
@@ -122,7 +118,7 @@ const look = all(
   async (page, at) => (await page.$('#inside:not([hidden])')) || shortcut('i')(page, at),
   see('#inside-panel:not([aria-busy]) [role="option"]'),
 );
-/** Imports conversations. @param {string} text */
+/** @param {string} text */
 const takeIn = (text) =>
   change(
     '#library-file',
@@ -424,7 +420,7 @@ const STEPS = [
 /** @param {typeof STEPS[number]} step @returns {How} */
 const howOf = (step) => /** @type {any} */ (step.find((one) => typeof one === 'object')) ?? {};
 
-/** Returns the state that must not be lost. @param {Page} page */
+/** Returns the state of the page that must not be lost. @param {Page} page */
 const held = (page) =>
   page.evaluate(() => ({
     state: document.body.dataset.state,
@@ -437,14 +433,14 @@ const held = (page) =>
     chips: document.querySelectorAll('.chips li').length,
   }));
 
-/** Returns whether the open conversation is in the list, which is updated after the answer. Runs in the page. */
+/** Returns whether the open conversation is in the list, which is updated after the answer. The function runs in the
+ * page. */
 const isListed = () => {
   const [, id] = /^#\/c\/([\w-]+)/.exec(location.hash) ?? [];
   return !id || document.querySelector(`li[data-id="${id}"]`) !== null;
 };
 
-/** Reloads the page, or kills its process and opens it again.
- * @param {Page} page @param {'reload' | 'kill'} how */
+/** @param {Page} page @param {'reload' | 'kill'} how */
 async function interrupted(page, how) {
   if (how === 'reload') {
     await page.reload();
@@ -462,7 +458,7 @@ async function interrupted(page, how) {
 /** @param {Awaited<ReturnType<typeof held>>} before @param {Awaited<ReturnType<typeof held>>} now @param {boolean} [running] */
 function kept(before, now, running) {
   if (!running) return isDeepStrictEqual(now, before);
-  // The message in progress may have grown, or lack its last second; earlier messages are complete.
+  // The message in progress may have grown, or lack its last second; earlier messages must be complete.
   const [a, b] = [before.said, now.said];
   return (
     now.hash === before.hash &&
@@ -473,10 +469,10 @@ function kept(before, now, running) {
   );
 }
 
-/** Runs STEPS in order, with reloads and kills between them.
+/** Runs STEPS in order, with reloads and kills of the page between them.
  * @param {(url: string) => Promise<{ page: Page, troubles: string[] }>} open
- * @param {{ seed?: number, reloads?: number, kills?: number, stores?: boolean, said?: (text: string) => void }} [options]
- * stores: whether the browser can store models */
+ * @param {{ seed?: number, reloads?: number, kills?: number, stores?: boolean, said?: (text: string) => void }}
+ *   [options] stores: whether the browser can store models */
 export async function visit(open, options) {
   let isSlow = false;
   const tiny = await tabs.modelAddress('tiny');
@@ -542,14 +538,14 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
   return { steps: steps.length, reloads, kills };
 }
 
-/** Returns a function that opens the page in a window of a browser. @param {Browser} browser */
+/** @param {Browser} browser */
 export const inWindow = (browser) => (/** @type {string} */ url) =>
   tabs.openTab(browser, url, { expected: /none\.gguf|404/ });
 
 /** WebKitGTK stores no models, and dies with its pages. */
 const IN_WEBKIT = { kills: 0, stores: false };
 
-/** Runs all steps in a new WebKit. @param {Parameters<typeof visit>[1]} options */
+/** @param {Parameters<typeof visit>[1]} options */
 export async function visitInWebKit(options) {
   const page = new WebKitPage(await WebKit.open());
   try {

@@ -78,8 +78,8 @@ class Acceptor {
     return all;
   }
 
-  /** Returns the ends of the JSON strings that begin at index `from`. @param {Node} node accepts the unescaped text
-   * @param {number} from */
+  /** Returns the positions where a JSON string that begins at `from` can end.
+   * @param {Node} node accepts the unescaped text @param {number} from */
   string(node, from) {
     if (this.letters[from] !== '"') return new Set();
     let end = from + 1;
@@ -142,7 +142,7 @@ function holds(node, rules, text) {
   return /** @type {boolean} */ (known.get(text));
 }
 
-/** Returns whether a grammar matches the whole text. @param {Grammar} grammar @param {string} text */
+/** @param {Grammar} grammar @param {string} text */
 export function accepts({ rules, start }, text) {
   const acceptor = new Acceptor(rules, text);
   return acceptor.ends({ rule: start }, 0).has(acceptor.letters.length);

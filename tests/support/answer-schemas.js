@@ -16,8 +16,7 @@ const PATTERNS = [
 const FORMATS = ['date', 'time', 'date-time', 'uuid', 'ipv4', 'ipv6', 'email'];
 const CONSTANTS = ['a', 'two words', '"quoted"\n', 0, -1.5, true, null, [1, 'b'], { k: [] }, 'שלום', '😀'];
 
-/** Generators of schemas.
- * @type {((next: (n: number) => number, depth: number) => any)[]} */
+/** @type {((next: (n: number) => number, depth: number) => any)[]} */
 const SORTS = [
   (next) => ({ type: 'integer', minimum: -next(50), maximum: next(2000) }),
   (next) => ({ type: 'integer', multipleOf: 1 + next(7), minimum: 0, maximum: 500 }),
@@ -61,7 +60,7 @@ function objectOf(next, depth) {
   };
 }
 
-/** A tree and a list, because the random schemas are not recursive. */
+/** A recursive tree and a recursive list, because the random schemas are not recursive. */
 const RECURSIVE = [
   {
     $ref: '#/$defs/tree',

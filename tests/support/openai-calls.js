@@ -8,7 +8,7 @@ import { TOOLS } from './openai-calls/tools.js';
 
 export const CALLS = [...CHAT, ...STREAMS, ...TOOLS, ...OTHERS];
 
-/** Runs all calls, and returns the failed ones with their errors. @param {Given} given */
+/** @param {Given} given */
 export async function runCalls(given) {
   /** @type {string[]} */
   const failed = [];

@@ -13,8 +13,7 @@ const ANY = {
   ],
 };
 
-/** Returns a grammar node for an object's members. @param {(n: number) => number} random @param {() => any} value
- * @returns {any} */
+/** @param {(n: number) => number} random @param {() => any} value @returns {any} */
 function members(random, value) {
   const names = ['a', 'b', 'ab'].slice(0, 1 + random(3));
   const required = names.filter(() => random(2) === 0);

@@ -1,9 +1,10 @@
 /* recorded-requests: requests that Continue and Open WebUI send to servers of OpenAI's API. Fields, their order and
  * their values are those of the programs' source code; the texts are not. */
 
-/** `origin`: repository, file and function, with the commit if known; `answer`: form of the response that the program
- * reads. @typedef {{ origin: string, path: string, answer: 'chat' | 'chunks' | 'texts' | 'vectors' | 'response' |
- * 'events', body: Record<string, any> }} RecordedRequest */
+/** A recorded request. `origin`: repository, file and function, with the commit if known; `answer`: form of the
+ * response that the program reads.
+ * @typedef {{ origin: string, path: string, answer: 'chat' | 'chunks' | 'texts' | 'vectors' | 'response' |
+ *   'events', body: Record<string, any> }} RecordedRequest */
 
 const CONTINUE = 'continuedev/continue';
 const WEBUI = 'open-webui/open-webui, backend/open_webui';

@@ -4,7 +4,7 @@
 
 /** @typedef {{ client: OpenAI, model: string, [key: string]: any }} Bench */
 
-/** Throws unless two values have the same JSON. @param {unknown} got @param {unknown} wanted @param {string} [what] */
+/** @param {unknown} got @param {unknown} wanted @param {string} [what] */
 function same(got, wanted, what = 'value') {
   const [one, other] = [got, wanted].map((value) => JSON.stringify(value));
   if (one !== other) throw new Error(`${what}: expected ${other}, got ${one}`);
@@ -15,8 +15,7 @@ function check(condition, what) {
   if (!condition) throw new Error(`it does not hold that ${what}`);
 }
 
-/** Asserts that a call fails with a status and code, and a message that names the field.
- * @param {Promise<unknown>} call @param {number} status @param {string | null} code @param {RegExp} message */
+/** @param {Promise<unknown>} call @param {number} status @param {string | null} code @param {RegExp} message */
 async function fails(call, status, code, message) {
   const error = await call.then(
     () => ({}),
@@ -52,7 +51,7 @@ const PICK = {
 };
 const QUESTION = { input: 'Hello', seed: 1, max_output_tokens: 8 };
 
-/** Returns the only call of a response, with its arguments. @param {any} response */
+/** @param {any} response */
 function callOf({ output }) {
   const calls = output.filter((/** @type {any} */ { type }) => type === 'function_call');
   same(calls.length, 1, 'calls');
@@ -71,7 +70,7 @@ async function read(stream) {
   return events;
 }
 
-/** The calls by name. `create` is responses.create() with the model's name.
+/** The calls by name. `create` calls responses.create() with the model's name.
  * @type {Record<string, (bench: Bench & { create: (body: any) => Promise<any> }) => Promise<void>>} */
 export const CALLS = {
   'a string as input': async ({ create }) => {
@@ -339,8 +338,7 @@ export const CALLS = {
   },
 };
 
-/** Runs all calls. Returns the names of the failed ones, with the reasons.
- * @param {Bench} bench @returns {Promise<string[]>} */
+/** @param {Bench} bench @returns {Promise<string[]>} */
 export async function failedCalls({ client, model }) {
   const create = async (/** @type {any} */ body) => client.responses.create({ model, ...body });
   const failed = [];

@@ -8,11 +8,11 @@ import { fileURLToPath } from 'node:url';
 export const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
 
-/** A server in its own process. `log`: standard error so far; `exited`: resolves with the exit status.
+/** A server in its own process. `log` returns the standard error so far; `exited` resolves with the exit status.
  * @typedef {{ url: string, port: number, pid: number, log: () => string, exited: Promise<number | null>,
  *   kill: (signal: NodeJS.Signals) => void, stop: () => Promise<number | null> }} Serving */
 
-/** Starts a server on a free port. Rejects if it exits early.
+/** Starts a server on a free port. Rejects if the server exits early.
  * @param {string[]} [args] arguments of `serve` @param {Record<string, string>} [env] @returns {Promise<Serving>} */
 export async function startServing(args = [STORYTELLER, '--threads', '1'], env = {}) {
   const child = spawn(process.execPath, [CLI, 'serve', '--port', '0', ...args], {
@@ -37,7 +37,7 @@ export async function startServing(args = [STORYTELLER, '--threads', '1'], env =
   return { url, port: Number(new URL(url).port), pid: Number(child.pid), log: () => log, exited, kill, stop };
 }
 
-/** Sends a JSON body. @param {string} url @param {unknown} body @param {RequestInit} [init] */
+/** @param {string} url @param {unknown} body @param {RequestInit} [init] */
 export function post(url, body, { headers, ...init } = {}) {
   return fetch(url, {
     method: 'POST',
@@ -47,7 +47,7 @@ export function post(url, body, { headers, ...init } = {}) {
   });
 }
 
-/** The body of a chat completion. @param {object} [more] */
+/** @param {object} [more] */
 export const chatBody = (more) => ({
   model: 'storyteller',
   messages: [{ role: 'user', content: 'Tell me a story.' }],
@@ -55,7 +55,7 @@ export const chatBody = (more) => ({
   ...more,
 });
 
-/** Writes text to a connection, and resolves with what the server sends until it closes the connection or `ms` pass.
+/** Writes text to a connection. Resolves with what the server sends until it closes the connection or `ms` pass.
  * @param {number} port @param {string | Buffer} text @param {number} [ms] */
 export async function raw(port, text, ms = 3000) {
   const socket = connect(port, '127.0.0.1');
@@ -71,10 +71,10 @@ export async function raw(port, text, ms = 3000) {
   return reply;
 }
 
-/** Returns the status line's number of a raw reply. @param {string} reply */
+/** @param {string} reply */
 export const statusOf = (reply) => Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1]);
 
-/** Returns the metrics of a server, by name and labels. @param {string} url */
+/** @param {string} url */
 export async function metricsOf(url) {
   const text = await (await fetch(`${url}/metrics`)).text();
   const rows = text.split('\n').filter((line) => line && !line.startsWith('#'));
@@ -86,6 +86,6 @@ export async function metricsOf(url) {
   );
 }
 
-/** Returns the resident bytes of a process (Linux). @param {number} pid */
+/** @param {number} pid */
 export const residentBytes = (pid) =>
   1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);

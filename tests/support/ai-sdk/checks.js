@@ -1,7 +1,7 @@
 /* checks: assertions and helpers for tests of calls through the AI SDK, in Node and in pages. */
 
 /** Arguments of a call. `entry`: the exports of gemma-wasm/ai-sdk; `model` and `embedder` use the loaded `engine` and
- * `embedEngine`; `source`: of the same model as `engine`, for calls that load it.
+ * `embedEngine`; `source`: source of the same model as `engine`, for calls that load a model.
  * @typedef {{ entry: typeof import('../../../js/ai-sdk.js'), source: string,
  *   model: import('../../../js/ai-sdk.js').GemmaWasmLanguageModel, engine: Model,
  *   embedder: import('../../../js/ai-sdk.js').GemmaWasmEmbeddingModel, embedEngine: Model }} Given */
@@ -18,7 +18,7 @@ export function equal(actual, expected, what) {
   if (got !== wanted) throw new Error(`${what}: expected ${wanted.slice(0, 400)}, got ${got.slice(0, 400)}`);
 }
 
-/** Returns the error of a promise that must reject. @param {PromiseLike<unknown>} promise @returns {Promise<any>} */
+/** @param {PromiseLike<unknown>} promise @returns {Promise<any>} */
 export async function failureOf(promise) {
   const error = await Promise.resolve(promise).then(
     () => null,
@@ -28,7 +28,7 @@ export async function failureOf(promise) {
   return error;
 }
 
-/** Returns the items of an iterable. @template T @param {AsyncIterable<T>} items */
+/** @template T @param {AsyncIterable<T>} items */
 export async function all(items) {
   /** @type {T[]} */
   const list = [];
@@ -36,7 +36,7 @@ export async function all(items) {
   return list;
 }
 
-/** Returns the answer of model.generate(). @param {Given} given @param {any} prompt @param {object} options */
+/** @param {Given} given @param {any} prompt @param {object} options */
 export async function own({ engine }, prompt, options) {
   const messages = typeof prompt === 'string' ? [{ role: 'user', content: prompt }] : prompt;
   return engine.generate(messages, options).result();

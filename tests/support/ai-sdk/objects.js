@@ -27,7 +27,7 @@ export const OBJECTS = {
   },
   'Output.array and its stream of elements': async ({ model }) => {
     const element = z.object({ city: z.string().max(6) });
-    // The SDK's schema does not limit the array; objects as elements make the model end it sooner.
+    // The SDK's schema does not limit the array. Objects as elements make the model end the array sooner.
     const call = { model, prompt: 'Cities', output: Output.array({ element }), maxOutputTokens: 400, temperature: 0.7 };
     for (let seed = 1; ; seed++) {
       const result = streamText({ ...call, seed, onError: () => {} });

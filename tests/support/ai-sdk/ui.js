@@ -13,7 +13,7 @@ import {
 import { z } from 'zod';
 import { equal, ok } from './checks.js';
 
-/** A chat without a user interface. @extends {AbstractChat<import('ai').UIMessage>} */
+/** @extends {AbstractChat<import('ai').UIMessage>} */
 class Chat extends AbstractChat {
   /** @param {any} init */
   constructor({ messages = [], ...init }) {

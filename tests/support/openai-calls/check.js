@@ -4,8 +4,7 @@
 /** OpenAI's client, and the ids of three models: `chat` has a template with tools, `story` writes sensible text,
  * `embed` embeds.
  * @typedef {{ client: OpenAI, chat: string, story: string, embed: string }} Given */
-/** A call: its name, and a function that throws if the answer is wrong.
- * @typedef {[name: string, run: (given: Given) => Promise<void>]} Call */
+/** @typedef {[name: string, run: (given: Given) => Promise<void>]} Call */
 
 /** @param {unknown} condition @param {unknown} [got] @returns {asserts condition} */
 export function ok(condition, got) {
@@ -18,8 +17,9 @@ export function equal(got, expected) {
   if (a !== b) throw new Error(`Expected ${b}, got ${a}`);
 }
 
-/** Returns the error of a promise that must reject with this class. @template {Error} E
- * @param {PromiseLike<unknown>} promise @param {new (...args: any[]) => E} type @returns {Promise<E>} */
+/** Returns the error of a promise, which must reject with an error of the given class.
+ * @template {Error} E @param {PromiseLike<unknown>} promise @param {new (...args: any[]) => E} type
+ * @returns {Promise<E>} */
 export async function rejects(promise, type) {
   try {
     await promise;
@@ -30,14 +30,14 @@ export async function rejects(promise, type) {
   throw new Error(`Expected a ${type.name}, but there was no error`);
 }
 
-/** Returns a message of the user. @param {string} content @returns {[{ role: 'user', content: string }]} */
+/** @param {string} content @returns {[{ role: 'user', content: string }]} */
 export const user = (content) => [{ role: 'user', content }];
 
 /** Returns a value as `any`, to pass it where the client's types reject it. @param {unknown} value
  * @returns {any} */
 export const untyped = (value) => value;
 
-/** Returns all items of an iterable. @template T @param {AsyncIterable<T>} items */
+/** @template T @param {AsyncIterable<T>} items */
 export async function listOf(items) {
   const list = [];
   for await (const item of items) list.push(item);
@@ -45,7 +45,6 @@ export async function listOf(items) {
 }
 
 const integer = { type: 'integer', minimum: -99, maximum: 99 };
-/** The definition of a tool for chat completions. */
 export const ADD = /** @type {const} */ ({
   type: 'function',
   function: {

@@ -180,7 +180,7 @@ const MODELS = [
   ],
 ];
 
-/** Invalid fields of requests, and the field that the error names. @type {[any, string][]} */
+/** Invalid fields of requests, each with the field that the error names. @type {[any, string][]} */
 const REFUSED = [
   [{ temperature: 101 }, 'temperature'],
   [{ top_p: 3 }, 'top_p'],
@@ -194,7 +194,7 @@ const REFUSED = [
   [{ messages: [{ role: 'pirate', content: 'Hi' }] }, 'messages[0].role'],
   [{ response_format: { type: 'yaml' } }, 'response_format'],
 ];
-/** Unsupported features, and the field that the error names. @type {[any, string][]} */
+/** Unsupported features, each with the field that the error names. @type {[any, string][]} */
 const UNSUPPORTED = [
   [{ store: true }, 'store'],
   [{ modalities: ['text', 'audio'], audio: { voice: 'ash', format: 'wav' } }, 'modalities'],

@@ -11,8 +11,7 @@ const ASKED = { messages: user('What is 2 + 3?'), ...WILD, seed: 1 };
 const Sky = z.object({ sky: z.enum(['blue', 'grey']) });
 const Sum = z.object({ a: z.number().int().min(-99).max(99), b: z.number().int().min(-99).max(99) });
 
-/** Checks a choice's tool calls and returns them. @param {OpenAI.ChatCompletion.Choice} choice
- * @returns {OpenAI.ChatCompletionMessageFunctionToolCall[]} */
+/** @param {OpenAI.ChatCompletion.Choice} choice @returns {OpenAI.ChatCompletionMessageFunctionToolCall[]} */
 function callsOf({ message, finish_reason: reason }) {
   const calls = /** @type {OpenAI.ChatCompletionMessageFunctionToolCall[]} */ (message.tool_calls ?? []);
   equal([reason, message.content], ['tool_calls', null]);
@@ -32,7 +31,7 @@ const CHOICES = [
     async ({ client, chat }) => {
       const asked = { model: chat, ...ASKED, tools: [ADD, SAY] };
       const { choices, usage } = await client.chat.completions.create({ ...asked, tool_choice: 'required' });
-      // With random weights an answer can reach the limit after some calls.
+      // With random weights, an answer can reach the token limit after some calls.
       if (choices[0].finish_reason !== 'length') callsOf(choices[0]);
       ok(choices[0].message.tool_calls?.length && usage?.completion_tokens, choices);
     },
@@ -153,7 +152,7 @@ const STREAMED = [
             called.name,
             called.arguments,
           ]);
-        // `max_tokens` can cut off a tool call; then only the stream has a part of it.
+        // `max_tokens` can cut off a tool call, of which then only the stream has a part.
         const whole = plain(await client.chat.completions.create(asked)) ?? [];
         const streamed = plain(await client.chat.completions.stream(asked).finalChatCompletion()) ?? [];
         equal(streamed.slice(0, whole.length), whole);
@@ -283,7 +282,8 @@ const RESULTS = [
   ],
 ];
 
-/** Checks that a choice has tool calls or text in the format. Returns the finish reason. @param {any} choice */
+/** Checks that a choice has tool calls, or text in the required format. Returns the finish reason.
+ * @param {any} choice */
 function kindOf(choice) {
   const { message, finish_reason: reason } = choice;
   if (reason === 'length') return reason;
