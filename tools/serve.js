@@ -23,11 +23,11 @@ import { at, cli, isMain } from './support/proc.js';
 
 export const contentSecurityPolicy = [
   "default-src 'self'",
-  // The hash of the inline script in index.html.
+  // Hash of the inline script in index.html.
   "script-src 'self' 'sha256-1hA1QAh/zIC0UWwFSdM1bE4vQ+LskydElX4lSw1e/4w=' 'wasm-unsafe-eval'",
   "worker-src 'self'",
   "connect-src 'self' https: http://localhost:* http://127.0.0.1:*",
-  "frame-ancestors 'self'", // only in headers: <meta> elements ignore it
+  "frame-ancestors 'self'", // effective only in headers: <meta> elements ignore this directive
 ].join('; ');
 
 /** The headers that any host of the page should send. */
@@ -42,10 +42,9 @@ const COPIES = [
   { coding: 'gzip', ending: '.gz' },
 ];
 
-/** Number of bytes to read at once. */
 const CHUNK = 256 << 10;
 
-/** Media types by file extension. @type {Record<string, string>} */
+/** @type {Record<string, string>} */
 export const types = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -251,7 +250,7 @@ async function send(file, start, end, response) {
 }
 
 /**
- * Listens on the port, or on one of the next `tries`.
+ * Listens on the port or, while ports are in use, on one of the next `tries` ports.
  * @param {import('node:http').Server} server @param {number} port @param {string} host @param {number} tries
  * @returns {Promise<void>}
  */
@@ -269,7 +268,6 @@ function listen(server, port, host, tries) {
 }
 
 /**
- * Starts a server.
  * @param {Options} options
  * @returns {Promise<Running>}
  */

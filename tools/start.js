@@ -53,7 +53,8 @@ const MADE = /\.wasm$/;
 /** File whose times say when the last build began (mtime) and ended (ctime). Every build of the page removes it. */
 const STAMP = at('build', 'page', '.started');
 
-/** Returns whether no file at or below a path changed since the last build began; wasm modules: since it ended.
+/** Returns whether no file at or below a path has changed since the last build began. The build itself writes wasm
+ * modules, so these must not have changed since it ended.
  * @param {string} path @param {{ mtimeMs: number, ctimeMs: number }} stamp @returns {boolean} */
 function unchanged(path, stamp) {
   const facts = statSync(path, { throwIfNoEntry: false });
@@ -62,7 +63,6 @@ function unchanged(path, stamp) {
   return facts.mtimeMs < (MADE.test(path) ? stamp.ctimeMs : stamp.mtimeMs);
 }
 
-/** Installs and builds everything, unless nothing has changed since the last build. */
 async function prepare() {
   const stamp = statSync(STAMP, { throwIfNoEntry: false });
   if (stamp && INPUTS.every((path) => unchanged(at(path), stamp))) return;

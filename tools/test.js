@@ -102,10 +102,7 @@ const BOTH_VARIANTS = new RegExp(
   ].join('|')})\\.test\\.js$`,
 );
 
-/**
- * Returns the selected test files of a folder.
- * @param {string} folder @param {RegExp} [pattern]
- */
+/** @param {string} folder @param {RegExp} [pattern] */
 function testFiles(folder, pattern = /\.test\.js$/) {
   const picked = (/** @type {string} */ name) => !filters.length || filters.some((part) => name.includes(part));
   return list(folder, pattern).filter(picked);
@@ -144,7 +141,7 @@ function browserTests() {
   ];
 }
 
-/** Runs each fuzz harness on its corpus and the malformed files, then on generated inputs. @returns {Piece[]} */
+/** @returns {Piece[]} */
 function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
     const name = source.replace(/\.c$/, '');
@@ -198,7 +195,7 @@ const stages = [
     },
   },
   { name: 'fuzz', needs: ['asan'], counted: 'one', pieces: fuzzRuns },
-  // The incremental build info makes later runs faster.
+  // The incremental build info makes later runs of tsc faster.
   single('tsc', 'one', [], () => [
     node,
     tsc,
@@ -221,7 +218,7 @@ const stages = [
     counted: 'node',
     pieces: () => (newer() ? nodeTests('js-relaxed', newer(), BOTH_VARIANTS) : noNewer),
   },
-  // Only the quick tests of bundlers. node tests/apps/run.js runs all.
+  // The stage runs only the quick tests of bundlers. node tests/apps/run.js runs all.
   {
     name: 'bundlers',
     needs: ['wasm', 'package', 'types'],
@@ -231,8 +228,7 @@ const stages = [
   { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', pieces: browserTests },
 ];
 
-/** Returns the number that a pattern finds in a text, 0 if there is none.
- * @param {string} text @param {RegExp} pattern */
+/** @param {string} text @param {RegExp} pattern */
 const numberIn = (text, pattern) => Number(text.match(pattern)?.[1] ?? 0);
 
 /**
@@ -318,7 +314,7 @@ function jobsOf(stage, broken, done) {
   }));
 }
 
-/** Runs the builds that the stages need. @param {Stage[]} chosen @returns {Promise<Set<string>>} the failed builds */
+/** @param {Stage[]} chosen @returns {Promise<Set<string>>} the failed builds */
 async function build(chosen) {
   const broken = new Set();
   for (const name of /** @type {(keyof typeof builds)[]} */ (Object.keys(builds))) {

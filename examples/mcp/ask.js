@@ -4,9 +4,8 @@ import { loadModel } from 'gemma-wasm';
 import { mcpTools } from 'gemma-wasm/mcp';
 
 const MODEL = { repo: 'ggml-org/gemma-3-1b-it-GGUF', file: 'gemma-3-1b-it-Q4_K_M.gguf' };
-/** 'auto': the model may call a tool. 'required': it must. */
+/** 'auto': the model may call a tool. 'required': the model must call one. */
 const TOOL_CHOICE = 'auto';
-/** The command that starts the MCP server. */
 const SERVER = { command: process.execPath, args: ['server.js'] };
 
 const controller = new AbortController();

@@ -75,7 +75,7 @@ const addFiles = (files) =>
     }
   });
 
-/** Searches, and cancels the previous search. */
+/** Searches for the text of the query field, and cancels the previous search. */
 const search = () =>
   guarded(async () => {
     asked.abort();

@@ -3,8 +3,7 @@
 
 const MOST = 700;
 
-/** Cuts a text into passages.
- * @param {string} text @param {string} name of the file @returns {{ title: string, text: string }[]} */
+/** @param {string} text @param {string} name of the file @returns {{ title: string, text: string }[]} */
 export function passagesOf(text, name) {
   /** @type {{ title: string, text: string }[]} */
   const passages = [];
@@ -41,6 +40,6 @@ function pieces(paragraph) {
   return out.filter(Boolean);
 }
 
-/** Splits a sentence at the maximum length of a passage. @param {string} text */
+/** @param {string} text */
 const cut = (text) =>
   Array.from({ length: Math.ceil(text.length / MOST) }, (_, i) => text.slice(i * MOST, (i + 1) * MOST));

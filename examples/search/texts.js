@@ -12,7 +12,7 @@ export const DIMENSIONS = 256;
 const AT_ONCE = 32;
 const SHOWN = 5;
 
-/** A passage of the text `name`; at: its index there.
+/** A passage of a text. `name`: the name of the text. `at`: index of the passage in the text.
  * @typedef {{ name: string, at: number, title: string, text: string }} Passage
  * @typedef {Passage & { score: number }} Found */
 
@@ -49,10 +49,10 @@ export function vectorsBy(model) {
   };
 }
 
-/** Adds texts to an index, deletes and searches them. */
 export class Texts {
   #index;
-  /** Settles when the last change has ended. Changes run one after the other, so that versions of a text never mix.
+  /** Settles when the last change of the index has ended. Changes run one after the other, so that versions of a text
+   * never mix.
    * @type {Promise<unknown>} */
   #turn = Promise.resolve();
   /** The model that embedded each text, by the text's name. @type {Map<string, Model>} */
@@ -70,7 +70,8 @@ export class Texts {
     return this.#index.size;
   }
 
-  /** Returns the passages of each text in order, by the text's name. @returns {Map<string, Passage[]>} */
+  /** Returns the passages of all texts, by the text's name and in the order of the text.
+   * @returns {Map<string, Passage[]>} */
   all() {
     /** @type {Map<string, Passage[]>} */
     const found = new Map();
@@ -140,8 +141,7 @@ export class Texts {
     return this.#inTurn(() => this.#index.clear());
   }
 
-  /** Returns the passages nearest to a question, best first.
-   * @param {string} question @param {AbortSignal} [signal] @returns {Promise<Found[]>} */
+  /** @param {string} question @param {AbortSignal} [signal] @returns {Promise<Found[]>} */
   async nearest(question, signal) {
     const by = /** @type {NonNullable<Texts['by']>} */ (this.by);
     const vector = await by.question(question, signal);

@@ -1,7 +1,7 @@
 import { loadModel } from 'gemma-wasm';
 
 const MODEL = { repo: 'ggml-org/gemma-3-1b-it-GGUF', file: 'gemma-3-1b-it-Q4_K_M.gguf' };
-/** 'auto': the model may call a tool. 'required': it must. */
+/** 'auto': the model may call a tool. 'required': the model must call one. */
 const TOOL_CHOICE = 'auto';
 
 const number = { type: 'number' };

@@ -22,7 +22,7 @@ import { median } from './table.js';
 /** @import { Engine } from '../../js/engine/engine.js' */
 
 const LOGIT_ROWS = 4;
-const SLICE = 16; // number of warm-up steps, so that optimised code is timed
+const SLICE = 16; // number of warm-up steps, after which optimised code is timed
 
 function readArguments() {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
@@ -46,8 +46,8 @@ function readArguments() {
   return { ...values, model, rows: values.rows.split(',').map(Number), context: Number(values.context) };
 }
 
-/** Evaluates all pending tokens, but only `layers` layers if that is not 0. @param {Engine} engine
- * @param {number} layers @returns {number} the duration in milliseconds */
+/** Evaluates the pending tokens, at most `layers` layers of them, or all if `layers` is 0.
+ * @param {Engine} engine @param {number} layers @returns {number} the duration in milliseconds */
 function run(engine, layers) {
   const before = performance.now();
   const state = engine.call('run', layers);

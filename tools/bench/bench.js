@@ -44,10 +44,11 @@ import { readBandwidth, visit } from './visit.js';
 /** @typedef {import('./table.js').Result} Result */
 /** @typedef {import('./measure.js').Sample} Sample */
 /** @typedef {ReturnType<typeof readOptions>} Options */
-/** Bandwidth of plain reads, per round, in bytes per second: from memory, and from processor caches (`cached`).
+/** Bandwidths of plain reads with `threads` threads, one per round, in bytes per second: from memory, and from
+ * processor caches (`cached`).
  * @typedef {{ threads: number, bytesPerSecond: number[], cached: number[] }} Reads */
 
-/** Granularity of context lengths, in tokens. */
+/** Context lengths are multiples of this number of tokens. */
 const CONTEXT_STEP = 256;
 /** Share of the machine's time that other programs may use before a measurement. A larger share is reported. */
 const CALM = 0.1;
@@ -165,11 +166,11 @@ function plan({ sides, threads }) {
   );
 }
 
-/** Returns the context length that the longest prompt and its answer need.
- * @param {number[]} lengths of the prompts @param {number} tokens of each answer */
+/** @param {number[]} lengths of the prompts @param {number} tokens of each answer */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
-/** Returns a side's settings for short contexts (`plain`) and for long ones (`deep`), null if these are not measured.
+/** Returns a side's settings for short contexts (`plain`) and for long contexts (`deep`: null if they are not
+ * measured).
  * @param {Options} options @param {Result} result @param {number} round */
 function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { side, threads }, round) {
   const common = { threads, tokens, longest: slow, seed: 1000 * round };
@@ -221,8 +222,7 @@ function report({ side, threads }, samples, round) {
   console.error(`round ${round + 1}, ${side}, ${threads} threads: ${text}`);
 }
 
-/** Adds to each result its medians, and how many times better gemma-wasm in Chromium is with as many threads.
- * @param {Result[]} results */
+/** @param {Result[]} results */
 function withRatios(results) {
   return results.map((result) => {
     const own = summary(result);
@@ -251,8 +251,7 @@ async function listSides({ sides }) {
   }
 }
 
-/** Measures the sides in rounds, on one model. @param {string} model @param {Options} options
- * @param {Result[]} results */
+/** @param {string} model @param {Options} options @param {Result[]} results */
 async function play(model, options, results) {
   const reads = options.threads.map((threads) => /** @type {Reads} */ ({ threads, bytesPerSecond: [], cached: [] }));
   const busy = [];
@@ -322,7 +321,7 @@ function printNeighbour({ turns, beside, scaling }, threads) {
 
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
-// Exits on SIGTERM and SIGHUP, so that the browsers end, too. puppeteer would leave them running.
+// Exits on SIGTERM and SIGHUP, so that the browsers end: puppeteer would leave them running.
 for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
 
 await cli(async () => {
@@ -342,7 +341,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options); // at once, because the next model may take an hour
+    print(models[models.length - 1], options); // printed before the next model, which may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

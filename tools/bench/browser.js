@@ -30,13 +30,13 @@ const ENTRIES = [
 /** Time limit of a measurement in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
 const TIMEOUT = 3600e3;
 
-/** Bundles the page, the drivers and the workers of gemma-wasm. @param {string} [worker] script of the engine worker */
+/** @param {string} [worker] script of the engine worker */
 export function buildPage(worker = 'js/worker.js') {
   return bundlePage(PAGE, [worker, ...ENTRIES], readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 }
 
-/** Serves the page. Without `isolation` (COOP and COEP), it has no shared memory. There is no content security policy,
- * because the peers start workers from blobs.
+/** Serves the benchmark's page. Without `isolation` (COOP and COEP headers), the page has no shared memory. There is no
+ * content security policy, because the peers start workers from blobs.
  * @param {string} model @param {boolean} isolation */
 export function servePage(model, isolation) {
   return serve({
@@ -47,29 +47,28 @@ export function servePage(model, isolation) {
   });
 }
 
-/** Starts a headless browser. @param {'chromium' | 'firefox'} name */
+/** @param {'chromium' | 'firefox'} name */
 export function launch(name) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
   if (!executablePath) throw new Trouble(`${name} was not found.`);
-  // With network monitoring, browsers keep copies of fetched bytes, up to 200 MB. This takes half of the loading time.
+  // puppeteer's network monitoring is off, because browsers would keep copies of fetched bytes, up to 200 MB. This
+  // takes half of the loading time.
   const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false };
   if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
   return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
 }
 
-/** Opens the benchmark's page, calls its bench(job) and returns the result. @param {import('puppeteer-core').Page} page
- * @param {string} url @param {object} job */
+/** @param {import('puppeteer-core').Page} page @param {string} url @param {object} job */
 export async function ask(page, url, job) {
   await page.goto(url);
   await page.waitForFunction('globalThis.bench');
   return page.evaluate(`bench(${JSON.stringify(job)})`);
 }
 
-/** Returns a field of /proc/PID/status as a number. @param {string} status @param {string} name */
+/** @param {string} status @param {string} name */
 const field = (status, name) => Number(status.match(new RegExp(`^${name}:\\s+(\\d+)`, 'm'))?.[1] ?? NaN);
 
-/** Returns all running processes by id, from Linux's /proc. */
 function processes() {
   /** @type {Map<number, { parent: number, peak: number, command: string }>} */
   const all = new Map();
@@ -79,7 +78,7 @@ function processes() {
       const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
       all.set(Number(name), { parent: field(status, 'PPid'), peak: field(status, 'VmHWM') * 1024, command });
     } catch {
-      /* the process has ended meanwhile */
+      /* the process has ended since /proc was listed */
     }
   }
   return all;

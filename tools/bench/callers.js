@@ -41,8 +41,8 @@ function byHttp({ info }, url, { tokens, temperature }) {
   };
 }
 
-/** Starts `callers` calls at once. Returns the tokens per second of all together. @param {Ask} ask
- * @param {number} callers @param {number} tokens of each @param {number} round */
+/** Starts `callers` calls at once. Returns the tokens per second of all calls together.
+ * @param {Ask} ask @param {number} callers @param {number} tokens of each @param {number} round */
 async function rate(ask, callers, tokens, round) {
   const prompts = Array.from({ length: callers }, (_, i) => makePrompt(PROMPT, 10 * round + i).ids);
   const before = performance.now();

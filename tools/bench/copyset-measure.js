@@ -3,10 +3,11 @@
 import set from '../../tests/vectors/copyset.json' with { type: 'json' };
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** `model`: a path or a URL.
+/** `model`: path or URL of a model file.
  * @typedef {{ model: string, threads: number, variant?: string, temperature: number, rounds: number,
  *   kinds: string[] }} Job */
-/** `tokens`: number of tokens after the first. `ms`: their duration. `drafted`, `accepted`: numbers of draft tokens.
+/** Timing of an answer. `tokens`: number of tokens after the first one. `ms`: milliseconds for these tokens. `drafted`,
+ * `accepted`: numbers of draft tokens.
  * @typedef {{ tokens: number, ms: number, drafted: number, accepted: number }} Timing */
 /** The answers to one text, one per round, with (`on`) and without (`off`) draft tokens.
  * @typedef {{ kind: string, off: Timing[], on: Timing[] }} Row */
@@ -27,14 +28,13 @@ async function timed(model, index, options) {
   return { tokens: tokens.length - 1, ms, drafted, accepted };
 }
 
-/** Answers all texts of the job's kinds, with and without draft tokens. The order alternates.
- * @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
+/** @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
 export async function answers(loadModel, { model: source, threads, variant, temperature, rounds, kinds }) {
   const model = await loadModel(source, { threads, variant, contextLength: CONTEXT, cache: false });
   const texts = set.flatMap(({ kind }, index) => (kinds.includes(kind) ? [{ kind, index }] : []));
   /** @type {Row[]} */
   const rows = texts.map(({ kind }) => ({ kind, off: [], on: [] }));
-  // Warm-up: loads the module for draft tokens.
+  // Warm-up, which also loads the module for draft tokens.
   for (const draft of [true, false]) await timed(model, texts[0].index, { temperature, draft });
   for (let round = 0; round < rounds; round++) {
     for (const [i, { index }] of texts.entries()) {

@@ -40,7 +40,7 @@ async function inBrowser(name, job) {
   }
 }
 
-/** Measures in a Node process whose workers import replay.js. @param {Job} job @returns {Promise<Found>} */
+/** @param {Job} job @returns {Promise<Found>} */
 function inNode(job) {
   const NODE_OPTIONS = `--import ${pathToFileURL(at('tools', 'bench', 'replay.js')).href}`;
   const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(job)], {
@@ -58,7 +58,7 @@ function inNode(job) {
  * @param {Row[]} rows @param {'on' | 'off'} side */
 const time = (rows, side) => rows.reduce((sum, row) => sum + Number(median(row[side].map(({ ms }) => ms))), 0);
 
-/** Sums a value of the answers with draft tokens: each text's median over the rounds.
+/** Sums one value of the answers with draft tokens: each text's median over the rounds.
  * @param {Row[]} rows @param {(one: Timing) => number} value */
 const sum = (rows, value) => rows.reduce((all, { on }) => all + Number(median(on.map(value))), 0);
 

@@ -36,7 +36,7 @@ async function inChromium(model, job) {
   }
 }
 
-/** Measures llama.cpp in milliseconds per text. @param {string} modelPath @param {number} threads */
+/** @param {string} modelPath @param {number} threads */
 async function native(modelPath, threads) {
   const { getLlama, LlamaLogLevel } = await import(pathToFileURL(`${MODULES}/node-llama-cpp/dist/index.js`).href);
   const how = { gpu: false, build: 'never', skipDownload: true, logLevel: LlamaLogLevel.error };

@@ -2,12 +2,12 @@
  * alternately, for bench/formats.js in Node and in browsers. */
 
 /** @typedef {import('../../js/index.js').Model} Model */
-/** `tokens`: number of tokens of the answer. `forced`: jump-forward tokens among them. `seconds`: since the call.
- * `rate`: tokens per second after the first drawn token.
+/** Measured answer. `tokens`: its number of tokens. `forced`: number of jump-forward tokens in it. `seconds`: duration
+ * of the call. `rate`: tokens per second after the first drawn token.
  * @typedef {{ tokens: number, forced: number, seconds: number, rate: number }} Answer */
-/** model: a path or a URL.
+/** `model`: path or URL of a model file.
  * @typedef {{ model: string, threads: number, variant?: string, rounds: number, tokens: number }} Job */
-/** `answers`: by kind, one per round.
+/** `answers`: measured answers of each kind, one per round.
  * @typedef {{ variant: string, answers: Record<string, Answer[]> }} Found */
 
 const text = (/** @type {number} */ maxLength) => ({ type: 'string', maxLength });
@@ -69,7 +69,7 @@ async function measured(model, options) {
   return { tokens, forced, seconds: (last - start) / 1000, rate: (1000 * (tokens - opening - 1)) / (last - first) };
 }
 
-/** Returns the generation options of each kind of answer. @param {Model} model @param {number} tokens */
+/** @param {Model} model @param {number} tokens */
 function rows(model, tokens) {
   const never = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
   /** @type {Record<string, object>} */
@@ -81,8 +81,7 @@ function rows(model, tokens) {
   return all;
 }
 
-/** Measures all kinds of answers alternately.
- * @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
+/** @param {(source: string, options: object) => Promise<Model>} loadModel @param {Job} job @returns {Promise<Found>} */
 export async function answers(loadModel, { model: source, threads, variant, rounds, tokens }) {
   const model = await loadModel(source, { threads, variant, contextLength: 1024, cache: false });
   const all = rows(model, tokens);

@@ -34,8 +34,7 @@ async function inBrowser(name, job) {
   }
 }
 
-/** Formats the median rate of answers, and its ratio to that of free text.
- * @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
+/** @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
 function share(row, free, rate) {
   const own = median(row.map(rate)) ?? NaN;
   const other = median(free.map(rate)) ?? NaN;

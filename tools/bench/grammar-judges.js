@@ -20,18 +20,17 @@ import { testModel } from '../../tests/js/models.js';
  * @typedef {{ open: (schema: any) => Promise<void> | void, reset: () => void, mask: () => Promise<unknown> | void,
  *   take: (id: number) => boolean, complete: () => boolean, found: () => number, bytes: () => number,
  *   close: () => void }} Judge */
-/** Result of one case, or a sum. `cut`: cases stopped at the time limit. `times`: in milliseconds. `said`: messages of
- * failures. `bytes`: memory of the grammar.
+/** Result of one case, or the sum of several. `cut`: number of cases stopped at the time limit. `times`: in
+ * milliseconds. `said`: messages of failures. `bytes`: memory of the grammar.
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
 
-/** Returns an engine with Gemma's vocabulary. @param {string} variant */
+/** @param {string} variant */
 export async function vocabularyEngine(variant) {
   return bareEngine(await testModel('gemma-vocab-tiny'), variant);
 }
 
-/** Returns a Judge that uses gemma-wasm's grammars. @param {import('../../js/engine/engine.js').Engine} engine
- * @returns {Judge} */
+/** @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
 export function ours(engine) {
   /** @type {import('../../js/engine/grammar.js').Matcher} */
   let matcher;
@@ -82,7 +81,7 @@ async function neighbour(engine, folder) {
   };
 }
 
-/** Returns an empty result. @returns {Found} */
+/** @returns {Found} */
 export const nothing = () => ({
   accepted: 0,
   refused: 0,
@@ -111,8 +110,8 @@ async function mask(judge, times, since) {
   times.known.push(performance.now() - again);
 }
 
-/** Compiles a schema, checks its instances token by token, and times both. @param {Judge} judge
- * @param {(text: string) => Iterable<number>} encode @param {Case} one @returns {Promise<Found>} */
+/** @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
+ * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {
   const found = nothing();
   const start = performance.now();

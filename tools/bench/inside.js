@@ -8,8 +8,7 @@ import { parseArgs } from 'node:util';
 import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../../tests/e2e/helpers.js';
 import { cli } from '../support/proc.js';
 
-/** Clicks a button. Returns the milliseconds until the inspection panel is complete.
- * @param {import('puppeteer-core').Page} page @param {string} button CSS selector */
+/** @param {import('puppeteer-core').Page} page @param {string} button CSS selector */
 function timed(page, button) {
   return page.evaluate(
     (selector) =>

@@ -83,7 +83,6 @@ double bench_set(int i, size_t bytes, size_t k, int n) {
 /* Sets whether decode reads panels sequentially (see gw_acts). */
 void bench_streams(int n) { acts.sequential = n; }
 
-/* Multiplies all weights by the activations once. */
 void bench_run(int int15) {
     size_t step = PIECE / acts.k / 4 * 4;
     for (size_t p = 0; p < n_panels; p += step) {
@@ -98,7 +97,6 @@ const char *bench_name(int i) { return i < PRODUCTS ? gw_type_name((uint32_t)pro
 /* Returns the number of multiplications per byte of weights. */
 double bench_macs(void) { return (double)acts.n * (double)acts.k * GW_PANEL / (double)panel_bytes; }
 
-/* Reads all bytes of the weights, to measure the memory's speed. */
 int bench_read(void) {
     uint32_t sum[8] = { 0 };
     size_t part = n_panels * panel_bytes / 8 / 16 * 16;

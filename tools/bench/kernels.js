@@ -90,7 +90,7 @@ function build(variant, built) {
 
 /** @param {string} path @returns {any} the exports */
 function instantiate(path) {
-  setFlagsFromString('--no-liftoff'); // compiles with the optimising compiler only
+  setFlagsFromString('--no-liftoff'); // disables V8's baseline compiler, so that only optimised code is timed
   const none = new Proxy({}, { get: () => () => 0 });
   const imports = new Proxy({}, { get: () => none });
   return new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path)), imports).exports;
@@ -107,10 +107,10 @@ function work() {
       parentPort?.postMessage({ bytes });
       return;
     }
-    const macs = run.prefill ? engine.bench_macs() : 1; // multiplications per byte of weights
+    const macs = run.prefill ? engine.bench_macs() : 1;
     const once = () => (run.read ? engine.bench_read() : engine.bench_run(run.wide ? 1 : 0));
     once(); // warm-up: touches pages and fills caches
-    const arrived = Atomics.add(gate, 0, 1) + 1; // waits, so that all threads begin together
+    const arrived = Atomics.add(gate, 0, 1) + 1; // waits, so that all threads begin measuring together
     while (Atomics.load(gate, 0) < Math.ceil(arrived / workerData.threads) * workerData.threads);
     const begin = performance.now();
     let times = 0;
@@ -129,8 +129,7 @@ function work() {
 
 const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
 
-/** Sends one message to all workers. Returns one answer from each.
- * @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
+/** @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
 const ask = (workers, message) =>
   Promise.all(
     workers.map(

@@ -24,12 +24,10 @@ async function opened() {
   return { bindings, llama, model, sequence: context.getSequence() };
 }
 
-/** Loads llama.cpp. Returns a function that times one case, and one that frees llama.cpp.
- * @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
+/** @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
 export async function llamaGrammar() {
   const { bindings, llama, model, sequence } = await opened();
-  /** Draws at most `most` random tokens. Returns the milliseconds of each. @param {number} most
-   * @param {any} [grammarEvaluationState] */
+  /** @param {number} most @param {any} [grammarEvaluationState] */
   const walk = async (most, grammarEvaluationState) => {
     await sequence.clearHistory();
     const random = { temperature: 1, seed: 7, topK: 0, topP: 1, grammarEvaluationState };

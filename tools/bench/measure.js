@@ -49,9 +49,9 @@
 import { randoms } from '../../tests/support/random.js';
 
 const WARM_UP = { prompt: 32, tokens: 4 };
-/** Numbers of tokens for timing a turn of a conversation. */
+/** Numbers of tokens with which a turn of a conversation is timed: an evaluated history, then a new message. */
 export const TURN = { history: 1000, message: 20 };
-/** Prompts consist of IDS token ids from FIRST_ID on: ordinary tokens in every test model. */
+/** Prompts are drawn from IDS token ids that begin at FIRST_ID: ordinary tokens in every test model. */
 const FIRST_ID = 300;
 const IDS = 700;
 /** Words that are one token each in Gemma's vocabulary, with the space before them. */
@@ -73,7 +73,6 @@ export function makePrompt(length, seed) {
 const perSecond = (count, ms) => (count / ms) * 1000;
 
 /**
- * Measures one side once.
  * @param {(job: Job) => Promise<Opened>} open
  * @param {Job} job
  * @returns {Promise<Sample>}
@@ -108,8 +107,7 @@ export async function measure(open, job) {
   return sample;
 }
 
-/** Returns the milliseconds until the first token of the answer to a short message after a long history.
- * @param {Opened['run']} run @param {number} seed */
+/** @param {Opened['run']} run @param {number} seed */
 async function timeTurn(run, seed) {
   const history = makePrompt(TURN.history, seed);
   await run(history, 0);

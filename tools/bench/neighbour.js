@@ -10,7 +10,7 @@ import { overOne } from './table.js';
 /** Milliseconds until a new process is really busy. */
 const START_MS = 120;
 
-/** Starts `count` processes that each keep a core busy. Returns a function that stops them. @param {number} count */
+/** @param {number} count */
 export function keepBusy(count) {
   const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   const children = Array.from({ length: count }, loop);

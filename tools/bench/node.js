@@ -4,7 +4,7 @@ import { measure } from './measure.js';
 
 /** @type {import('./measure.js').Job} */
 const job = JSON.parse(process.argv[2]);
-process.on('disconnect', () => process.exit(1)); // the parent process has ended
+process.on('disconnect', () => process.exit(1)); // ends when the parent process has ended
 
 /** @param {object} answer */
 const finish = (answer) => process.send?.(answer, () => process.exit(0));

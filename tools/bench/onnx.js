@@ -56,15 +56,14 @@ const value = (name, shape) =>
     item(2, item(1, join(item(1, FLOAT), item(2, join(shape.map((size) => item(1, item(1, size)))))))),
   );
 
-/** Returns random bytes that differ between matrices. @param {number} count @param {number} seed */
+/** @param {number} count @param {number} seed */
 function randomBytes(count, seed) {
   const words = new Uint32Array(Math.ceil(count / 4));
   const random = randoms(seed);
   return new Uint8Array(words.map(() => random(2 ** 32)).buffer, 0, count);
 }
 
-/** Returns the bytes of the model file.
- * @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */
+/** @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */
 export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
   /** @type {Buffer[]} */
   const parts = [
@@ -98,7 +97,7 @@ export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
     rounded(x);
     const q = product(x, width, width);
     const both = added(product(x, width, kv), product(x, width, kv));
-    // Keeps the runtime from optimising keys and values away.
+    // Includes keys and values in the result, so that the runtime does not optimise their computation away.
     parts.push(node('ReduceMean', [both], [`${both}m`], [join(item(1, 'axes'), item(8, 1), item(20, INTS))]));
     rounded(q);
     const o = added(product(q, width, width), `${both}m`);

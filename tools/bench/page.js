@@ -3,7 +3,7 @@ import { measure } from './measure.js';
 
 /** @param {import('./measure.js').Job} job */
 async function bench(job) {
-  const address = `./${job.driver}.js`; // not inlined: the bundler would then include all matching files
+  const address = `./${job.driver}.js`; // a path inlined in import() would make the bundler include all matching files
   const { open, answer } = await import(address);
   return answer ? answer(job) : measure(open, job);
 }

@@ -8,7 +8,7 @@ import { at, must } from '../support/proc.js';
 const FOLDER = at('build', 'peers');
 export const MODULES = join(FOLDER, 'node_modules');
 
-/** Prebuilt binaries of node-llama-cpp, by platform. */
+/** Suffix of the npm package with node-llama-cpp's prebuilt binaries for this platform. */
 const NATIVE = /** @type {Record<string, string>} */ ({
   'linux-x64': 'linux-x64',
   'linux-arm64': 'linux-arm64',
@@ -17,9 +17,9 @@ const NATIVE = /** @type {Record<string, string>} */ ({
   'win32-x64': 'win-x64',
 })[`${process.platform}-${process.arch}`];
 
-/** `as`: folder in node_modules. @typedef {{ as: string, from: string, version: string }} Package */
+/** `as`: the package's folder in node_modules. @typedef {{ as: string, from: string, version: string }} Package */
 
-/** The npm packages of each other runtime (peer). @type {Record<string, Package[]>} */
+/** @type {Record<string, Package[]>} */
 export const PEERS = {
   wllama2: [{ as: 'wllama2', from: '@wllama/wllama', version: '2.4.0' }],
   wllama3: [{ as: 'wllama3', from: '@wllama/wllama', version: '3.8.1' }],
@@ -37,7 +37,7 @@ function installed({ as, version }) {
   return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version === version;
 }
 
-/** Returns whether all packages of a peer are installed. @param {string} peer */
+/** @param {string} peer */
 export const isInstalled = (peer) => PEERS[peer].every(installed);
 
 /** Installs missing packages. Omits node-llama-cpp's optional dependencies, which are binaries for other machines.

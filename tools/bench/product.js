@@ -10,14 +10,13 @@ const MODULE = Uint8Array.from([
   ...[0xfd, 0x93, 2, 0xfd, 0x1b, 0, 0x0b],
 ]);
 
-/** The implementations, by their result of dot(127, 255). @type {Record<number, string>} */
+/** Implementations of the dot product, by their result of dot(127, 255). @type {Record<number, string>} */
 const PRODUCTS = {
   [4 * 127 * 255]: 'unsigned bytes in one instruction (as AVX-VNNI)',
   [2 * 32767]: 'saturating pairs (x86 without AVX-VNNI)',
   [-4 * 127]: 'signed bytes (as ARM)',
 };
 
-/** Returns a description of this engine's implementation. */
 export function product() {
   if (!WebAssembly.validate(MODULE)) return 'no relaxed SIMD';
   const { dot } = /** @type {any} */ (new WebAssembly.Instance(new WebAssembly.Module(MODULE)).exports);

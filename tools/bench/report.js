@@ -13,7 +13,7 @@ const PREFILL = 256;
 /** Seconds that one measurement of a model of the 1B shape takes on a laptop. */
 const VISIT = 20;
 
-/** Returns the sides of gemma-wasm that this machine can run. @param {ReturnType<typeof machine>} here */
+/** @param {ReturnType<typeof machine>} here */
 function sidesOf({ chromium }) {
   const newer = SIDES['gemma-node-new'].node?.();
   return [
@@ -42,8 +42,7 @@ function line({ title, threads, sample, error }) {
   return `| ${title} | ${threads} | ${cells.join(' | ')} |`;
 }
 
-/** Formats the report as Markdown.
- * @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
+/** @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
  *   rows: Row[], planned: number }} report */
 export function markdown({ here, version, model, bytes, rows, planned }) {
   const { processor, cores, memory, system, node, chromium } = here;

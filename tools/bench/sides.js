@@ -54,6 +54,5 @@ export const SIDES = {
   },
 };
 
-/** The side that the others are compared with. */
 export const OURS = 'gemma-chromium';
 export const QUICK = ['gemma-chromium', 'wllama-2.4'];

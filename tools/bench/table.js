@@ -10,7 +10,7 @@
  * @property {Sample[]} deep     samples with long contexts
  * @property {string} [error]
  */
-/** Values by column of the table. @typedef {Record<string, number | undefined>} Figures */
+/** Values by column of the printed table. @typedef {Record<string, number | undefined>} Figures */
 
 /** @param {(number | undefined)[]} values */
 export function median(values) {
@@ -20,7 +20,7 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Returns whether smaller values are better, as for times and memory. @param {string} column */
+/** @param {string} column */
 const fewerIsBetter = (column) => /^(load|turn|memory)/.test(column);
 
 /** @param {Sample} sample @returns {Figures} */
@@ -35,27 +35,25 @@ function figures({ loadMs, prefill, decode, sampled, turnMs, memory }) {
   return all;
 }
 
-/** Returns the median of each column. @param {Sample[]} samples @returns {Figures} */
+/** @param {Sample[]} samples @returns {Figures} */
 export function medians(samples) {
   const all = samples.map(figures);
   const columns = new Set(all.flatMap((one) => Object.keys(one)));
   return Object.fromEntries([...columns].map((column) => [column, median(all.map((one) => one[column]))]));
 }
 
-/** Returns the median decode speeds after long contexts. @param {Sample[]} deep @returns {Figures} */
+/** @param {Sample[]} deep @returns {Figures} */
 function decodes(deep) {
   return Object.fromEntries(Object.entries(medians(deep)).filter(([column]) => /^decode @[1-9]/.test(column)));
 }
 
-/** Returns a runtime's medians, with its decode speeds after long contexts.
- * @param {Result} result @returns {Figures} */
+/** @param {Result} result @returns {Figures} */
 export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes(deep) });
 
 /** @param {number | undefined} share */
 const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
 
-/** Returns a line with the decode speeds after long contexts, relative to that at context length 0.
- * @param {Result} result */
+/** @param {Result} result */
 function depths(result) {
   const contexts = Object.keys(decodes(result.deep));
   if (!contexts.length) return [];
@@ -66,8 +64,7 @@ function depths(result) {
   return [`${label(result)}: decode of the speed at 0 in the same visit, at ${texts.join(', ')}`];
 }
 
-/** Returns a line with the speed of two threads relative to one, if `one` ran with one thread.
- * @param {Result} one @param {Result[]} results */
+/** @param {Result} one @param {Result[]} results */
 function scaling(one, results) {
   const two = results.find(({ side, threads }) => side === one.side && threads === 2);
   if (one.threads !== 1 || !two) return [];
@@ -78,7 +75,7 @@ function scaling(one, results) {
   return texts.length ? [`${one.title}: 2 threads over 1: ${texts.join(', ')}`] : [];
 }
 
-/** Returns lines with results that are not in the table. @param {Result[]} results */
+/** @param {Result[]} results */
 export const remarks = (results) => results.flatMap((result) => [...depths(result), ...scaling(result, results)]);
 
 /** Returns how many times better `ours` is than `theirs`, by column.
@@ -103,7 +100,7 @@ export function overOne(turns) {
   return { turns: turns.length, beside: both(over('beside')), scaling: both(over('two')) };
 }
 
-/** Left-aligns the first column and right-aligns the others. @param {string[][]} rows */
+/** @param {string[][]} rows */
 function align(rows) {
   const widths = rows[0].map((_, i) => Math.max(...rows.map((row) => (row[i] ?? '').length)));
   return rows.map((row) =>
@@ -128,8 +125,7 @@ const columnsOf = (entries) =>
 const ORDER = ['load', 'prefill', 'decode', 'turn', 'memory'];
 const rank = (/** @type {string} */ column) => ORDER.indexOf(column.split(' ')[0]);
 
-/** Returns rows with how many times better the reference is than each other side with as many threads.
- * @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
+/** @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
 function comparisons(entries, reference, columns) {
   return entries
     .filter(({ result }) => result.side === reference)

@@ -25,7 +25,7 @@ const PROMPT = 256;
 const TOKENS = 64;
 const CORES = 32;
 
-/** Returns a sample for each value of `threads`, and for the default. @param {string} file */
+/** @param {string} file */
 async function samples(file) {
   /** @type {Record<string, Sample>} */
   const all = {};
@@ -44,8 +44,7 @@ async function samples(file) {
   return all;
 }
 
-/** Measures in a new process. @param {string} file @param {boolean} many pretend to have CORES cores
- * @returns {Record<string, Sample>} */
+/** @param {string} file @param {boolean} many pretend to have CORES cores @returns {Record<string, Sample>} */
 function measured(file, many) {
   const flags = ['--child', file, ...(many ? ['--pretend'] : [])];
   const { stdout, status } = spawnSync(process.execPath, [at('tools', 'bench', 'threads.js'), ...flags], {
@@ -63,7 +62,7 @@ const serial = (one, two) => (2 * one) / two - 1;
  * @param {number} n */
 const amdahl = (share, n) => 1 / (share + (1 - share) / n);
 
-/** Returns the numbers of threads that the engine chose. @param {Record<string, Sample>[]} rounds */
+/** @param {Record<string, Sample>[]} rounds */
 const choices = (rounds) => rounds.map((round) => round[DEFAULT].used).join(', ');
 
 /** @param {Record<string, Sample>[]} rounds */

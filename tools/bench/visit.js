@@ -11,7 +11,6 @@ import { MODULES } from './peers.js';
 /** @typedef {Omit<import('./measure.js').Job, 'driver' | 'model' | 'peers' | 'variant'>} Settings */
 
 /**
- * Measures one side in a new browser or process.
  * @param {import('./sides.js').Side} side
  * @param {string} model path
  * @param {Settings} settings
@@ -33,8 +32,7 @@ export async function visit(side, model, settings) {
   }
 }
 
-/** Reads the file once, so that each side finds it in the system's page cache.
- * @param {string} path */
+/** Reads a model file once, so that each side finds it in the operating system's page cache. @param {string} path */
 async function readOnce(path) {
   for await (const _ of createReadStream(path, { highWaterMark: 2 ** 20 }));
 }

@@ -9,8 +9,9 @@ import { at } from '../support/proc.js';
 
 /** Class of a range whose letters alternate between upper and lower case. The other classes are values of gw_class. */
 const BY_TURNS = 13;
-/** Classes by pattern: the first match counts. JavaScript's \s differs from that of Rust, Oniguruma and llama.cpp,
- * which is White_Space. @type {[RegExp, number][]} */
+/** Classes of code points by pattern: the first match counts. JavaScript's \s differs from the white space of Rust,
+ * Oniguruma and llama.cpp, which is White_Space.
+ * @type {[RegExp, number][]} */
 const CLASSES = [
   [/\p{M}/u, 4],
   [/[\p{Lu}\p{Lt}]/u, 5],
@@ -39,7 +40,7 @@ function rangeAt(first, limit) {
   while (end < limit && classOf(end) === kind) end++;
   if (end > first + 1 || kind !== UPPER) return [end - first, kind];
   while (end < limit && classOf(end) === ((end - first) % 2 ? LOWER : UPPER)) end++;
-  // If an upper-case range follows, the last upper-case letter belongs to it.
+  // If an alternating range ends with an upper-case letter and another one follows, both belong to an upper-case range.
   if ((end - first) % 2 && classOf(end) === UPPER) end--;
   return end > first + 1 ? [end - first, BY_TURNS] : [1, kind];
 }

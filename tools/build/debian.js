@@ -14,12 +14,11 @@ const PIN_FILE = `/etc/apt/preferences.d/gemma-wasm-${SUITE}`;
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const env = { DEBIAN_FRONTEND: 'noninteractive' };
 
-/** Returns whether this is Debian or a derivative that has apt. */
 export const isDebian = () => Boolean(which('apt-get')) && existsSync('/etc/debian_version');
 
 const isRoot = () => process.getuid?.() === 0;
 
-/** Installs packages. @param {string[]} packages @param {string[]} [options] */
+/** @param {string[]} packages @param {string[]} [options] */
 export async function aptInstall(packages, options = []) {
   const command = ['apt-get', 'install', '-y', ...options, '--no-install-recommends', ...packages];
   if (!isRoot())
@@ -36,10 +35,7 @@ async function refresh() {
   fresh = true;
 }
 
-/**
- * Returns the package archives that apt knows, and their origin.
- * @returns {{ origin: string, label: string, codename: string, uri: string, entry: string }[]}
- */
+/** @returns {{ origin: string, label: string, codename: string, uri: string, entry: string }[]} */
 function archives() {
   const fields = '$(ORIGIN)|$(LABEL)|$(CODENAME)|$(COMPONENT)|$(REPO_URI)|$(SOURCESENTRY)';
   const lines = output('apt-get', ['indextargets', '--format', fields, 'Created-By: Packages']).split('\n');
@@ -68,7 +64,6 @@ function signedBy(entry) {
   return stanzas[Number(number) - 1]?.match(/^Signed-By:[ \t]*(\/\S+)/im)?.[1] ?? '';
 }
 
-/** Returns the versions of emscripten that apt can install. */
 function offered() {
   return output('apt-cache', ['madison', 'emscripten'])
     .split('\n')
@@ -77,7 +72,6 @@ function offered() {
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
 }
 
-/** Adds Debian's suite SUITE to apt's sources. */
 async function addSuite() {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)
@@ -94,10 +88,7 @@ async function addSuite() {
   await refresh();
 }
 
-/**
- * Installs Emscripten, version `minimum` or newer.
- * @param {string} minimum
- */
+/** @param {string} minimum */
 export async function installEmscripten(minimum) {
   if (!isRoot()) {
     throw new Trouble(
@@ -123,7 +114,7 @@ export function needsAcornLink(emcc) {
   return realpathSync(emcc).startsWith('/usr/share/emscripten/');
 }
 
-/** Creates the link that needsAcornLink() checks. */
+/** Creates the link /usr/share/node_modules, through which every Node finds Debian's acorn. */
 export function linkAcorn() {
   if (existsSync('/usr/share/node_modules')) {
     throw new Trouble('/usr/share/node_modules exists, but has no acorn. Add a link to /usr/share/nodejs/acorn there.');

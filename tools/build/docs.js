@@ -21,8 +21,7 @@ const untyped = (name) => import(name);
 /** Files of Pagefind's user interfaces, which are omitted because they set inline styles. */
 const INTERFACE = /pagefind-(?:.*ui|highlight)\b/;
 
-/** Wraps a rendered document in an HTML page.
- * @param {{ body: string, title: string, nav: string, root: string }} parts */
+/** @param {{ body: string, title: string, nav: string, root: string }} parts */
 const frame = ({ body, title, nav, root }) => `<!doctype html>
 <html lang="en">
 <head>
@@ -44,7 +43,7 @@ ${body}</main>
 </html>
 `;
 
-/** Gives headings the ids that links in the documents use as anchors. @param {any} markdown */
+/** @param {any} markdown */
 function headingIds(markdown) {
   markdown.core.ruler.push('heading-ids', (/** @type {any} */ { tokens }) => {
     for (const [i, token] of tokens.entries()) {
@@ -63,8 +62,7 @@ function linked(html, page) {
     .replaceAll(' style="text-align:right"', ' class="number"');
 }
 
-/** Returns the list of documents for the sidebar of a page. @param {string} index  docs/index.md as HTML
- * @param {string} root @param {string} page */
+/** @param {string} index  docs/index.md as HTML @param {string} root @param {string} page */
 function sidebar(index, root, page) {
   const list = index.slice(index.indexOf('<h2')).replace(/ id="[^"]*"/g, '');
   return `<p><a href="${root}index.html">gemma-wasm</a> · <a href="${root}../">the page</a></p>\n${list}`
@@ -78,7 +76,7 @@ function deadLinks(out, pages) {
     [...html.matchAll(LINK)]
       .filter(([, , path, hash]) => {
         const target = join(dirname(page), path);
-        if (target.startsWith('..')) return false; // the project's page, outside the documents
+        if (target.startsWith('..')) return false; // links to the project's page lead out of the documents
         const text = pages.get(target);
         return text && hash
           ? !text.includes(` id="${decodeURIComponent(hash.slice(1))}"`)

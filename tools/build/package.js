@@ -27,16 +27,15 @@ export const MODULES = Object.keys(FILES).filter((name) => name.endsWith('.wasm'
 export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 /** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
-/** Package entries for browsers, besides the index. Node uses those without a counterpart in NODE_ENTRIES, too. */
+/** Package entries for browsers, besides the index. Node also uses those without a counterpart in NODE_ENTRIES. */
 const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter((name) =>
   existsSync(at('js', name)),
 );
-/** Package entries for Node, besides the index. */
 const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'].filter((name) =>
   existsSync(at('js', name)),
 );
 
-/** Copies the wasm files. Throws if one is not built. @param {string} out folder that gets the wasm files */
+/** @param {string} out folder that gets the wasm files */
 export function copyModules(out) {
   const built = new Set(readdirSync(at('js')));
   const missing = MODULES.filter((name) => !built.has(name));
@@ -74,9 +73,10 @@ export const noNodeModules = {
   },
 };
 
-/** Builds scripts so that the code that the first one shares with others is in one file. esbuild's code splitting
- * would write a file for each set of scripts that share a module, and many small files compress badly. So `after` and
- * dynamic imports import the first script, except modules without imports, which it may await at its top level.
+/** Builds scripts so that the code that the script `first` shares with others is in one file. esbuild's code splitting
+ * would write a file for each set of scripts that share a module, and many small files compress badly. So the scripts
+ * `after` and dynamic imports import `first`, except modules without imports, which `first` may await at its top
+ * level.
  * @param {string} first path @param {string[]} after paths @param {import('esbuild').BuildOptions} options */
 export async function buildAround(first, after, options) {
   const esbuild = await import('esbuild');
@@ -89,7 +89,7 @@ export async function buildAround(first, after, options) {
   return esbuild.build({ ...split, plugins: [...(options.plugins ?? []), imports(first, scripts)] });
 }
 
-/** Returns a plugin that makes scripts import the first one.
+/** Returns an esbuild plugin that makes scripts import the script `first`.
  * @param {string} first path @param {Set<string>} scripts paths */
 const imports = (first, scripts) => ({
   name: 'imports',
@@ -114,9 +114,7 @@ function putWordsBack(path) {
   writeFileSync(path, code);
 }
 
-/** Returns esbuild's options for scripts of js/.
- * @param {string[]} names @param {import('esbuild').BuildOptions} options
- * @returns {import('esbuild').BuildOptions} */
+/** @param {string[]} names @param {import('esbuild').BuildOptions} options @returns {import('esbuild').BuildOptions} */
 const building = (names, options) => ({
   entryPoints: names.map((name) => at('js', name)),
   outdir: at('dist'),
@@ -144,7 +142,7 @@ async function forBrowsers() {
   const entries = building(['index.js', ...ENTRIES], { ...options, chunkNames: 'common-[hash]' });
   await buildAround(at('js', 'index.js'), withModel, entries);
   await bundle(PAGE_SCRIPTS.slice(1).concat('isolate.js', PARTS), options);
-  // Only bundlers `require` these files, and they can `require` an ES module.
+  // Only bundlers `require` the .cjs files of browser entries, and bundlers can `require` an ES module.
   for (const name of ['isolate', 'shared']) {
     writeFileSync(at('dist', `${name}.cjs`), `module.exports = require("./${name}.js");\n`);
   }

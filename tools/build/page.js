@@ -55,7 +55,8 @@ async function bundle(out, minify) {
     plugins: [noNodeModules],
     loader: { '.css': 'text' },
   };
-  // The page's script is split, because it loads some parts later. A worker is one file, which saves it a wait.
+  // The page's script is split, because it loads some parts later. A worker is one file, so that it starts without
+  // waiting for further files.
   const { metafile } = await buildAround(app.in, [], { ...common, entryPoints: [app], chunkNames: '[name]-[hash]' });
   await esbuild.build({ ...common, entryPoints: workers });
   await esbuild.build({ ...common, entryPoints: [at('web', 'static', 'style.css')], loader: {} });
@@ -71,8 +72,7 @@ async function bundle(out, minify) {
   return [...imported('app.js')];
 }
 
-/** Copies the page's static files with their English texts, and the wasm modules beside the worker.
- * @param {string} out @param {string[]} chunks   that the browser fetches together with app.js */
+/** @param {string} out @param {string[]} chunks   that the browser fetches together with app.js */
 function copy(out, chunks) {
   const sheet = (/** @type {string} */ from) => !from.endsWith('.css'); // bundle() has written the style sheets
   cpSync(at('web', 'static'), out, { recursive: true, filter: sheet });
@@ -106,22 +106,19 @@ export function withTexts(document) {
     .replace(/(data-t="([^"]+)"[^>]*>)(<a\b.*?<\/a>)/g, (_, tag, key, link) => tag + text(key).replace('{link}', link));
 }
 
-/** Returns the path of the project's storyteller, '' if it is missing. */
 function ownStoryteller() {
   const folder = at('models', 'storyteller');
   const name = existsSync(folder) && readdirSync(folder).find((file) => file.endsWith('.gguf'));
   return name ? join(folder, name) : '';
 }
 
-/** Returns the tag that tells the page about its storyteller.
- * @param {string} address @param {number} bytes @param {string} [sha256]   hexadecimal; the page checks it if given */
+/** @param {string} address @param {number} bytes @param {string} [sha256]   hexadecimal; the page checks it if given */
 export function storytellerTag(address, bytes, sha256) {
   const digest = sha256 ? ` data-sha256="${sha256}"` : '';
   return `<meta name="storyteller" content="${address}" data-bytes="${bytes}"${digest}>`;
 }
 
-/** Copies the storyteller and names it in index.html.
- * @param {string} out @param {string} model   its file, '' for none */
+/** @param {string} out @param {string} model   the storyteller's file, '' for none */
 function addStoryteller(out, model) {
   if (!model) return;
   copyFileSync(model, join(out, 'storyteller.gguf'));
@@ -146,7 +143,7 @@ if (isMain(import.meta.url))
     mkdirSync(fresh, { recursive: true });
     copy(fresh, await bundle(fresh, !values['no-minify']));
     addStoryteller(fresh, values.storyteller);
-    // Swaps in the complete new folder, because a server may be reading from the old one.
+    // Replaces the old folder by a complete new one, because a server may be reading from the old folder.
     if (existsSync(values.out)) renameSync(values.out, old);
     renameSync(fresh, values.out);
     rmSync(old, { recursive: true, force: true });

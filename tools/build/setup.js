@@ -27,7 +27,7 @@ const FONTS = '/usr/share/fonts/truetype';
  * @property {boolean} [repeats]      whether the step runs every time
  */
 
-/** Returns a program's version, '0' if it is missing. @param {string} name */
+/** @param {string} name */
 const versionOf = (name) => (which(name) && output(name, ['--version']).match(/\d+\.\d+(\.\d+)?/)?.[0]) || '0';
 
 /** Returns whether a file exists, or true on systems other than Debian, where it is optional. @param {string} path */
@@ -45,7 +45,7 @@ const browsers = {
   firefox: () => program(process.env.GW_FIREFOX, ['firefox-esr', 'firefox']),
 };
 
-/** Debian packages, each with a function that returns whether the machine has its content. */
+/** Debian packages, each with a function that returns whether the machine has the package's content. */
 const needs = {
   build: [
     { package: 'cmake', what: `CMake ${CMAKE} or newer`, here: () => atLeast(versionOf('cmake'), CMAKE) },
@@ -161,10 +161,7 @@ function dropStale(preset) {
   if (home !== root || moved) rmSync(at('build', preset), { recursive: true });
 }
 
-/**
- * Configures and builds one CMake preset; make skips files that are up to date.
- * @param {string} preset @param {string} [target]
- */
+/** @param {string} preset @param {string} [target] */
 async function cmake(preset, target = 'all') {
   dropStale(preset);
   await must(`cmake-${preset}`, 'cmake', ['--preset', preset]);
@@ -201,10 +198,7 @@ export const goals = {
 };
 goals.tests = [...goals.testTools, ...Object.values(builds)];
 
-/**
- * Runs the steps that are not done, and prints a line for each.
- * @param {Step[]} steps
- */
+/** @param {Step[]} steps */
 export async function ensure(steps) {
   for (const step of steps) {
     if (step.done()) continue;
@@ -222,7 +216,6 @@ export async function ensure(steps) {
   }
 }
 
-/** Returns the environment variables of tests. */
 export function testEnvironment() {
   return {
     GW_CHROMIUM: browsers.chromium(),

@@ -22,13 +22,13 @@ import { FOR_EVER, pageHeaders, types } from '../serve.js';
 const ASSETS = 'assets';
 const INDEX = 'index.html';
 const MANIFEST = 'manifest.webmanifest';
-/** Static hosts send this page with status 404 for a missing file. Without one, some send index.html with status
+/** Static hosts send this page with status 404 for a missing file. Without this page, some send index.html with status
  * 200. */
 const NOT_FOUND = '404.html';
 const TEXTS = new Set(['.html', '.js', '.css', '.svg', '.webmanifest']);
 /** Files that the page needs to generate an answer, besides the engine and a model. */
 const NEEDED = ['app.js', 'style.css', 'worker.js', 'thread.js', 'template.js'];
-/** Files that are cached on first use, because not every visitor needs them. */
+/** Files that the service worker caches on first use, because not every visitor needs them. */
 const ON_USE = /\.(gguf|wasm|png)$/;
 
 /** @param {string | Buffer} content */
@@ -42,7 +42,7 @@ const digestOf = (content) => createHash('sha256').update(content).digest('base6
 class Renaming {
   /** @type {Map<string, Buffer>} */
   #contents = new Map();
-  /** The files that each file references. @type {Map<string, string[]>} */
+  /** Files that each file references, by its name. @type {Map<string, string[]>} */
   #named = new Map();
   /** All files except the entry files. @type {string[]} */
   assets;
@@ -69,15 +69,14 @@ class Renaming {
     return content;
   }
 
-  /** Returns the pattern of references to other files. @param {string} name */
+  /** @param {string} name */
   #pattern(name) {
     const start = extname(name) === '.js' ? '\\./' : '(?:\\./)?';
     const others = this.assets.filter((other) => other !== name);
     return new RegExp(`(["'(\`])${start}(${others.map(escaped).join('|')})(?=["')\`])`, 'g');
   }
 
-  /** Returns a file and all files that it references, directly or indirectly.
-   * @param {string} name @param {Set<string>} found */
+  /** @param {string} name @param {Set<string>} found */
   #reached(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
@@ -85,7 +84,7 @@ class Renaming {
     return found;
   }
 
-  /** Returns a script and its static imports, direct and indirect. @param {string} name @param {Set<string>} found */
+  /** @param {string} name @param {Set<string>} found */
   #loaded(name, found = new Set()) {
     if (found.has(name)) return found;
     found.add(name);
@@ -108,7 +107,7 @@ class Renaming {
     return `${stem}-${hashOf(all.join('\n'))}${ext}`;
   }
 
-  /** Returns a file with its references renamed.
+  /** Returns a file's content with renamed references.
    * @param {string} name @param {string} where path from the file to the assets */
   content(name, where) {
     const content = this.#content(name);
@@ -122,7 +121,6 @@ class Renaming {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Returns the service worker's script, without the list of files. */
 async function serviceWorker() {
   const esbuild = await import('esbuild');
   const {
@@ -160,7 +158,7 @@ async function compress(path, content) {
   }
 }
 
-/** Builds the site and returns its version. @param {{ from?: string, out?: string, compressed?: boolean }} options */
+/** @param {{ from?: string, out?: string, compressed?: boolean }} options */
 export async function buildSite({ from = at('build', 'page'), out = at('site'), compressed = true }) {
   const renaming = new Renaming(from);
   /** @type {Map<string, string | Buffer>} */

@@ -24,7 +24,7 @@ const ENTRIES = ['index', 'search', 'shared', 'isolate', 'openai', 'ai-sdk', 'pr
 const KNOWN = new Set(['Store', 'Lock']);
 const INNER = /^(rpc|platform)\//;
 
-/** Declarations that `await using` needs, for older versions of TypeScript and projects without that library. */
+/** Declarations that `await using` needs, for versions and settings of TypeScript whose libraries lack them. */
 const DISPOSABLE = `declare global {
     interface SymbolConstructor { readonly dispose: unique symbol; readonly asyncDispose: unique symbol; }
     interface Disposable { [Symbol.dispose](): void; }
@@ -32,7 +32,7 @@ const DISPOSABLE = `declare global {
 }
 `;
 
-/** Returns whether a class member is part of the public types. @param {ts.ClassElement} member */
+/** @param {ts.ClassElement} member */
 function isPublic(member) {
   if (member.name && ts.isPrivateIdentifier(member.name)) return false;
   const hidden = ts.ModifierFlags.Private | ts.ModifierFlags.Protected;
@@ -46,7 +46,7 @@ function words(comment) {
     .replace(/^\/\*\*|\*\/$/g, '')
     .replace(/^\s*\* ?/gm, '')
     .split(/@[a-z]+\b/)[0]
-    // Links are relative to docs/, so only their text remains.
+    // Links in comments are relative to docs/, so only their text remains.
     .replace(/\s*\(\[[^\]]*\]\([^)]*\)\)|\[([^\]]*)\]\([^)]*\)/g, '$1')
     .trim();
   return text && `/** ${text.replace(/\s+/g, ' ')} */`;
@@ -59,7 +59,7 @@ class RollUp {
   #taken = new Map();
   /** @type {{ declaration: Declared, exported: boolean }[]} */
   #found = [];
-  /** Entry whose types are imported instead of repeated. @type {RollUp | undefined} */
+  /** Entry whose types this entry imports instead of repeating them. @type {RollUp | undefined} */
   #base;
   /** Types that are imported from #base, and whether this entry exports them. @type {Map<string, boolean>} */
   #imported = new Map();
@@ -73,7 +73,7 @@ class RollUp {
     for (let i = 0; i < this.#found.length; i++) this.#follow(this.#found[i].declaration);
   }
 
-  /** Returns the symbol that an import or re-export refers to. @param {ts.Symbol} symbol */
+  /** @param {ts.Symbol} symbol */
   #real(symbol) {
     return symbol.flags & ts.SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
   }
@@ -102,7 +102,7 @@ class RollUp {
     return this.#found.some(({ declaration, exported }) => exported && declarations?.includes(declaration));
   }
 
-  /** Adds all types that a declaration names. @param {ts.Node} node */
+  /** @param {ts.Node} node */
   #follow(node) {
     node.forEachChild((child) => {
       if (ts.isClassElement(child) && !isPublic(child)) return;
@@ -158,7 +158,7 @@ class RollUp {
     return `${comment && `${comment}\n`}${head}${code.replace(/;?\s*$/, '')}${/\}$/.test(code) ? '' : ';'}`;
   }
 
-  /** Returns the text of the .d.ts file. @param {string} base   module of the entry whose types are imported */
+  /** @param {string} base   module of the entry whose types are imported */
   text(base) {
     const code = this.#found.map((one) => this.#text(one)).join('\n');
     const names = [...this.#imported.keys()];

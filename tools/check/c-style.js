@@ -41,10 +41,10 @@ for (const file of files.sort()) {
   let start = 0;
   for (const [i, line] of lines.entries()) {
     const place = `${file}:${i + 1}`;
-    // Long messages stay on one line, so that they can be searched for.
+    // Lines with long messages may exceed the limit, so that the messages can be searched for.
     if ([...line].length > COLUMNS && !/"[^"]{60,}"/.test(line))
       problems.push(`${place}: more than ${COLUMNS} columns`);
-    // A definition begins after an empty line and ends with a brace in the first column.
+    // A function definition begins after an empty line and ends with a brace in the first column.
     if (!line) start = i + 1;
     if (/^\}/.test(line) && i - start > FUNCTION_LINES)
       problems.push(`${place}: function of ${i - start} lines (limit ${FUNCTION_LINES})`);

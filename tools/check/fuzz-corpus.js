@@ -52,7 +52,6 @@ const oneTensor = (...info) => [...head(3, 1, 0), ...info];
 
 const ALIGNMENT = 'general.alignment';
 
-/** Tensor data, for files that need some. */
 const DATA = Buffer.alloc(1088);
 
 /** @param {number} no @param {number} count @param {number} tensors */

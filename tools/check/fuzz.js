@@ -10,8 +10,8 @@ import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { parseArgs } from 'node:util';
 import { Trouble, at, cli } from '../support/proc.js';
 
-/** Of each harness: the maximal input length in bytes, whether it uses the dictionary gguf.dict, and the time limit for
- * one input. The limit for grammars is higher, because one input can compute thousands of masks. */
+/** For each harness: the maximal input length in bytes, whether it uses the dictionary gguf.dict, and the time limit in
+ * seconds for one input. The limit for grammars is higher, because one input can compute thousands of masks. */
 const HARNESSES = {
   gguf: { length: 2048, words: true, seconds: 20 },
   load: { length: 512, words: true, seconds: 20 },
@@ -21,7 +21,7 @@ const HARNESSES = {
   sampler: { length: 256, words: false, seconds: 20 },
   state: { length: 2048, words: false, seconds: 20 },
 };
-/** Maximal size in bytes of a file in the corpus, and of all files of one harness. */
+/** Maximal sizes in bytes of one file of the fuzz corpus, and of all files of one harness. */
 const MOST = { file: 512, harness: 48 * 1024 };
 
 /** @typedef {keyof typeof HARNESSES} Harness */

@@ -9,8 +9,8 @@ import { posix } from 'node:path';
 import ts from 'typescript';
 import { at } from '../support/proc.js';
 
-/** The folders of each tree, lowest first, and the folders that each may use. Some files directly in js/ form groups
- * (GROUPS), which count as folders. '.' stands for the other files directly in a tree's root.
+/** Folders of each source tree, lowest layer first, each with the folders that it may use. Some files directly in js/
+ * form groups (GROUPS), which count as folders. '.' stands for the other files directly in a tree's root.
  * @type {Record<string, Record<string, string>>} */
 const LAYERS = {
   src: {
@@ -56,7 +56,7 @@ const LAYERS = {
     '.': 'words shell rendering offline history settings chat models inside search',
   },
 };
-/** Groups of files directly in js/. The others are entries, which are started or imported by their path. */
+/** Groups of files directly in js/. The other files there are entries, which are started or imported by their path. */
 const GROUPS = /** @type {Record<string, string>} */ ({
   errors: 'errors',
   protocol: 'protocol',
@@ -67,7 +67,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
       .map((name) => [name, 'front']),
   ),
 });
-/** Entries of the package that the command line imports. */
+/** Entries of the package that files of js/cli/ may import. */
 const STARTS = /^(index|index\.node)\.js$/;
 
 /** Headers from outside the project: those of the C standard, and platform headers with the files that may use them. */
@@ -76,16 +76,17 @@ const PLATFORM = /** @type {[files: RegExp, headers: RegExp][]} */ ([
   [/^base\/threads/, /^(pthread|time)\.h$/],
   [/^kernels\/simd/, /^(wasm_simd128|simde\/wasm\/(simd128|relaxed-simd))\.h$/],
 ]);
-/** The only files that may test for which platform they are compiled. */
+/** The only C files that may test for which platform they are compiled. */
 const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
 
 /** The only packages that js/ may import, and the file that may import each. */
 const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
 /** Files of js/ that may import Node modules. */
 const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)|^serve\//;
-/** Imports from outside that web/ may use: the package's index and libraries. */
+/** Modules outside web/ that all its files may import: the package's index and libraries. */
 const WEB_IMPORTS = /^(js\/index\.js|marked|dompurify|temml|highlight\.js\/lib\/(core|languages\/\w+))$/;
-/** Further imports of single files: the package's modules for service workers, and the search. */
+/** Modules outside web/ that single files of web/ may import: the package's modules for service workers, and the
+ * search. */
 const WEB_MORE = /** @type {Record<string, string[]>} */ ({
   'offline/sw.js': ['js/platform/features.js', 'js/platform/isolation.js'],
   'offline/offline.js': ['js/platform/isolation.js'],
@@ -95,11 +96,10 @@ const WEB_MORE = /** @type {Record<string, string[]>} */ ({
 
 /** @type {string[]} */
 const problems = [];
-/** The imports of each file, types included. @type {Map<string, string[]>} */
+/** Imports of each file, including type imports. @type {Map<string, string[]>} */
 const graph = new Map();
 
-/** Returns the folder of a file, or the group of a file in the tree's root. @param {string} tree
- * @param {string} file */
+/** @param {string} tree @param {string} file */
 function folderOf(tree, file) {
   if (file.includes('/')) return file.split('/')[0];
   return tree === 'js' ? (GROUPS[file.replace(/(\.node)?\.js$/, '')] ?? '.') : '.';
@@ -131,7 +131,7 @@ function checkC(file) {
   if (file === 'model/forward.c' && /^#\s*if/m.test(text)) problems.push('src/model/forward.c: must not use #if');
 }
 
-/** Returns all static and dynamic imports of a file, and the type imports in its JSDoc. @param {string} text */
+/** @param {string} text */
 function imports(text) {
   const types = text.matchAll(/@import [^']*'([^']+)'|\bimport\('([^']+)'\)/g);
   const all = ts.preProcessFile(text, true, true).importedFiles.map(({ fileName }) => fileName);

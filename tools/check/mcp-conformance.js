@@ -24,7 +24,8 @@ const PACKAGE = '@modelcontextprotocol/conformance@0.1.16';
 const FOLDER = at('build', 'mcp-conformance');
 const PROGRAM = join(FOLDER, 'node_modules', '@modelcontextprotocol', 'conformance', 'dist', 'index.js');
 
-/** Scenarios, each with the tool that the model must call, null for none. @type {Record<string, string | null>} */
+/** Scenarios of MCP's conformance program, each with the tool that the model must call, null for none.
+ * @type {Record<string, string | null>} */
 const SCENARIOS = {
   initialize: null,
   tools_call: 'add_numbers',
@@ -35,8 +36,7 @@ const SCENARIOS = {
 /** @typedef {{ id: string, description: string, status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO',
  *   errorMessage?: string }} Check */
 
-/** Connects to the server of a scenario, lists its tools, and lets a model call one. @param {string} address
- * @param {string | null} name the tool, null for none */
+/** @param {string} address @param {string | null} name the tool, null for none */
 async function runClient(address, name) {
   const client = new Client(
     { name: 'gemma-wasm', version: '0.1.0' },

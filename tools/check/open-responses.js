@@ -19,13 +19,14 @@ import { startServer } from '../../js/serve/server.js';
 import { keep } from '../../tests/lab/tables.js';
 import { Trouble, at, cli } from '../support/proc.js';
 
-/** Cases that do not pass, by the beginning of their id, and why. @type {[beginning: string, reason: string][]} */
+/** Cases of the compliance program that do not pass, by the beginning of their id, and why.
+ * @type {[beginning: string, reason: string][]} */
 const EXCEPTIONS = [
   ['image-input', 'images are not supported'],
   ['websocket-', 'WebSocket, an optional transport of the specification, is not supported'],
   ['compact-response', 'compaction is not supported'],
 ];
-/** Remarks on cases that pass. @type {Record<string, string>} */
+/** Remarks on cases of the compliance program that pass. @type {Record<string, string>} */
 const REMARKS = {
   'response-output-phase-schema': "tests only the program's own schemas, without a request",
   'compact-missing-model': 'expects an error, and this endpoint refuses every request',
@@ -50,8 +51,7 @@ async function modelOf(model) {
   return /** @type {typeof model} */ ({ info: model.info, generate });
 }
 
-/** Bundles the program's cases and its stream parser into a folder, and imports them.
- * @param {string} program @param {string} folder */
+/** @param {string} program @param {string} folder */
 async function bundled(program, folder) {
   const outfile = join(folder, 'program.mjs');
   const zod = createRequire(import.meta.url).resolve('zod/v3');
@@ -65,8 +65,8 @@ async function bundled(program, folder) {
   return import(pathToFileURL(outfile).href);
 }
 
-/** Streaming requests that the program does not test, each with the expected type of the first output item and the
- * expected status of the response.
+/** Streaming requests that the compliance program does not test, each with the expected type of the first output item
+ * and the expected status of the response.
  * @type {Record<string, [type: string, status: string, request: object]>} */
 const STREAMS = {
   call: [
@@ -82,8 +82,7 @@ const STREAMS = {
   ],
 };
 
-/** Sends the requests of STREAMS, and checks the events against the program's schemas. @param {string} url
- * @param {(response: Response) => Promise<any>} parse @returns {Promise<Result[]>} */
+/** @param {string} url @param {(response: Response) => Promise<any>} parse @returns {Promise<Result[]>} */
 async function streamResults(url, parse) {
   return Promise.all(
     Object.entries(STREAMS).map(async ([name, [type, status, more]]) => {

@@ -11,7 +11,7 @@ import { testModel } from '../../tests/js/models.js';
 import { STORYTELLER, startServing } from '../../tests/support/serving.js';
 import { at, cli } from '../support/proc.js';
 
-/** Version of the client. The calls follow its documentation. */
+/** The calls of openai-python.py follow the documentation of this version of OpenAI's client. */
 const CLIENT = 'openai==3.57.0';
 const FOLDER = at('build', 'python-openai');
 const KEY = 'sesame';

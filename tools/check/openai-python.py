@@ -661,7 +661,7 @@ def error_body_too_large():
     assert error.status_code == 413
 
 
-# Requests for which the client has no method
+# Requests for which OpenAI's Python client has no method
 
 
 @call

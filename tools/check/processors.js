@@ -21,10 +21,9 @@ const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
 /** All test models except embedding models, and large ones whose tensor types smaller ones have, too. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|embed)/.test(name));
-/** Models for `flips`. They cover each weight format, with rows of whole super-blocks and with other rows. */
+/** Models of the mode `flips`. They cover each weight format, with rows of whole super-blocks and with other rows. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
-/** Flags of V8 that disable processor features and select compilers. */
 const V8 = [
   [],
   ['--no-enable-avx'],
@@ -40,7 +39,7 @@ const V8 = [
   ['--no-enable-avx-vnni', '--liftoff-only'],
   ['--no-enable-avx-vnni', '--no-liftoff'],
 ];
-/** Preferences of SpiderMonkey: both compilers, only the baseline one, only the optimizing one. */
+/** Preferences of SpiderMonkey: both wasm compilers, only the baseline compiler, only the optimising compiler. */
 const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
 
 /** Returns the path of a Node with this major version. Installs it if it is missing. @param {number} major */
@@ -56,7 +55,7 @@ async function nodeOf(major) {
   return program;
 }
 
-/** Returns the child's output, or null if this V8 does not support a flag.
+/** Returns the output of the child process, or null if its V8 does not support a flag.
  * @param {string} program @param {string[]} flags @param {string[]} args */
 async function child(program, flags, args) {
   try {
@@ -68,15 +67,14 @@ async function child(program, flags, args) {
   }
 }
 
-/** Returns the distinct texts, with their counts if there are several. @param {string[]} texts */
+/** @param {string[]} texts */
 function counted(texts) {
   const kinds = [...new Set(texts)];
   const times = (/** @type {string} */ kind) => texts.filter((text) => text === kind).length;
   return kinds.map((kind) => (kinds.length > 1 ? `${kind || 'nothing'} (${times(kind)})` : kind)).join('; ');
 }
 
-/** Returns a row of the table, and whether all models have the wanted bits. @param {string} runtime
- * @param {string[]} flags @param {Bits} bits @param {Bits} want */
+/** @param {string} runtime @param {string[]} flags @param {Bits} bits @param {Bits} want */
 function rowOf(runtime, flags, bits, want) {
   const found = Object.entries(bits).filter(([name]) => want[name]);
   const right = found.filter(([name, { bits }]) => bits === want[name].bits).length;
@@ -110,7 +108,7 @@ const HEAD = [
   '| runtime | flags | build | why relaxed SIMD is not used, or not completely | models with the same bits as simd128 |',
   '|---|---|---|---|---|',
 ];
-/** Returns the runtime of a row, without its minor version. @param {string} line */
+/** @param {string} line */
 const kindOf = (line) => /^\| (\w+ \d+)/.exec(line)?.[1] ?? '';
 const ORDER = ['Node', 'Chromium', 'firefox'];
 /** @param {string} line */
@@ -208,7 +206,7 @@ async function flips() {
   return !sites.some(({ letter }) => letter === 'W');
 }
 
-/** Replaces a table of the document. @param {string} name @param {(before: string[]) => string[]} lines */
+/** @param {string} name @param {(before: string[]) => string[]} lines */
 function keep(name, lines) {
   const text = readFileSync(PAGE, 'utf8');
   const part = new RegExp(`(<!-- ${name} -->\n)([^]*)(<!-- end of ${name} -->)`);

@@ -17,7 +17,7 @@ import { at, output } from '../support/proc.js';
 /** Files that are not checked: data, generated files and quoted licences. */
 const EXCLUDED =
   /^(dist|site|build|tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|docs\/measured|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
-/** textlint-rule-prh has no types. */
+/** Loaded with require(), because textlint-rule-prh has no types. */
 const prh = createRequire(import.meta.url)('textlint-rule-prh').default;
 const TITLES = /^(describe|it|test\w*|suite|inEach)$/;
 
@@ -28,14 +28,14 @@ const isProse = (/** @type {string} */ text) => /\p{L}{2,} \p{L}{2,}/u.test(text
 /** @param {string} text @param {RegExp} pattern @returns {Piece[]} */
 const pieces = (text, pattern) => [...text.matchAll(pattern)].map((match) => ({ at: match.index, text: match[0] }));
 
-/** Returns whether a string in a test file is a test title or an error message. @param {ts.Node} node */
+/** @param {ts.Node} node */
 function isTitle({ parent }) {
   if (ts.isNewExpression(parent)) return true;
   if (!ts.isCallExpression(parent)) return false;
   return TITLES.test(parent.expression.getText().split('.')[0]);
 }
 
-/** Returns comments, strings and identifiers. @param {string} file @param {string} text */
+/** @param {string} file @param {string} text */
 function javascript(file, text) {
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
   /** @type {Piece[]} */
@@ -64,21 +64,20 @@ function javascript(file, text) {
   return found;
 }
 
-/** Returns a reader of the comments, strings and identifiers that match a pattern. @param {RegExp} pattern
- * @returns {Reader} */
+/** @param {RegExp} pattern @returns {Reader} */
 const withPattern = (pattern) => (file, text) =>
   pieces(text, pattern).filter(
     (piece) => !/^["']/.test(piece.text) || (!file.startsWith('tests/') && isProse(piece.text)),
   );
 
-/** Returns texts between tags, and attributes that contain prose. @param {string} _file @param {string} text */
+/** @param {string} _file @param {string} text */
 const html = (_file, text) =>
   pieces(text, /<(script|style)\b[^]*?<\/\1>|<!--[^]*?-->|(?<=>)[^<]+|"[^"<>]*"/g).filter(
     (piece) => isProse(piece.text) && !/^<s/.test(piece.text),
   );
 
 const c = withPattern(/\/\*[^]*?\*\/|\/\/.*|"(?:\\.|[^"\\\n])*"|\b[a-zA-Z]\w*_\w+/g);
-/** Readers by file extension; Markdown is checked as a whole. */
+/** Readers of prose by file extension. Markdown has no reader: it is checked as a whole. */
 const READERS = /** @type {Record<string, Reader | undefined>} */ ({
   '.js': javascript,
   '.ts': javascript,
@@ -94,8 +93,8 @@ const kernel = new TextlintKernel();
  * @param {string} file @param {string} text */
 async function hits(file, text) {
   const reader = READERS[extname(file)];
-  // Each piece becomes a paragraph without comment marks. `places` has the file's line number of each line. Identifiers
-  // form one paragraph, because thousands of paragraphs are slow.
+  // Each piece of prose becomes a paragraph without comment marks. `places` has the file's line number of each line.
+  // Identifiers form one paragraph, because thousands of paragraphs are slow.
   const lines = [''];
   const places = [0];
   const isName = (/** @type {Piece} */ piece) => /^\w+$/.test(piece.text);

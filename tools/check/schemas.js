@@ -39,7 +39,7 @@ function suiteCases() {
   );
 }
 
-/** Groups cases by the first word of their names. @param {string} path @returns {Map<string, Case[]>} */
+/** @param {string} path @returns {Map<string, Case[]>} */
 function fileCases(path) {
   /** @type {Map<string, Case[]>} */
   const all = new Map();
@@ -51,7 +51,7 @@ function fileCases(path) {
   return all;
 }
 
-/** Returns the reason of a rejection without its details, so that similar ones can be counted.
+/** Returns the reason of a schema's rejection without details, so that similar reasons can be counted.
  * @param {string} reason */
 const kindOf = (reason) =>
   reason

@@ -59,8 +59,7 @@ function missing(problem) {
   console.log(problem);
 }
 
-/** Returns the total size of files, plain and compressed as a server sends them.
- * @param {string[]} names @param {string} [folder] */
+/** @param {string[]} names @param {string} [folder] */
 function sizes(names, folder = 'dist') {
   const files = names
     .map((name) => at(folder, name))
@@ -78,7 +77,7 @@ for (const path of MODULES.map((name) => join('dist', name))) {
   const bytes = readFileSync(at(path));
   row(path, bytes.length, LIMITS.wasm, gzipSync(bytes).length);
 }
-// Chunks that the index shares with other entries are loaded with it.
+// Chunks that the index shares with other entries are loaded with the index.
 const index = existsSync(at('dist', 'index.js')) ? readFileSync(at('dist', 'index.js'), 'utf8') : '';
 const chunksOf = (/** @type {string} */ code) =>
   [...code.matchAll(/(?:from|\bimport)"\.\/([\w-]+\.js)"/g)].map(([, name]) => name);
@@ -94,7 +93,7 @@ for (const [name, limit] of Object.entries(INTERFACES)) {
   row(`gemma-wasm/${name}, besides the index`, own.bytes, limit, own.small);
 }
 
-// The service worker lists the files that it stores first.
+// The service worker's script has a list of the files that it stores first.
 const worker = existsSync(at('site', 'sw.js')) ? readFileSync(at('site', 'sw.js'), 'utf8') : '';
 const [, list = ''] = /"needed":(\{.*?\})/.exec(worker) ?? [];
 if (!list) missing('site/ is not built');

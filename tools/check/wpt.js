@@ -25,11 +25,11 @@ const COPY = `The tests are not a checkout of web-platform-tests. The files that
 Chromium, which contain these tests. Of files with several versions, the newest was taken. The versions have no dates, so their contents decided which
 one is the newest. Three older files are included although newer ones repeat their tests: \`language-model-prompt-empty-input\`,
 \`language-model-prompt-streaming\` and \`response-constraint/regex\`. The version of testharness.js is of January 2026, that of testdriver.js of July 2026.`;
-/** Names of testharness.js's status codes. */
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
-/** Longer than testharness.js waits with timeout=long. */
+/** Time limit of one test file: longer than testharness.js waits with timeout=long. */
 const LONGEST_MS = 120_000;
-/** Short answers are enough for all tests. schemaBounds makes JSON end: the model was not trained to write any. */
+/** Options of the tested model. Short answers are enough for all tests. schemaBounds makes JSON end: the model was not
+ * trained to write any. */
 const OPTIONS = {
   replace: true,
   contextLength: 650,
@@ -37,8 +37,7 @@ const OPTIONS = {
   schemaBounds: { maxLength: 20, maxItems: 3, maxProperties: 2 },
 };
 
-/** A test: its status, and the message if it failed.
- * @typedef {{ file: string, name: string, status: string, message: string }} Result */
+/** @typedef {{ file: string, name: string, status: string, message: string }} Result */
 
 /** Builds the package as a classic script, which runs before the tests, and its workers. */
 async function buildScripts() {
@@ -59,7 +58,8 @@ async function buildScripts() {
   copyModules(OUT);
 }
 
-/** Replacements for the suite's reporter and vendor driver. @type {Record<string, string>} */
+/** Replacements for two scripts of web-platform-tests: the reporter and the vendor driver.
+ * @type {Record<string, string>} */
 const REPLACED = {
   '/resources/testharnessreport.js': `setup({ timeout_multiplier: 4 });
 add_completion_callback((tests) => {
@@ -100,8 +100,8 @@ function serveSuite(folder) {
   });
 }
 
-/** Runs one file in a new profile. @param {import('puppeteer-core').Browser} browser @param {string} url
- * @param {string} file @returns {Promise<Result[]>} */
+/** @param {import('puppeteer-core').Browser} browser @param {string} url @param {string} file
+ * @returns {Promise<Result[]>} */
 async function run(browser, url, file) {
   const context = await browser.createBrowserContext();
   const page = await context.newPage();

@@ -219,8 +219,7 @@ const KEYS = {
   dense_3_feat_out: ['u32', 'denseIn'],
 };
 
-/** Returns the header entries that depend on the architecture.
- * @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
+/** @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
 export function architectureKeys(s) {
   const name = /** @type {ArchitectureName} */ (s.architecture);
   /** @type {Record<string, any>} */
@@ -240,8 +239,7 @@ export function architectureKeys(s) {
 /** @typedef {Required<Pick<ModelSpec, 'architecture' | 'dModel' | 'ffn' | 'heads' | 'kvHeads' | 'headDim' | 'context'>>
  *   & ModelSpec} FullSpec */
 
-/** Returns the sizes of a layer, which can differ from those of others in Gemma 4. @param {FullSpec} s
- * @param {number} l */
+/** @param {FullSpec} s @param {number} l */
 function layerOf(s, l) {
   const local = Array.isArray(s.pattern) && s.pattern[l];
   const of = (/** @type {number | number[]} */ value) => (Array.isArray(value) ? value[l] : value);
@@ -286,11 +284,12 @@ function layerShapes(s, l) {
   return all.filter(([there]) => there).map(([, group, shape]) => [group, shape]);
 }
 
-/** Returns whether the matrix or norm `group` has a bias. @param {FullSpec} s @param {string} group */
+/** @param {FullSpec} s @param {string} group */
 const hasBias = (s, group) =>
   !!ARCHITECTURES[s.architecture].biased?.test(group) || (!!s.attentionBias && /^attn_(q|k|v|output)$/.test(group));
 
-/** Returns all tensors of a model. llama.cpp's quantiser sorts them by layer and name, its converter does not.
+/** Returns all tensors of a model, in the order of llama.cpp's converter or, if `sorted`, of its quantiser: by layer
+ * and name.
  * @param {FullSpec} s @param {number} vocabSize @param {boolean} sorted @returns {Part[]} */
 export function architectureTensors(s, vocabSize, sorted) {
   const { learned } = ARCHITECTURES[s.architecture];
@@ -343,9 +342,10 @@ export function ropeFactors(headDim, base, { factor, low, high, context }) {
   return out;
 }
 
-/** Returns the standard deviation of a matrix or bias, or the mean of the weights of a norm. Queries and keys are larger, so that
- * attention is sharp enough to reveal a wrong position. Embeddings are small, so that a random model with a tied head
- * does not just repeat the last token; the final norm compensates for that. @param {Part} part @param {FullSpec} s */
+/** Returns the standard deviation of a matrix or bias, or the mean of the weights of a norm. Queries and keys are
+ * larger, so that attention is sharp enough to reveal a wrong position. Embeddings are small, so that a random model
+ * with a tied head does not just repeat the last token; the final norm compensates for small embeddings.
+ * @param {Part} part @param {FullSpec} s */
 export function sizeOf({ group, suffix, shape }, s) {
   const { scaled, qkNorm, embeds } = ARCHITECTURES[s.architecture];
   const first = s.architecture === 'gemma3';
@@ -354,13 +354,13 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'token_embd' && first) return 0.3 / Math.sqrt(d);
   if (group === 'per_layer_token_embd') return 1 / Math.sqrt(s.perLayer ?? 1);
   if (group === 'layer_output_scale') return 0.7;
-  const short = s.loud ? 2 : 1; // so that loud rows do not outweigh the layers' output
+  const short = s.loud ? 2 : 1; // makes embeddings smaller, so that loud rows do not outweigh the layers' output
   const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // so that not all of the best logits reach the soft cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
-  // Gemma 4 does not scale attention scores, so the weights of its norms are smaller.
+  // Gemma 4 does not scale attention scores, so the weights of its norms of queries and keys are smaller.
   const sharp = s.architecture === 'gemma4' ? 1.4 / Math.sqrt(Math.sqrt(shape[0])) : 1.4;
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return sharp;
   if (shape.length === 1) return 1;

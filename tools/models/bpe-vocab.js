@@ -28,7 +28,6 @@ export function byteCharacters() {
 }
 
 const SPACE = 'Ġ';
-/** Letters for synthetic words, common ones first. */
 const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 
 /** Returns n merges of two known pieces each. Spaces only begin pieces: pre-tokenizers split before them.
@@ -54,8 +53,9 @@ function syntheticMerges(n, seed) {
 const numbered = (/** @type {string} */ name, /** @type {number} */ from, /** @type {number} */ to) =>
   Array.from({ length: Math.max(0, to - from) }, (_, i) => name.replace('#', String(from + i)));
 
-/** Special tokens of each family. `first`: their ids precede those of the bytes. `user`: user-defined tokens, matched
- * in any text. `rest`: further tokens of a full vocabulary. `ids`: tokens by the names of their header keys.
+/** Special tokens of each family of tokenizers. `first`: their ids precede those of the bytes. `user`: user-defined
+ * tokens, matched in any text. `rest`: further tokens of a full vocabulary. `ids`: tokens by the names of their header
+ * keys.
  * @type {Record<Exclude<TokenizerName, 'gemma' | 'gemma4' | 'llama'>, { first?: boolean, control: string[], user?: string[],
  *   rest?: { names: string[], type: number }, ids: Record<string, string>,
  *   addBos?: boolean, addSpacePrefix?: boolean }>} */
@@ -200,7 +200,7 @@ export function vocabularyOf(name, size, seed) {
   return name === 'llama' ? llamaVocab(size, seed) : bytePairVocab(name, size, seed);
 }
 
-/** Returns the header entries of the tokenizer. @param {Vocabulary} v @returns {MetadataEntry[]} */
+/** @param {Vocabulary} v @returns {MetadataEntry[]} */
 export function tokenizerKeys(v) {
   /** @type {MetadataEntry[]} */
   const list = [['tokenizer.ggml.model', 'string', v.model]];

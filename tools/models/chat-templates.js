@@ -65,7 +65,7 @@ const LLAMA3 = `{{- bos_token }}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}
 `;
 
-/** ChatML: SmolLM2. */
+/** ChatML, the format of SmolLM2. */
 const CHATML = `{%- for turn in messages -%}
   {{ '<|im_start|>' + turn['role'] + '\n' + turn['content'] + '<|im_end|>\n' }}
 {%- endfor -%}

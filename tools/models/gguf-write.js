@@ -12,7 +12,7 @@
  */
 import fs from 'node:fs';
 
-/** Number of values and bytes per block of each GGML type that can be written. */
+/** GGML types that can be written: GGML's number, values and bytes per block. */
 export const GGML_TYPES = Object.freeze({
   F32: { id: 0, items: 1, bytes: 4 },
   F16: { id: 1, items: 1, bytes: 2 },
@@ -60,7 +60,6 @@ export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} *
   return (shape.reduce((a, b) => a * b, 1) / type.items) * type.bytes;
 }
 
-/** Growing buffer, to which little-endian values are appended. */
 class Sink {
   constructor() {
     this.buffer = Buffer.alloc(1 << 16);
@@ -68,7 +67,7 @@ class Sink {
   }
 
   /** Reserves n more bytes and returns their offset. May replace the buffer, so call it before accessing the buffer. */
-  take(/** Reserves n bytes and returns their offset. May replace the buffer, so call it first. @type {number} */ n) {
+  take(/** @type {number} */ n) {
     const at = this.used;
     this.used += n;
     if (this.used > this.buffer.length) {
@@ -120,8 +119,7 @@ function writeEntry(sink, entry) {
   for (let i = 0; i < values.length; i++) sink.scalar(entry[2], values[i]);
 }
 
-/** Returns the bytes of a file before its tensor data, and the offsets of the tensors.
- * @param {MetadataEntry[]} metadata @param {TensorInfo[]} tensors
+/** @param {MetadataEntry[]} metadata @param {TensorInfo[]} tensors
  * @param {{ version?: number, alignment?: number }} [options] @returns {GgufHeader} */
 export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = {}) {
   const up = (/** @type {number} */ n) => Math.ceil(n / alignment) * alignment;

@@ -47,7 +47,7 @@ const GEMMA4 = /** @type {const} */ ({
   ...CLEAR,
 });
 
-/** Shapes of the public models. @type {Readonly<Record<string, ModelSpec>>} */
+/** @type {Readonly<Record<string, ModelSpec>>} */
 export const PRESETS = Object.freeze({
   '1b': {
     name: 'Gemma 3 1B shape, random weights',
@@ -332,14 +332,13 @@ function bellFloats(random, n, deviation) {
   for (let i = 0, j = 0; i < n; i++) {
     let sum = -1020;
     for (let k = 0; k < 8; k++) sum += bytes[j++];
-    // The sum is an integer. A random fraction keeps the low bits of the floats from being 0.
+    // The sum of bytes is an integer. A random fraction keeps the low bits of the floats from being 0.
     out[i] = (sum + (words[2 * i] & 0xff00) / 65536 - 0.5) * scale;
   }
   return out;
 }
 
-/** Returns n weights of a norm: centre * (1 + w) with random |w| <= 0.3.
- * @param {(out: Uint32Array) => void} random @param {number} n @param {number} centre */
+/** @param {(out: Uint32Array) => void} random @param {number} n @param {number} centre */
 function normFloats(random, n, centre) {
   const words = new Uint32Array(n);
   random(words);
@@ -347,9 +346,9 @@ function normFloats(random, n, centre) {
 }
 
 /** Returns a function that makes blocks of n values with random quants and sub-scales. f16 scales of both signs roughly
- * give the deviation. Mins, if any, make the mean about 0.
- * @param {import('./quantise-formats.js').Format} f
- * @param {(size: number) => Uint8Array} raw @param {number} deviation @returns {(n: number) => Uint8Array} */
+ * give the standard deviation. If the format has mins, they make the mean about 0.
+ * @param {import('./quantise-formats.js').Format} f @param {(size: number) => Uint8Array} raw
+ * @param {number} deviation @returns {(n: number) => Uint8Array} */
 function directFormat(f, raw, deviation) {
   const codes = f.table ? 68 : 2 ** f.bits / 3.46;
   const middle = (2 ** f.bits - 1) / 2;
@@ -408,8 +407,7 @@ const CHUNK = 1 << 18; // number of values per chunk of a tensor
 
 /** @typedef {ReturnType<typeof tensorsOf>[0]} Tensor */
 
-/** Returns the values of a one-dimensional tensor: a norm, a bias or a table of RoPE factors. @param {Tensor} tensor
- * @param {FullSpec} s */
+/** @param {Tensor} tensor @param {FullSpec} s */
 function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   const random = randomStream(s.seed, name);
   const size = sizeOf({ ...rest, group, suffix, shape }, s);
@@ -437,15 +435,14 @@ function stretch(weights, factor, random) {
   }
 }
 
-/** Flips about half of the signs. @param {Float32Array} weights @param {(out: Uint32Array) => void} random */
+/** @param {Float32Array} weights @param {(out: Uint32Array) => void} random */
 function flip(weights, random) {
   const draws = new Uint32Array(weights.length);
   random(draws);
   for (let i = 0; i < draws.length; i++) if (draws[i] & 1) weights[i] = -weights[i];
 }
 
-/** Yields the bytes of a tensor in chunks. @param {Tensor} tensor @param {FullSpec} s
- * @param {Map<number, number>} rows see specialRows()
+/** @param {Tensor} tensor @param {FullSpec} s @param {Map<number, number>} rows see specialRows()
  * @returns {Generator<Uint8Array>} */
 function* tensorData(tensor, s, rows) {
   const { name, shape, group, typeName } = tensor;
@@ -494,7 +491,7 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
   return rows;
 }
 
-/** Returns everything of a spec's model except the weights. @param {ModelSpec} spec */
+/** @param {ModelSpec} spec */
 export function headerOf(spec) {
   const s = complete(spec);
   const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(s.pooling && { addEos: true }) };
@@ -504,7 +501,7 @@ export function headerOf(spec) {
   return { s, vocab, tensors, file, header: ggufHeader(file.metadata, file.tensors, s) };
 }
 
-/** Writes the model of a spec to a file. @param {ModelSpec} spec @param {string} path
+/** @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
   const { s, vocab, tensors, file, header } = headerOf(spec);

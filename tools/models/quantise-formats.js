@@ -212,8 +212,9 @@ export const FORMATS = {
 const clamp = (/** @type {number} */ x, /** @type {number} */ low, /** @type {number} */ high) =>
   Math.min(high, Math.max(low, Math.floor(x + 0.5)));
 
-/** Returns the unrounded scale (a) and min (b) of a group of values. With mins, quants cover the whole range. Otherwise
- * the value furthest from 0 becomes the lowest quant. @param {Format} f @param {Float32Array} x */
+/** Returns the unrounded scale (a) and min (b) of a group of values. In formats with mins, quants cover the whole range
+ * of the values. In other formats, the value furthest from 0 becomes the lowest quant.
+ * @param {Format} f @param {Float32Array} x */
 function wish(f, x) {
   let low = 0;
   let high = 0;
@@ -254,7 +255,7 @@ export function quantiseBlock(f, x, out, f16) {
     f.most,
     f16,
   );
-  // Super-blocks store mins with the opposite sign: they are subtracted.
+  // Super-blocks store mins with the opposite sign, because dequantisation subtracts them.
   const sign = f.mostMin ? -1 : 1;
   const { unit: m, counts: min } = steps(
     wishes.map(({ b }) => sign * b),

@@ -16,9 +16,9 @@ export function f16Of(x) {
   const sign = (u >>> 16) & 0x8000;
   const a = u & 0x7fffffff;
   if (a > 0x7f800000) return sign | 0x7e00;
-  if (a >= 0x477ff000) return sign | 0x7c00; // from 65520 on: infinity
+  if (a >= 0x477ff000) return sign | 0x7c00; // values from 65520 on become infinity
   if (a < 0x38800000) {
-    // subnormal: multiples of 2^-24
+    // Subnormal f16 numbers are multiples of 2^-24.
     f32[0] = Math.abs(x);
     const scaled = f32[0] * 16777216;
     const low = Math.floor(scaled);
@@ -63,7 +63,7 @@ function bfloats16(x, out) {
   for (let i = 0; i < x.length; i++) out.setUint16(2 * i, bf16Of(x[i]), true);
 }
 
-/** d = (the value furthest from 0) / -8; q = trunc(x / d + 8.5), at most 15.
+/** Quantises to Q4_0: d = (the value furthest from 0) / -8; q = trunc(x / d + 8.5), at most 15.
  * @param {Float32Array} x @param {DataView} out */
 function q40(x, out) {
   for (let b = 0; b * 32 < x.length; b++) {
@@ -79,7 +79,7 @@ function q40(x, out) {
   }
 }
 
-/** d = max |x| / 127; q = round(x / d). @param {Float32Array} x @param {DataView} out */
+/** Quantises to Q8_0: d = max |x| / 127; q = round(x / d). @param {Float32Array} x @param {DataView} out */
 function q80(x, out) {
   for (let b = 0; b * 32 < x.length; b++) {
     let most = 0;
@@ -107,8 +107,7 @@ function formatted(type, x, out) {
 /** @type {Record<string, (x: Float32Array, out: DataView) => void>} */
 const QUANTISERS = { F32: floats32, F16: floats16, BF16: bfloats16, Q4_0: q40, Q8_0: q80 };
 
-/** Quantises x, a whole number of blocks, to a type. Returns the blocks.
- * @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
+/** @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
 export function quantise(type, x) {
   const { items, bytes } = GGML_TYPES[type];
   if (x.length % items) throw new Error(`${x.length} values are not a whole number of ${type} blocks.`);

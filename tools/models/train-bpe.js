@@ -7,8 +7,9 @@
  */
 import { byteCharacters } from './bpe-vocab.js';
 
-/** Returns a family's expressions, each of which splits the results of the previous one. They have White_Space instead
- * of \s, because JavaScript's \s includes U+FEFF and lacks U+0085. @param {PreTokenizer} name @returns {string[]} */
+/** Returns the regular expressions of a family's pre-tokenizer, each of which splits the results of the previous one.
+ * They have White_Space instead of \s, because JavaScript's \s includes U+FEFF and lacks U+0085.
+ * @param {PreTokenizer} name @returns {string[]} */
 export function patternsOf(name) {
   const blank = '\\p{White_Space}';
   const other = `[^${blank}\\p{L}\\p{N}]`;
@@ -32,8 +33,7 @@ export function patternsOf(name) {
   }[name];
 }
 
-/** Splits a text into the matches of an expression and the text between them. @param {string} text
- * @param {string} pattern */
+/** @param {string} text @param {string} pattern */
 function cut(text, pattern) {
   const list = [];
   let at = 0;
@@ -56,7 +56,7 @@ function wordsOf(texts, name) {
   return counts;
 }
 
-/** Minimal number of pairs that #hot is filled with, if as many exist. */
+/** Minimal number of the most common pairs that #hot is filled with, if as many exist. */
 const HOT = 1000;
 
 /** Counts pairs of adjacent symbols, and records the words that contain them. A key is left * 2^16 + right. */
@@ -66,8 +66,7 @@ class Pairs {
   /** Contains all pairs that occur more than #rest times. @type {Set<number>} */ #hot = new Set();
   #rest = Infinity;
 
-  /** Adds `times` to the counts of a word's pairs.
-   * @param {number[]} word @param {number} times @param {number} place */
+  /** @param {number[]} word @param {number} times @param {number} place */
   add(word, times, place) {
     for (let i = 0; i + 1 < word.length; i++) {
       const key = word[i] * 65536 + word[i + 1];
@@ -92,7 +91,7 @@ class Pairs {
     if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
     for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
     const list = [...this.counts].sort((a, b) => b[1] - a[1]);
-    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // includes all pairs as frequent as the last one
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // so that #hot gets all pairs that are as common as list[HOT]
     this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
     return this.best();
   }
@@ -149,7 +148,7 @@ function byteOf(c) {
   return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
 }
 
-/** Returns the tokenizer.json of a vocabulary. @param {import('./vocab.js').Vocabulary} vocab
+/** @param {import('./vocab.js').Vocabulary} vocab
  * @param {(type: number) => boolean} isAdded whether pieces of a type are added tokens */
 export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
   const split = (/** @type {string} */ pattern) => ({

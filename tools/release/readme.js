@@ -29,7 +29,7 @@ function readMeasured() {
   return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
 }
 
-/** Maximum number of lines of documents. @type {Record<string, number>} */
+/** @type {Record<string, number>} */
 const MOST_LINES = { 'README.md': 150, 'docs/glossary.md': 60, 'docs/source-map.md': 40 };
 
 /** @param {string} folder @param {boolean} recursive */
@@ -41,8 +41,7 @@ const markdown = (folder, recursive) =>
 
 const documents = () => [...markdown('', false), ...markdown('docs', true)];
 
-/** Returns a document's text with up-to-date generated parts. @param {string} name @param {Measured} measured
- * @param {typeof import('./readme/parts.js').PARTS} all */
+/** @param {string} name @param {Measured} measured @param {typeof import('./readme/parts.js').PARTS} all */
 async function filled(name, measured, all) {
   const text = readFileSync(at(name), 'utf8');
   /** @type {Map<string, string>} */
@@ -55,10 +54,9 @@ async function filled(name, measured, all) {
   return text.replace(PART, (_, begin, part, end) => `${begin}${parts.get(part)}\n${end}`);
 }
 
-/** Names of methods that are exempt from unmentioned(), because they are internal. */
+/** Names of methods that docs/api.md need not mention, because they are internal. */
 const INTERNAL = ['constructor', 'call', 'checkIds', 'describePrompt', 'descriptor', 'own'];
 
-/** Returns public names that docs/api.md does not mention. */
 async function unmentioned() {
   const api = await import('../../js/index.node.js');
   const debug = await import('../../js/debug.js');
@@ -71,7 +69,7 @@ async function unmentioned() {
   return [...Object.keys(api), ...names].filter((name) => !text.includes(name));
 }
 
-/** Returns architectures that the engine supports but a user document does not name. @param {string} name */
+/** @param {string} name */
 function unnamed(name) {
   const table = at('src', 'model', 'arch.c');
   const text = readFileSync(at(name), 'utf8');
@@ -82,7 +80,6 @@ function unnamed(name) {
     .map((architecture) => `${name} does not name the architecture ${architecture}`);
 }
 
-/** Returns dependencies that README.md does not explain. */
 function unexplained() {
   const text = readFileSync(at('README.md'), 'utf8');
   const { devDependencies } = JSON.parse(readFileSync(at('package.json'), 'utf8'));
@@ -91,13 +88,13 @@ function unexplained() {
     .map((name) => `README.md does not explain the dependency ${name}`);
 }
 
-/** Returns the anchors of a document's headings. @param {string} name */
+/** @param {string} name */
 function anchors(name) {
   const text = readFileSync(at(name), 'utf8').replace(/```[^]*?```/g, '');
   return [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => anchor(heading));
 }
 
-/** Returns links to files or headings that do not exist. @param {string} name */
+/** @param {string} name */
 function deadLinks(name) {
   const links = readFileSync(at(name), 'utf8').matchAll(/\]\((?!https?:)([^)\s]+)\)/g);
   return [...links]
@@ -122,7 +119,7 @@ await cli(async () => {
     else writeFileSync(at(name), wanted);
   };
   settle('js/generated.js', generated());
-  // Imported late, because it needs js/generated.js, which was just written.
+  // Imported late, because parts.js needs js/generated.js, which was just written.
   const { PARTS } = await import('./readme/parts.js');
   problems.push(...(await unmentioned()).map((name) => `docs/api.md does not mention ${name}`));
   problems.push(...unnamed('README.md'), ...unnamed('docs/family.md'), ...unexplained());

@@ -49,7 +49,7 @@ ratio = (700 / 450) ** 4   # red and blue, in nanometres: about 5.9 times, on a 
 | Red | 700 nm | 1.0 |
 `;
 
-/** Runs in the page before its scripts: replaces the text of each step from the worker by a word of the sample. */
+/** Replaces the text of each step from the worker by a word of the sample. Runs in the page before its scripts. */
 function substitute(/** @type {string} */ sample) {
   const words = sample.match(/\s*\S+/g) ?? [];
   const receive = Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage');
@@ -65,8 +65,8 @@ function substitute(/** @type {string} */ sample) {
   });
 }
 
-/** Serves the file for /slow/ requests: a fortieth of it every 100 ms. @param {string} file
- * @returns {import('../serve.js').Options['intercept']} */
+/** Sends a file slowly to /slow/ requests: a fortieth of it every 100 ms.
+ * @param {string} file @returns {import('../serve.js').Options['intercept']} */
 function slowly(file) {
   const bytes = readFileSync(file);
   const step = Math.ceil(bytes.length / 40);
@@ -83,8 +83,7 @@ function slowly(file) {
   };
 }
 
-/** Captures the storyteller before and after a story, and the views of the inspection panel.
- * @param {import('puppeteer-core').Page} page @param {string} base
+/** @param {import('puppeteer-core').Page} page @param {string} base
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
 async function tellStory(page, base, shoot) {
   await page.goto(base);
@@ -103,8 +102,7 @@ async function tellStory(page, base, shoot) {
   }
 }
 
-/** Captures thoughts while the model writes them, collapsed and open, and their switch in the settings.
- * @param {import('puppeteer-core').Page} page @param {string} base
+/** @param {import('puppeteer-core').Page} page @param {string} base
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
 async function think(page, base, shoot) {
   const address = await modelAddress('gemma4-thinks');

@@ -4,9 +4,8 @@ import { accessSync, constants, existsSync, mkdirSync, openSync, closeSync, read
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The root of the checkout. */
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
-/** Returns a path inside the checkout. @param {...string} parts */
+/** @param {...string} parts */
 export const at = (...parts) => join(root, ...parts);
 
 /** A failure that the user can fix. Its message is printed without a stack trace. */
@@ -46,7 +45,7 @@ export function output(program, args) {
   return got.status === 0 ? got.stdout : '';
 }
 
-/** Returns the last lines of a file, long ones truncated. @param {string} path @param {number} [count] */
+/** @param {string} path @param {number} [count] */
 export function tail(path, count = 40) {
   if (!existsSync(path)) return '';
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count);
@@ -105,7 +104,8 @@ export function atLeast(a, b) {
   return true;
 }
 
-/** Runs main; prints the message of a Trouble and exits with status 1. @param {() => Promise<unknown>} main */
+/** Runs `main`. Prints its error, a Trouble without the stack trace, and sets the exit status to 1.
+ * @param {() => Promise<unknown>} main */
 export async function cli(main) {
   try {
     await main();

@@ -24,7 +24,8 @@ def split(pattern):
     return pre.Split(Regex(pattern), 'isolated')
 
 
-# In the order of the C enum gw_split. The ByteLevel step after each split is omitted: it does not change the words.
+# Pre-tokenizers in the order of the C enum gw_split. The ByteLevel step after each split is omitted: it does not change
+# the words.
 KINDS = {
     'gpt-2': split(GPT2),
     'smollm': pre.Sequence([pre.Digits(individual_digits=True), split(GPT2)]),
@@ -32,8 +33,8 @@ KINDS = {
     'qwen2': split(LLAMA3.replace('{1,3}', '')),
     'gpt-4o': split(GPT4O),
 }
-# More texts than llama.cpp's: ends of runs, line breaks among spaces, upper and lower case, characters that only some
-# definitions of white space include, combining marks.
+# Texts that llama.cpp's test texts lack: ends of runs, line breaks among spaces, upper and lower case, characters that
+# only some definitions of white space include, combining marks.
 MORE = ["a  b", "a  ", "  a", "a \n b", "a\n\n b", "a\r\n\r\n  b", " \n \n x", "\t\tif", "x\u00a0y", "x\u3000 y", "x\u0085y",
         "x\ufeffy", "x\u200by", "x\u180ey", "x\u1680 y", "\u2028a", "1a", "a1", "1 2  3", " 12345", "\u0663\u0664\u0665\u0666",
         "\u2167\u00bd\u00b2x", "it's IT'S it'S 's 'S", "'ll'LL'lL", "'rex'RE", "''s", " 's", "'\u017f", "e\u0301a", "\u0301",

@@ -40,8 +40,7 @@ const kindsOf = (name) => {
   return (name === 'embed-qwen3' ? ['f32', 'q8_0'] : KINDS).map((kind) => `${name}-${kind}`);
 };
 
-/** Returns a random text of `count` tokens, and their ids. @param {any} model of llama.cpp @param {number} count
- * @param {() => number} next */
+/** @param {any} model of llama.cpp @param {number} count @param {() => number} next */
 function textOf(model, count, next) {
   const ids = (/** @type {string} */ text) => {
     const first = model.tokens.shouldPrependBosToken ? [model.tokens.bos] : [];
@@ -70,7 +69,7 @@ async function makeTexts(llama) {
   return about;
 }
 
-/** Returns 1 - cosine similarity. @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
+/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
 function apart(a, b) {
   let dot = 0;
   let x = 0;

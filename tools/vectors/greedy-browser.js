@@ -11,13 +11,12 @@ const HTML =
   '<!doctype html><title>greedy</title><link rel="icon" href="data:,">' +
   '<script type="module" src="greedy-page.js"></script>';
 
-/** Runs greedy-follow.js in Chromium on llama.cpp's greedy ids. @param {string} file
- * @param {import('./greedy-follow.js').Led} led @param {number} threads
+/** @param {string} file @param {import('./greedy-follow.js').Led} led @param {number} threads
  * @returns {Promise<import('./greedy-follow.js').Followed & { version: string }>} */
 export async function followInChromium(file, led, threads) {
   await bundlePage(PAGE, ['tools/vectors/greedy-page.js', 'js/worker.js', 'js/thread.js'], HTML);
   const { url, close } = await serve({ root: PAGE, mounts: { '/models/': path.dirname(path.resolve(file)) } });
-  // With network monitoring, the browser would keep a copy of the model.
+  // puppeteer's network monitoring is off, because the browser would keep a copy of the model.
   const browser = await puppeteer.launch({
     executablePath: testEnvironment().GW_CHROMIUM,
     headless: true,

@@ -9,8 +9,7 @@
  *   llama.cpp's best ids minus those of llama.cpp's second best
  */
 
-/** Returns the two ids with the largest logits, and the difference of these. @param {Float32Array} row
- * @returns {{ id: number, second: number, margin: number }} */
+/** @param {Float32Array} row @returns {{ id: number, second: number, margin: number }} */
 export function choice(row) {
   let id = 0;
   let second = -1;
@@ -21,7 +20,7 @@ export function choice(row) {
   return { id, second, margin: row[id] - row[second] };
 }
 
-/** Evaluates llama.cpp's greedy ids with this engine. `onRow` receives the logits of each step.
+/** Evaluates llama.cpp's greedy ids with this engine. `onRow` receives the logits and the index of each step.
  * @param {typeof import('../../js/model.js').loadModel} loadModel @param {string} source
  * @param {import('../../js/options.js').LoadOptions} options @param {Led} led
  * @param {(row: Float32Array, k: number) => void} [onRow] @returns {Promise<Followed>} */

@@ -37,11 +37,11 @@ const HEAD_TRUTH = headOf([
   'step: the three margins where they differ',
 ]);
 
-/** Returns the length of the common beginning of a and b, -1 if it is all of a. @param {number[]} a
- * @param {number[]} b */
+/** Returns the length of the common beginning of two lists of ids, -1 if it is all of a.
+ * @param {number[]} a @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
-/** Returns a row of the table. @param {Recorded} record @param {string} place @param {Run | null} run */
+/** @param {Recorded} record @param {string} place @param {Run | null} run */
 export function row({ name, types, bytes, led: { ids, margins } }, place, run) {
   const sorted = [...margins].sort((a, b) => a - b);
   const wrong = run ? ids.flatMap((id, k) => (run.chosen[k] !== id && margins[k] > CLEAR ? [k] : [])) : [];
@@ -88,8 +88,8 @@ function truthRow({ name, led: { ids, margins }, truth, runs }) {
   return [`| ${cells.join(' | ')} |`];
 }
 
-/** Returns tests/vectors/greedy.md. @param {Recorded[]} records
- * @param {Readonly<Record<string, import('../models/make-model.js').ModelSpec>>} presets */
+/** Returns the text of tests/vectors/greedy.md.
+ * @param {Recorded[]} records @param {Readonly<Record<string, import('../models/make-model.js').ModelSpec>>} presets */
 export function document(records, presets) {
   const constants = records
     .filter(({ name }) => presets[name])

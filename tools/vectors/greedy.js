@@ -45,8 +45,7 @@ async function fileOf(name) {
   return file;
 }
 
-/** Returns llama.cpp's greedy choices after a fixed prompt, and its logits. @param {any} llama @param {string} file
- * @param {number} tokens @param {object} options of its context */
+/** @param {any} llama @param {string} file @param {number} tokens @param {object} options of its context */
 async function lead(llama, file, tokens, options) {
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const { evaluate, extend, close } = await evaluator(model, options);
@@ -68,7 +67,7 @@ async function lead(llama, file, tokens, options) {
   return { led: { prompt, ids, seconds, margins }, rows };
 }
 
-/** Returns the types of the matrices, those with the most bytes first. @param {string} file */
+/** @param {string} file */
 async function typesOf(file) {
   const { inspectModel } = await import('../../js/index.node.js');
   /** @type {Record<string, number>} */

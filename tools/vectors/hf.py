@@ -101,7 +101,7 @@ def phi3(f):
     factors = {f'{name}_factor': [float(x) for x in f.w[f'rope_factors_{name}.weight']] for name in ('short', 'long')}
     rope = {'rope_type': 'longrope', 'rope_theta': f.base, 'partial_rotary_factor': f.rotated / f.head_dim,
             'original_max_position_embeddings': f.short_context, 'attention_factor': f.rope_gain} | factors
-    # transformers chooses long or short factors by the length of the text, the engine by that of the context.
+    # transformers chooses Phi's long or short factors by the length of the text, the engine by that of the context.
     if f.context > f.short_context:
         rope['short_factor'] = rope['long_factor']
     else:

@@ -48,8 +48,7 @@ export async function errorsOf(name, kvType, options = {}) {
   }
 }
 
-/** Returns the perplexity of the shipped storyteller on the texts of tests/vectors/storyteller.json.
- * @param {KvType} kvType */
+/** @param {KvType} kvType */
 export async function perplexityOf(kvType) {
   const model = await loadModel(SHIPPED, { threads: 1, kvType });
   try {
@@ -66,12 +65,11 @@ export async function perplexityOf(kvType) {
   }
 }
 
-/** Returns the bytes of a 1B model's KV cache. @param {KvType} kvType @param {number} contextLength */
+/** @param {KvType} kvType @param {number} contextLength */
 export async function memoryOf(kvType, contextLength) {
   return (await inspectModel(await testModel('oneb-q4_0'), { kvType, contextLength })).info.memory.kv;
 }
 
-/** Returns the mean of a list. */
 export const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
 
 async function main() {

@@ -32,7 +32,6 @@ export const SETTINGS = {
   },
 };
 
-/** Loads native llama.cpp without a GPU. */
 export async function startLlama() {
   const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? ROOT, 'package.json'));
   const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
@@ -46,8 +45,8 @@ function rowOf(next) {
   return row;
 }
 
-/** Returns `evaluate`, which empties the cache and returns the logits of all ids, and `extend`, which returns the
- * logits after one more id.
+/** Returns functions that evaluate ids with llama.cpp: `evaluate` empties the KV cache and returns the logits of all
+ * ids, `extend` returns the logits after one more id.
  * @param {any} model @param {object} options of the context */
 export async function evaluator(model, options) {
   const context = await model.createContext({

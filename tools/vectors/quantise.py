@@ -19,7 +19,7 @@ TYPES = {'F16': (1, 1, 2), 'Q4_0': (2, 32, 18), 'Q8_0': (8, 32, 34), 'BF16': (30
 
 def inputs():
     draw = random.Random(4)
-    values = [0.0] * 32                                                    # a block of zeros
+    values = [0.0] * 32
     values += [draw.gauss(0, 1) for _ in range(64 * 32)]
     values += [draw.gauss(0, 1e-3) * 10 ** draw.uniform(-6, 6) for _ in range(32 * 32)]
     values += [(i - 16) / 2 for i in range(32)]                            # ties

@@ -10,8 +10,8 @@ import { storyteller } from '../../tests/js/storyteller-files.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
-/** Topics of the stories. The one whose smallest margin between the two best logits is largest is kept: it does not
- * depend on the last bits of floats. */
+/** Topics of candidate stories. The story whose smallest margin between the two best logits is largest is kept, because
+ * it does not depend on the last bits of floats. */
 const TOPICS = [
   'a cat and a boat',
   'a dog',
@@ -43,9 +43,7 @@ async function nll(evaluate, ids) {
   return rows.reduce((sum, row, i) => sum + loss(row, ids[i + 1]), 0) / rows.length;
 }
 
-/** Returns the greedy tokens up to the end of the turn, and the smallest difference of the two best logits.
- * @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend
- * @param {number[]} prompt */
+/** @param {Evaluate} evaluate @param {(id: number) => Promise<Float32Array>} extend @param {number[]} prompt */
 async function greedy(evaluate, extend, prompt) {
   const ids = [];
   let margin = Infinity;

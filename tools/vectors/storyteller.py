@@ -27,7 +27,8 @@ from tokenizer import Tokenizer  # noqa: E402
 
 MODEL = ROOT / "models" / "storyteller" / "storyteller.gguf"
 OUT = ROOT / "tests" / "vectors" / "storyteller.json"
-# The Naughty Boy (held out of training), Why Dog and Cat Are Enemies, Mr Korbes (too difficult for the training data).
+# Titles: The Naughty Boy (held out of training), Why Dog and Cat Are Enemies, Mr Korbes (too difficult for the training
+# data).
 TALES = ["simple/1236", "simple/1296", "simple/1342"]
 RUN = 450
 EVERYTHING = 1000

@@ -2,5 +2,5 @@
 import { loadModel } from '../../../js/index.js';
 import { answers } from '../copyset-measure.js';
 
-/** Times the answers to the job's texts. @param {import('../copyset-measure.js').Job} job */
+/** @param {import('../copyset-measure.js').Job} job */
 export const answer = (job) => answers(/** @type {any} */ (loadModel), job);

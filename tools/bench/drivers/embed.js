@@ -12,8 +12,7 @@ async function textOf(model, tokens) {
   return text;
 }
 
-/** Embeds texts one by one and in batches. Returns milliseconds per text.
- * @param {Job} job @returns {Promise<{ alone: number[], together: number[], facts: object }>} */
+/** @param {Job} job @returns {Promise<{ alone: number[], together: number[], facts: object }>} */
 export async function answer({ model: address, threads, tokens, together: many, rounds }) {
   const model = await loadModel(address, { threads, cache: false });
   const text = await textOf(model, tokens);

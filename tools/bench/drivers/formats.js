@@ -2,5 +2,5 @@
 import { loadModel } from '../../../js/index.js';
 import { answers } from '../formats-measure.js';
 
-/** Times free text and constrained answers. @param {import('../formats-measure.js').Job} job */
+/** @param {import('../formats-measure.js').Job} job */
 export const answer = (job) => answers(/** @type {any} */ (loadModel), job);

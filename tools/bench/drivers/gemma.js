@@ -3,7 +3,6 @@
 import { makePrompt } from '../measure.js';
 import { product } from '../product.js';
 
-/** Length in tokens of the answers that rows() times. */
 const STEPS = 64;
 
 /** @param {typeof import('../../../js/index.js').loadModel} loadModel */
@@ -13,7 +12,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     threads,
     contextLength,
     variant: /** @type {'auto' | undefined} */ (variant),
-    cache: false, // because the compared runtimes don't write a file either
+    cache: false, // the compared runtimes don't write a cached file either
   });
   const { endTokens, memory, variant: build } = model.info;
   const logitBias = Object.fromEntries(endTokens.map((id) => [id, -Infinity]));
@@ -45,7 +44,7 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
     const one = (await answer(false)).decodeMs / STEPS;
     const fours = acceptedTokens / 3;
     const ratio = (decodeMs - (STEPS - 4 * fours) * one) / fours / one;
-    return ratio > 0 && fours > 0 ? ratio : undefined; // undefined if steps are too short to measure
+    return ratio > 0 && fours > 0 ? ratio : undefined; // undefined if steps are too short to be measured
   };
   const facts = { build, product: product(), threads: model.info.threads, memory };
   return { run: runWith({ temperature: 0 }), sample: runWith({}), rows, keepsPrefix: true, facts };

@@ -1,7 +1,7 @@
 /** native: the benchmark's driver of native llama.cpp, through node-llama-cpp in Node. */
 import { pathToFileURL } from 'node:url';
 
-/** Loads a model. @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model: modelPath, peers, threads, contextLength }) {
   const entry = pathToFileURL(`${peers}node-llama-cpp/dist/index.js`).href;
   const { getLlama, LlamaLogLevel } = await import(entry);

@@ -5,7 +5,7 @@ import { makePrompt } from '../measure.js';
 import { gemma } from './gemma.js';
 
 /** @typedef {import('../measure.js').Opened} Opened */
-/** Speeds in tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
+/** Prefill and decode speeds in tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
 /** Speeds of one round: with one thread, with several, and with several beside a busy process.
  * @typedef {{ one: Rates, two: Rates, beside: Rates }} Turn */
 
@@ -19,8 +19,7 @@ async function rates({ run }, seed) {
   return { prefill: (promptTokens / promptMs) * 1000, decode: (tokens / tokensMs) * 1000 };
 }
 
-/** Measures one and several threads alternately, with and without a busy program.
- * @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
+/** @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;
   const open = gemma(loadModel);

@@ -3,7 +3,8 @@
 import { BYTES_PER_ROUND, STREAMS, readModule } from './reads-wasm.js';
 
 const PAGE = 65536;
-/** Bytes that keep streams from starting a multiple of 32 KB apart: they would compete for the same cache sets. */
+/** Shortens the distance between streams, in bytes: streams that start a multiple of 32 KB apart would compete for the
+ * same cache sets. */
 const SKEW = 64 * 129;
 
 /** @param {{ memory: WebAssembly.Memory | null, start: number, bytes: number, passes: number,
@@ -16,7 +17,7 @@ async function read({ memory: given, start, bytes, passes, flag }) {
   const run = /** @type {(p: number, stride: number, rounds: number) => number} */ (instance.exports.read);
   const stride = bytes / STREAMS - SKEW;
   const rounds = Math.floor(stride / 64);
-  run(start, stride, rounds); // warm-up, after which optimised code runs
+  run(start, stride, rounds); // warm-up: the timed passes then run optimised code
   if (flag) {
     Atomics.add(flag, 1, 1);
     Atomics.notify(flag, 1);

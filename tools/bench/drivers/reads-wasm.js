@@ -20,7 +20,7 @@ const FIRST_STREAM = 3;
 const FIRST_SUM = FIRST_STREAM + STREAMS;
 const SUMS = 4;
 
-/** Encodes n as unsigned LEB128. @param {number} n */
+/** @param {number} n */
 function leb(n) {
   const bytes = [];
   for (; n > 127; n >>>= 7) bytes.push((n & 127) | 128);
@@ -80,7 +80,7 @@ function body() {
   ];
 }
 
-/** Returns the bytes of the module. @param {number} pages of the memory to import @param {boolean} shared */
+/** @param {number} pages of the memory to import @param {boolean} shared */
 export function readModule(pages, shared) {
   const limits = [shared ? 3 : 1, ...leb(pages), ...leb(pages)];
   return new Uint8Array([

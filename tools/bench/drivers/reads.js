@@ -2,7 +2,7 @@
  * loads. */
 
 const BYTES = 256 * 2 ** 20;
-const CACHED_BYTES = 2 ** 19; // size of each thread's buffer if `cached`
+const CACHED_BYTES = 2 ** 19; // size of each thread's buffer when processor caches are measured
 const TOTAL = 8 * BYTES;
 const PAGE = 65536;
 
@@ -26,8 +26,7 @@ async function allReady(flag, threads) {
   });
 }
 
-/** Returns the bandwidth of all threads together, in bytes per second.
- * @param {{ threads: number, cached: boolean }} job */
+/** @param {{ threads: number, cached: boolean }} job */
 export async function answer({ threads, cached }) {
   const bytes = cached ? CACHED_BYTES : BYTES;
   const passes = TOTAL / bytes;

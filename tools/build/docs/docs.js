@@ -8,7 +8,7 @@ let pagefind;
 field.addEventListener('input', async () => {
   pagefind ??= import(new URL('./pagefind/pagefind.js', import.meta.url).href);
   const found = await (await pagefind).debouncedSearch(field.value, {}, 150);
-  if (!found) return; // more text was typed meanwhile
+  if (!found) return; // debouncedSearch() returns null if more text was typed meanwhile
   const pages = await Promise.all(found.results.slice(0, 8).map((/** @type {any} */ result) => result.data()));
   const rows = pages.flatMap(({ meta, sub_results: parts }) =>
     parts.slice(0, 3).map((/** @type {Part} */ part) => row(meta.title, part)),

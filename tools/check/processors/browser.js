@@ -7,7 +7,7 @@ import { serve } from '../../serve.js';
 import { bundlePage } from '../../build/package.js';
 import { testEnvironment } from '../../build/setup.js';
 
-/** Results by model. @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits */
+/** @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits */
 const PAGE = at('build', 'processors-page');
 
 /** @param {'chromium' | 'firefox'} name @param {string[]} flags of V8, or preferences of Firefox */
@@ -26,7 +26,7 @@ function launch(name, flags) {
   return puppeteer.launch({ ...common, browser: 'firefox', executablePath: GW_FIREFOX, extraPrefsFirefox });
 }
 
-/** Runs in the page: evaluates the models at these addresses in a worker. @param {string[]} addresses */
+/** Evaluates the models at these addresses in a worker. Runs in the page. @param {string[]} addresses */
 async function evaluate(addresses) {
   const worker = new Worker('/worker.js', { type: 'module' });
   const found = [];

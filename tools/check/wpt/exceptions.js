@@ -33,7 +33,7 @@ export const EXCEPTIONS = [
   ...['email', 'csv-row', 'list', 'url'].map((name) => ({ file: `regex/${name}`, reason: UNBOUNDED, varies: true })),
 ];
 
-/** Files that are not run. @type {{ files: RegExp, reason: string }[]} */
+/** @type {{ files: RegExp, reason: string }[]} */
 export const SKIPPED = [
   { files: /multimodal/, reason: 'Images and sounds are not supported.' },
   {

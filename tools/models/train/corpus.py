@@ -14,9 +14,9 @@ MARK = "<|doc|>"
 
 @dataclass
 class Document:
-    key: str      # file/number, stable as long as the corpus does not change
+    key: str      # FILE/NUMBER of the document, stable as long as the corpus does not change
     group: str    # "tinystories" or "simple"
-    source: str   # the collection of texts that has the document
+    source: str
     licence: str
     text: str
     held_out: bool

@@ -169,7 +169,7 @@ class Trainer:
         self.model.train()
         if o["compile"]:
             self.warm_up()
-        self.kept_plateau = self.progress() > 1 - o["decay"]   # true if training resumes within the decay
+        self.kept_plateau = self.progress() > 1 - o["decay"]   # true if training resumes while the learning rate decays
         started = time.time() - self.seconds
         saved = evaluated = self.seconds
         while (progress := self.progress()) < 1:

@@ -21,7 +21,7 @@ const INDENT = 27;
 /** @typedef {{ name: string, sampler: string, min: number, max: number, standard: number, whole: boolean,
  *   meaning: string }} SamplingOption */
 
-/** Returns the sampling options in the sampler's table, without `seed`: js/options.js limits it to 32 bits.
+/** Returns the options of the sampler's table, except `seed`, which js/options.js limits to 32 bits.
  * @returns {SamplingOption[]} */
 export function samplingOptions() {
   const table = readFileSync(at('src', 'run', 'sampler.c'), 'utf8').replace(/\\\n/g, '\n');

@@ -88,7 +88,7 @@ const LIMITS = {
   ],
 };
 
-/** Returns the value of a constant in a source file. It may be an arithmetic expression of numbers.
+/** Returns the value of a constant in a source file: a number or an arithmetic expression of numbers.
  * @param {string} file @param {string} name */
 export function valueOf(file, name) {
   const text = readFileSync(at(file), 'utf8');

@@ -16,7 +16,7 @@ import { MEANINGS } from './words.js';
 /** @import { ErrorCode } from '../../../js/errors.js' */
 /** @typedef {import('./take.js').Measured} Measured */
 
-// Parts made from the code
+// Parts of documents that are made from the code
 
 /** Splits the JSDoc of an option into its meaning and its default, without the range. @param {string} text */
 function described(text) {
@@ -61,14 +61,14 @@ function usage() {
   return fence('', text);
 }
 
-/** Formats each header of the page's server. @param {(name: string, value: string) => string} line */
+/** @param {(name: string, value: string) => string} line */
 function headers(line) {
   return Object.entries(pageHeaders)
     .map(([name, value]) => line(name, value))
     .join('\n');
 }
 
-// Parts made from docs/measured.json
+// Parts of documents that are made from docs/measured.json
 
 /** @param {Measured} measured */
 function sizeTable({ sizes }) {
@@ -94,7 +94,6 @@ function accuracyTable({ accuracy }) {
   return table(['test model', 'compared with', 'prefill', 'step by step', 'llama.cpp'], rows, 3);
 }
 
-/** Returns a table of the test apps with the results of the last run of tests/apps/run.js. */
 function ecosystemTable() {
   const results = JSON.parse(readFileSync(at('docs', 'reports', 'ecosystem.json'), 'utf8'));
   const rows = APPS.map(({ name, title, recipe = '' }) => {

@@ -9,13 +9,13 @@ import { NOT_YET, cell, table } from './markdown.js';
 /** @typedef {import('./take.js').Speed} Speed */
 /** @typedef {import('./take.js').SpeedOf} SpeedOf */
 
-/** Formats with three significant digits. @param {number | undefined} value */
+/** Formats a figure with three significant digits, from 100 on as an integer. @param {number | undefined} value */
 function figure(value) {
   if (value === undefined) return '-';
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-/** Returns the heading of a benchmark column. @param {string} column */
+/** @param {string} column */
 const columnTitle = (column) =>
   column
     .replace(/^load s$/, 'load, s')
@@ -80,7 +80,7 @@ function visits(runs, results) {
   return `${runs} run${runs > 1 ? 's' : ''}${names.length ? ` (${names.join('; ')})` : ''}`;
 }
 
-/** Describes the machine and the run. @param {Speed} speed */
+/** @param {Speed} speed */
 function conditions({ date, machine: about, runs, models }) {
   const results = models.flatMap((part) => part.results);
   const sorted = models.flatMap(({ busy }) => busy).sort((a, b) => a - b);
@@ -101,12 +101,10 @@ function conditions({ date, machine: about, runs, models }) {
 const count = (/** @type {number} */ threads) => `${threads} thread${threads > 1 ? 's' : ''}`;
 const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
-// Short table
-
 /** The simd128 build, which the short table does not list. */
 const FALLBACK = 'gemma-simd128';
 
-/** The default values of the sampling options that cost time. */
+/** Default values of the sampling options that cost time. */
 const SAMPLING = samplingOptions()
   .filter(({ name }) => ['temperature', 'topK', 'topP'].includes(name))
   .map(({ sampler, standard }) => `${sampler.replace('_', '-')} ${standard}`);
@@ -114,7 +112,7 @@ const SAMPLING = samplingOptions()
 /** Columns of the short table. Columns without figures are omitted. */
 const SHORT = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
 
-/** Returns one row per runtime, at two threads. @param {Measured} measured */
+/** @param {Measured} measured */
 export function shortTable({ speed: full, short }) {
   const speed = short && (!full || short.date > full.date) ? short : full;
   if (!speed) return NOT_YET;
@@ -135,7 +133,7 @@ export function shortTable({ speed: full, short }) {
   return `${table(['runtime', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
 }
 
-/** Compares gemma-wasm in Chromium with other runtimes. @param {Measured} measured */
+/** @param {Measured} measured */
 export function holdsTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;

@@ -62,7 +62,7 @@ function speedOf({ model, modelBytes, weightBytes, load, results, decodeShare })
   };
 }
 
-/** Parses the output of tools/check/sizes.js: name, size, compressed size. @returns {Sizes} */
+/** @returns {Sizes} */
 function sizes() {
   // Ignores the exit status: a size above its limit is still a valid measurement.
   const { stdout } = spawnSync(process.execPath, [at('tools', 'check', 'sizes.js')], { encoding: 'utf8', cwd: at() });

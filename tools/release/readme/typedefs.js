@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 import { Trouble, at } from '../../support/proc.js';
 
-/** A property of a typedef. `text`: its description.
+/** Property of a typedef. `text`: the property's description.
  * @typedef {{ name: string, type: string, optional: boolean, text: string }} Property */
 
-/** Returns a comment's text on one line. @param {string} text */
+/** @param {string} text */
 const flat = (text) =>
   text
     .replace(/^\s*\*/gm, ' ')

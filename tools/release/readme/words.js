@@ -1,6 +1,6 @@
 /** words: descriptions of the error codes for docs/errors.md. */
 
-/** The meaning of each error code. @type {Record<import('../../../js/errors.js').ErrorCode, string>} */
+/** @type {Record<import('../../../js/errors.js').ErrorCode, string>} */
 export const MEANINGS = {
   'bad-magic': 'Not a GGUF file.',
   'bad-version': 'The GGUF version is neither 2 nor 3.',
