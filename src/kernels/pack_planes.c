@@ -11,24 +11,36 @@ enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_HEAD_MAX_K / GW_BLOCK * GW_Q8_BYTE
 /* Vector types; each quarter of a vector belongs to one row of the panel. */
 typedef uint16_t f16s __attribute__((vector_size(8)));
 typedef int16_t halves __attribute__((vector_size(16)));
+typedef uint8_t bytes __attribute__((vector_size(16)));
+typedef signed char signed_bytes __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* Sums of x (x - b), b a constant, over each row of a block, for parts x of its quants (kernels.h): n in the high
- * plane, l in the low plane, c = 4 n + m in the upper two, rest = 4 m + l in the lower two. */
-typedef struct {
-    halves n, rest, c, l;
-} sums;
+/* The norms need three parts x of each quant: the nibble n of the high plane, the nibble 4 m + l, and l (kernels.h).
+ * The square of x less its middle is a constant minus x (b - x), which fits a byte: b is 15, 16 and 4. */
+typedef halves sums[GW_NORMS]; /* of x (b - x) over the columns of a block */
 
-/* Adds x (x - b) of the parts x of the four quants in each 16-bit lane, which has room for a block: 16 * 32 * 31. */
-static inline void add_codes(sums *s, halves up, halves down) {
-    for (int shift = 0; shift < 16; shift += 4) {
-        halves n = up >> shift & 15, rest = down >> shift & 15, c = 4 * n + (rest >> 2), l = rest & 3;
-        s->n += n * (n - 15);
-        s->rest += rest * (rest - 16);
-        s->c += c * (c - 63);
-        s->l += l * (l - 4);
-    }
+/* x (b - x), by the nibble that has x. */
+static const bytes products[] = { { 0, 14, 26, 36, 44, 50, 54, 56, 56, 54, 50, 44, 36, 26, 14, 0 },
+                                  { 0, 15, 28, 39, 48, 55, 60, 63, 64, 63, 60, 55, 48, 39, 28, 15 },
+                                  { 0, 3, 4, 3, 0, 3, 4, 3, 0, 3, 4, 3, 0, 3, 4, 3 } };
+
+/* Returns the bytes of a table at the given indices, below 16. */
+static inline bytes lookup(bytes table, bytes index) {
+#ifdef __wasm_simd128__
+    return (bytes)__builtin_wasm_swizzle_i8x16((signed_bytes)table, (signed_bytes)index);
+#else
+    bytes all;
+    for (int i = 0; i < LANES; i++) all[i] = table[index[i]];
+    return all;
+#endif
+}
+
+/* Adds the products of two nibbles in each byte. */
+static inline void add_nibbles(sums s, int i, halves nibbles) {
+    bytes pair = (bytes)nibbles;
+    halves both = (halves)(lookup(products[i], pair & 15) + lookup(products[i], pair >> 4));
+    s[i] += (both & 0xff) + (both >> 8 & 0xff);
 }
 
 static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle, uint8_t *low) {
@@ -42,7 +54,7 @@ static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle,
     }
 }
 
-static inline void split_block(const uint8_t *in, gw_planes to, sums *s) {
+static inline void split_block(const uint8_t *in, gw_planes to, sums s) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
     halves down[GROUPS / 2];
     for (int g = 0; g < GROUPS / 2; g++) {
@@ -53,7 +65,8 @@ static inline void split_block(const uint8_t *in, gw_planes to, sums *s) {
         halves up = (a >> 4 & lower) | (b & upper);
         down[g] = (a & lower) | (b << 4 & upper);
         memcpy(to.high + 8 + LANES * g, &up, LANES);
-        add_codes(s, up, down[g]);
+        add_nibbles(s, 0, up);
+        for (int i = 1; i < GW_NORMS; i++) add_nibbles(s, i, down[g]);
     }
     split_nibbles(down, to.middle, to.low);
 }
@@ -73,15 +86,17 @@ static inline ints by_row(halves sum) {
     return (pairs << 16 >> 16) + (pairs >> 16);
 }
 
-/* Adds a block to the rows' sums of squares, one sum for each part less its middle: 16 n - 120 = 8 (2 n - 15),
- * rest - 8, 4 c - 126 = 2 (2 c - 63) and l - 2. */
-static inline void add_squares(const uint8_t *block, const sums *s, double (*square)[GW_PANEL]) {
+/* Adds a block to the rows' sums of squares: (16 n - 120)^2 = 14400 - 256 n (15 - n), (r - 8)^2 = 64 - r (16 - r) for
+ * r = 4 m + l, and (l - 2)^2 = 4 - l (4 - l). */
+static inline void add_squares(const uint8_t *block, const sums s, floats *square) {
+    static const int32_t most[] = { 14400, 64, 4 }, factor[] = { 256, 1, 1 };
     floats scale = scales_of(block);
-    const ints parts[GW_NORMS] = { 64 * (4 * by_row(s->n) + 225 * GW_BLOCK), by_row(s->rest) + 64 * GW_BLOCK,
-                                   4 * (4 * by_row(s->c) + 3969 * GW_BLOCK), by_row(s->l) + 4 * GW_BLOCK };
     for (int i = 0; i < GW_NORMS; i++)
-        for (int r = 0; r < GW_PANEL; r++) square[i][r] += (double)scale[r] * scale[r] * parts[i][r];
+        square[i] += scale * scale * __builtin_convertvector(most[i] * GW_BLOCK - factor[i] * by_row(s[i]), floats);
 }
+
+/* More than the rounding errors of a sum of floats with one term for each block, which are 2^-24 of it for each. */
+#define FLOAT_SLACK 1.0001
 
 /* Returns the root of a sum of squares, rounded up: adding a millionth exceeds all rounding errors of double and
  * float. */
@@ -104,16 +119,16 @@ void gw_row_norms(const gw_type *type, const uint8_t *rows, int n, size_t k, flo
 void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *norms, size_t ld) {
     uint8_t panel[MAX_BYTES];
     const uint8_t *in = panel;
-    double square[GW_NORMS][GW_PANEL] = { { 0 } };
+    floats square[GW_NORMS] = { { 0 } };
     gw_pack_panel(gw_type_of(GW_Q8_0), rows, n, k, panel);
     for (size_t b = 0; b < k / GW_BLOCK; b++, in += GW_Q8_BYTES, to = gw_planes_from(to, 1)) {
-        sums s = { 0 };
+        sums s = { { 0 } };
         memcpy(to.high, in, 8);
-        split_block(in + 8, to, &s);
-        add_squares(in, &s, square);
+        split_block(in + 8, to, s);
+        add_squares(in, s, square);
     }
     for (int i = 0; i < GW_NORMS; i++)
-        for (int r = 0; r < GW_PANEL; r++) norms[i * ld + (size_t)r] = norm_of(square[i][r]);
+        for (int r = 0; r < GW_PANEL; r++) norms[i * ld + (size_t)r] = norm_of(square[i][r] * FLOAT_SLACK);
 }
 
 void gw_unpack_planes(gw_planes w, size_t row, size_t k, float *out) {

@@ -13,7 +13,8 @@
  * most |h| |x8| and (|h| + |l|) |x16|. Underflow adds less than 2^-149 * 2^31 to a term. Together
  *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-117
  * Of types without planes, |h| is the norm of a row's greatest possible |scale * value| + |min|. It can be read from
- * the scales and mins alone, and it also bounds terms that cancel.
+ * the scales and mins alone, and it also bounds terms that cancel. Of an approximation by two planes, |h| is at most
+ * the sum of three stored norms: of the high plane's part, and of the errors without and with the middle plane.
  * Norms of rows are stored with the matrix, norms of activations are computed in double; all are rounded up.
  *
  * To find the n greatest logits, the matrix is split into parts, the same for every number of threads. The row of the
@@ -120,10 +121,12 @@ static void set_bound(topk_job *j) {
 
 static void upper_of(const topk_job *j, size_t row, size_t n, float *upper) {
     size_t ld = gw_ld(j->m->rows);
-    const float *most = j->m->norms + (j->upper ? 2 * ld : 0) + row, *y = j->y + row;
-    const float *rest = j->m->planes.high ? most + ld : most;
+    const float *most = j->m->norms + row, *y = j->y + row;
+    const float *rest = j->m->planes.high ? most + ld : most, *low = j->upper ? rest + ld : rest;
+    float by_rest = j->by_rest, by_low = 0;
+    if (j->upper) by_rest = j->by_most, by_low = j->by_rest + j->by_most;
     for (size_t i = 0; i < n; i++)
-        upper[i] = y[i] + (most[i] * j->by_most + rest[i] * j->by_rest + j->least) * (1 + 1e-6f);
+        upper[i] = y[i] + (most[i] * j->by_most + rest[i] * by_rest + low[i] * by_low + j->least) * (1 + 1e-6f);
 }
 
 /* --- the first pass: approximate logits --- */
