@@ -137,7 +137,7 @@ _Static_assert(GW_PURE_FLOATS >= MOST_PANELS * GW_PANEL, "a work item must fit i
 /* Returns a number of panels per work item, small enough to balance threads and large enough for long reads of
  * memory. */
 static int panels_per_item(int panels, int threads) {
-    int step = panels / (threads * 6) / 8 * 8;
+    int step = panels / (threads * 3) / 8 * 8;
     return step < 8 ? 8 : step > MOST_PANELS ? MOST_PANELS : step;
 }
 
