@@ -32,8 +32,10 @@
 #include <time.h>
 #endif
 
+/* Iterations of a spin loop before a thread sleeps: at least 15 microseconds, longer than the work of one thread
+ * between two matrix products. Otherwise helpers would sleep there, and to wake them takes a system call. */
 #ifndef GW_SPINS
-#define GW_SPINS 20000 /* iterations of a spin loop before a thread sleeps: some tens of microseconds */
+#define GW_SPINS 60000
 #endif
 
 #define GW_TICK 100000000
