@@ -16,6 +16,7 @@ import { Trouble, at, cli, logged, tail } from './support/proc.js';
 import { builds, ensure, goals, testEnvironment } from './build/setup.js';
 
 const LONGEST_PIECE = 30 * 60; // seconds, so that a hanging test does not block the whole run
+const SLOWEST = 8; // number of pieces whose durations are printed at the end
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
 
@@ -281,6 +282,9 @@ function report(name, sum, why) {
   console.log(`${name.padEnd(12)} ${result}${sum.skipped ? `, skipped ${sum.skipped}` : ''} (${why})`);
 }
 
+/** Duration of each piece, in milliseconds, by its name. @type {Map<string, number>} */
+const durations = new Map();
+
 /**
  * Returns the pieces of a stage as jobs. The last job to end prints the stage's result.
  * @param {Stage} stage @param {Set<string>} broken builds that failed @param {(counts: Counts) => void} done
@@ -306,6 +310,7 @@ function jobsOf(stage, broken, done) {
     run: async () => {
       const started = Date.now();
       add(sum, await runPiece(stage, piece));
+      durations.set(piece.name, Date.now() - started);
       milliseconds += Date.now() - started;
       if (--left > 0) return;
       report(stage.name, sum, `${(milliseconds / 1000).toFixed(1)} s`);
@@ -359,6 +364,9 @@ await cli(async () => {
   const sum = { passed: 0, failed: 0, skipped: 0 };
   await inLanes(chosen.flatMap((stage) => jobsOf(stage, broken, (counts) => add(sum, counts))));
   if (sum.failed) process.exitCode = 1;
+  const slowest = [...durations].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
+  const seconds = slowest.map(([name, milliseconds]) => `${name} ${Math.round(milliseconds / 1000)} s`);
+  console.log(`\nThe slowest: ${seconds.join(', ')}`);
   const minutes = ((Date.now() - started) / 60000).toFixed(1);
-  console.log(`\n${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped (${minutes} min)`);
+  console.log(`${sum.passed} passed, ${sum.failed} failed, ${sum.skipped} skipped (${minutes} min)`);
 });
