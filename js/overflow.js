@@ -41,7 +41,7 @@ export async function shortened({ prompt, tools, format, maxTokens }, { count, c
     return messages.filter((message) => !gone.has(message));
   };
   const least = await sizeOf(without(groups.length));
-  // If the prompt is still too long, the engine rejects it.
+  // If the prompt is too long without any earlier message, the engine rejects it.
   if (!groups.length || least > contextLength) return { messages, dropped: [] };
   const wanted = contextLength * FILLED;
   const limit = least > wanted ? most : wanted;

@@ -248,7 +248,7 @@ export class CachedFile {
     return (
       (await this.#try(async () => {
         if (this.#lock?.lost) taken();
-        // Copies the lane's fields, because leave() replaces its buffer if this write times out.
+        // Passes copies of the fields: if the write times out, leave() replaces the lane's buffer.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true
     );

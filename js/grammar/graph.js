@@ -27,10 +27,10 @@ export class Graph {
   /** For each node, the end of its spans in #spans, in 32-bit words. */
   #ends = new Uint32Array(1 << 10);
   #table = new Uint32Array(1 << 11);
-  /** End of the spans of the unfinished node, in 32-bit words. */
+  /** Index in #spans at which put() writes the next span of the node under construction, in 32-bit words. */
   #at = 0;
 
-  /** Adds a span to the unfinished node: bytes `lo` to `hi` lead to the node `to`. @param {number} lo
+  /** Adds a span to the node under construction: bytes `lo` to `hi` lead to the node `to`. @param {number} lo
    * @param {number} hi @param {number} to */
   put(lo, hi, to) {
     const at = this.#at;

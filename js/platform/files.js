@@ -22,7 +22,7 @@ export function offer(name, part) {
   scope[OFFERED + name] = part;
 }
 
-/** The URLs of the package's files in one worker. */
+/** Finds the URLs from which a worker loads the files of the package. */
 export class Files {
   #known;
   /** @type {Place} */

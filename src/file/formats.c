@@ -220,9 +220,10 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 
 /* --- packed --- */
 
-/* The location of n bits of a quant in a packed block: the n bits from bit `at` on of columns 4 g … 4 g + 3 are stored
- * from bit `to` on in the bytes of vector v. Most quants are completely in the low bits of the bytes, where one mask
- * unpacks them; the quants of the last columns are spread over the remaining high bits. */
+/* Says where a packed block stores a bit field of its quants. A block consists of vectors of 16 bytes. The quants of
+ * four neighbouring columns 4 g … 4 g + 3 are in the bytes of one vector v: n bits of each quant, from its bit `at` on,
+ * are stored from bit `to` of a byte on. Most quants are completely in the low bits of bytes, where one mask unpacks
+ * them; the quants of the last columns are spread over the remaining high bits. */
 typedef struct {
     uint8_t g, at, v, to, n;
 } field;

@@ -14,7 +14,7 @@ typedef struct {
     /* Converts one row of k items (a multiple of `items`) to floats; NULL: the type is known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
     /* Quantises one row of k floats, for test models and tools; rounds to nearest, as ggml's reference quantiser does.
-     * NULL for the types of formats.h. */
+     * NULL for the types listed in formats.h. */
     void (*quantise)(const float *in, void *blocks, size_t k);
 } gw_type;
 

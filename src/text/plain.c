@@ -35,7 +35,8 @@ static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint3
     return true;
 }
 
-/* Like covers(), for one first byte whose second byte has a restricted range. */
+/* Returns whether the nodes accept every UTF-8 sequence of the first byte `first`, a second byte from lo to hi, and
+ * `more` further bytes. */
 static bool covers_second(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t first, uint32_t lo,
                           uint32_t hi, int more) {
     uint32_t next[MOST_LABELS], until = first, m = 0;

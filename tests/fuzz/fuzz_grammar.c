@@ -55,7 +55,7 @@ static size_t n_words;
 
 static void put(uint32_t word) { words[n_words++] = word; }
 
-/* Builds a grammar (grammar.h): nodes 1 to 6 spell letters; rule i has states [4 i, 4 i + 4) and starts with the first
+/* Builds a grammar in the layout of src/text/grammar.h: graph nodes 1 to 6 stand for letters; rule i has states [4 i, 4 i + 4) and starts with the first
  * of them. */
 static void build(fuzz_input *in) {
     static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' },   { 'a', 'b' },
