@@ -52,6 +52,7 @@ export class CreateMonitor extends EventTarget {
     return this.#handlers.get('downloadprogress');
   }
 
+  /** Sets the listener of `downloadprogress`. */
   set ondownloadprogress(handler) {
     this.#handlers.set('downloadprogress', handler);
   }

@@ -143,6 +143,7 @@ export class LanguageModel extends EventTarget {
     return this.#handlers.get('contextoverflow');
   }
 
+  /** Sets the listener of `contextoverflow`. */
   set oncontextoverflow(handler) {
     this.#handlers.set('contextoverflow', handler);
   }
@@ -152,6 +153,7 @@ export class LanguageModel extends EventTarget {
     return this.#handlers.get('quotaoverflow');
   }
 
+  /** Sets the listener of `quotaoverflow`, the older name of `contextoverflow`. */
   set onquotaoverflow(handler) {
     this.#handlers.set('quotaoverflow', handler);
   }
