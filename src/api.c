@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCKS = 1 << 16 }; /* bytes for the allocator's bookkeeping and rounding */
+enum { BLOCKS = 1 << 16 }; /* bytes that a memory plan adds for the allocator's bookkeeping and rounding */
 
 struct gw_model {
     gw_pool *pool;
@@ -19,13 +19,13 @@ struct gw_model {
     gw_loader loader;
     gw_session session;
     gw_sampler *samplers[GW_SEQUENCES], *sampler;
-    gw_trie trie; /* made when the first grammar is read */
+    gw_trie trie; /* trie of the vocabulary, made when the first grammar is read */
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
-    int kv_type;   /* GW_KV_* */
-    int sequences; /* number of sequences besides the first one */
-    double limit;  /* maximum heap size in bytes; 0: none */
+    int kv_type;   /* type of the KV cache, GW_KV_* */
+    int sequences; /* number of the model's sequences besides the first one */
+    double limit;  /* maximum size of the heap in bytes; 0: no limit */
     bool reserved;
 };
 
@@ -39,7 +39,7 @@ const char *gw_build(void) {
 
 /* --- proofs --- */
 
-static gw_error unfit; /* the reason why this build cannot run here */
+static gw_error unfit; /* reason why this wasm build cannot run in this JavaScript engine */
 
 int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
@@ -270,7 +270,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
         m->reserved = true;
         return prove_kernels(m);
     }
-    gw_session_free(&m->session); /* so that the host may try again with a smaller context */
+    gw_session_free(&m->session); /* the session is freed so that the host may try again with a smaller context */
     free_samplers(m);
     return bad;
 }
@@ -416,7 +416,7 @@ int gw_rehearse(gw_model *m, int sequential, int layer, int rows) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, layer, rows);
-    return layer >= 0 ? 0 : prove_kernels(m); /* checks the code that the JavaScript engine has optimised by now */
+    return layer >= 0 ? 0 : prove_kernels(m); /* checks the kernels again, after the JavaScript engine optimised them */
 }
 
 /* --- inspection --- */

@@ -53,15 +53,16 @@ const char *gw_build_note(void);
 /* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
 
 gw_model *gw_model_new(gw_pool *pool);
-void gw_model_free(gw_model *m);          /* also frees the session */
-int gw_load_parts(gw_model *m, int n);    /* sets the number of files, before the first commit */
-int gw_load_part(const gw_model *m);      /* returns the index of the file that the next bytes must come from */
-double gw_load_offset(const gw_model *m); /* returns the offset of the next bytes in their file */
+void gw_model_free(gw_model *m);          /* frees a model and its session */
+int gw_load_parts(gw_model *m, int n);    /* sets the number of files of the model, before the first gw_load_commit */
+int gw_load_part(const gw_model *m);      /* returns the index of the model file that the next bytes must come from */
+double gw_load_offset(const gw_model *m); /* returns the offset, in its file, of the next byte that the loader needs */
 double gw_part_bytes(const gw_model *m, int i);
 void *gw_load_window(gw_model *m);
-size_t gw_load_room(const gw_model *m);    /* returns a number > 0 in states HEADER and WEIGHTS */
-int gw_load_commit(gw_model *m, size_t n); /* returns GW_LOAD_* or an error */
-int gw_load_end(gw_model *m);              /* returns 0 if READY, otherwise GW_E_TRUNCATED */
+/* Returns how many bytes may be written to gw_load_window(), a number > 0 in the states HEADER and WEIGHTS. */
+size_t gw_load_room(const gw_model *m);
+int gw_load_commit(gw_model *m, size_t n); /* loads n bytes of the window; returns the state GW_LOAD_* or an error */
+int gw_load_end(gw_model *m);              /* ends a file; returns 0 if the state is READY, otherwise GW_E_TRUNCATED */
 /* Sets the maximum size of the whole heap in bytes; the default is the whole address space. */
 void gw_load_limit(gw_model *m, double bytes);
 /* Sets an option that the memory plan depends on. Call it before gw_load_reserve. The first value is the default:
@@ -135,7 +136,7 @@ int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *i
 double gw_encode_taken(const gw_model *m);
 /* `before` of gw_decode is the previous token, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap);
-int gw_is_end(const gw_model *m, int32_t id); /* returns 1 if generation stops on id: eos, eot, <end_of_turn> */
+int gw_is_end(const gw_model *m, int32_t id); /* returns 1 if a token ends generation: eos, eot, <end_of_turn> */
 int gw_is_control(const gw_model *m, int32_t id);
 
 /* --- grammars: functions of matcher.h that report errors to the model (from state PLAN on) --------
@@ -212,7 +213,7 @@ int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
  * of fewer ids if sliding windows of `from` have lost positions. Returns the number of ids. Copies rows, because
  * sharing them would need a row table in every attention kernel, and a copy is faster than evaluating one id. */
 int gw_copy(gw_model *m, uint32_t from, uint32_t n);
-const int32_t *gw_rows_wanted(gw_model *m); /* returns NULL if no rows are missing */
+const int32_t *gw_rows_wanted(gw_model *m); /* returns the matrix rows that a row cache lacks, NULL if it lacks none */
 void *gw_rows_room(gw_model *m, int i);
 int gw_rows_commit(gw_model *m);
 /* Makes decoding read panels of weights sequentially (1) or interleaved (0). Which is faster depends on the processor;
@@ -248,7 +249,7 @@ void gw_look_norms(const gw_model *m, float *out);
 void gw_look_attention(const gw_model *m, int row, int head, float *out);
 int gw_look_lens(gw_model *m, int row);
 const float *gw_logits(gw_model *m);
-int gw_check_logits(gw_model *m); /* returns 0, or GW_E_NOT_FINITE if a logit is NaN or +infinity */
+int gw_check_logits(gw_model *m); /* checks the logits: returns 0, or GW_E_NOT_FINITE if one is NaN or +infinity */
 uint32_t gw_logit_rows(const gw_model *m);
 uint32_t gw_logit_first(const gw_model *m);
 uint32_t gw_position(const gw_model *m);

@@ -29,7 +29,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
     va_start(args, format);
     vsnprintf(e->what, sizeof e->what, format, args);
     va_end(args);
-    for (char *c = e->what; *c; c++) /* messages quote model files, whose text may contain line breaks */
+    for (char *c = e->what; *c; c++) /* error messages quote model files, whose text may contain line breaks */
         if (*c > 0 && *c < ' ') *c = ' ';
     size_t used = strlen(e->what);
     for (int i = 0; i < ERRORS; i++)
@@ -48,7 +48,7 @@ int gw_no_memory(gw_error *e, const char *what, uint64_t bytes) {
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {
     uint64_t at = a->used, size = (bytes + GW_ALIGN - 1) / GW_ALIGN * GW_ALIGN;
     if (size < bytes || a->used + size < a->used) {
-        a->used = UINT64_MAX; /* saturates, so that a memory plan that overflows does not look small */
+        a->used = UINT64_MAX; /* the sum saturates, so that a memory plan that overflows does not look small */
         return NULL;
     }
     a->used += size;

@@ -81,9 +81,10 @@ typedef struct {
     uint64_t used, size;
 } gw_arena;
 
-enum { GW_ALIGN = 64 }; /* bytes to which allocations are aligned: a cache line */
+enum { GW_ALIGN = 64 }; /* allocations are aligned to this number of bytes, a cache line */
 
-void *gw_arena_take(gw_arena *a, uint64_t bytes); /* returns NULL if the arena is full or only adds up sizes */
+/* Takes bytes from an arena. Returns NULL if the arena is full or only adds up sizes. */
+void *gw_arena_take(gw_arena *a, uint64_t bytes);
 
 /* Allocates a heap block, 64-byte aligned; returns NULL if out of memory. */
 void *gw_alloc(size_t bytes);

@@ -31,10 +31,10 @@ static uint32_t round_shift(uint32_t v, uint32_t shift) {
 uint16_t gw_f32_to_f16(float f) {
     uint32_t u = bits_of(f), sign = u >> 16 & 0x8000, a = u & 0x7fffffff;
     if (a > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* magnitudes of 65536 and above become infinity */
-    if (a >= 0x38800000) /* normal: a carry out of the mantissa increments the exponent, possibly to infinity */
+    if (a >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* magnitudes of 65536 and above become infinity in f16 */
+    if (a >= 0x38800000) /* normal f16: a carry out of the mantissa increments the exponent, possibly to infinity */
         return (uint16_t)(sign | round_shift(a - (112u << 23), 13));
-    if (a < 0x33000000) return (uint16_t)sign; /* less than half of the smallest denormal becomes zero */
+    if (a < 0x33000000) return (uint16_t)sign; /* less than half of the smallest f16 denormal becomes zero */
     return (uint16_t)(sign | round_shift((a & 0x7fffff) | 0x800000, 126 - (a >> 23)));
 }
 

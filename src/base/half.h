@@ -4,9 +4,9 @@
 
 #include "base/base.h"
 
-float gw_f16_to_f32(uint16_t h); /* exact for all values, including denormals, infinities and NaN */
-uint16_t gw_f32_to_f16(float f); /* rounds to nearest, ties to even */
+float gw_f16_to_f32(uint16_t h); /* converts an f16 exactly, also denormals, infinities and NaN */
+uint16_t gw_f32_to_f16(float f); /* converts to f16: rounds to nearest, ties to even */
 float gw_bf16_to_f32(uint16_t h);
-uint16_t gw_f32_to_bf16(float f); /* rounds to nearest, ties to even; NaN stays NaN */
+uint16_t gw_f32_to_bf16(float f); /* converts to bfloat16: rounds to nearest, ties to even; NaN stays NaN */
 
 #endif

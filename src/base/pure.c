@@ -18,7 +18,7 @@ static void do_item(const task *t, int i, float *out) {
  * re-enters, the next task may already be open. */
 static bool take_item(gw_pool *p, gw_helper *h, const void *ctx) {
     float out[GW_PURE_FLOATS];
-    task t = *(const task *)ctx; /* a copy, because the caller's struct no longer exists if this thread is late */
+    task t = *(const task *)ctx; /* a copy of the task, because the caller's struct is gone if this thread is late */
     int i = atomic_fetch_add(&p->next, 1);
     if (i >= p->n) return false;
     uint32_t away = AWAY + (uint32_t)i;

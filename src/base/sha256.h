@@ -7,7 +7,7 @@
 
 typedef struct gw_sha256 gw_sha256;
 
-enum { GW_SHA256_STATE = 104 }; /* bytes of the whole state, at the start of a gw_sha256 */
+enum { GW_SHA256_STATE = 104 }; /* bytes of the hash state, which is at the start of a gw_sha256 */
 
 /* Returns a new state, which the caller frees with gw_free(), or NULL if out of memory. gw_sha256_update() and
  * gw_sha256_hex() accept NULL. */

@@ -183,7 +183,7 @@ static bool start_threads(gw_pool *p) {
     pthread_cond_init(&p->changed, NULL);
     for (int i = 1; i < p->n_threads; i++) {
         if (pthread_create(&p->thread[i], NULL, enter, p) == 0) continue;
-        p->n_threads = i; /* so that gw_pool_free() stops only the threads that were started */
+        p->n_threads = i; /* lets gw_pool_free() stop only the threads that were started */
         return false;
     }
     return true;

@@ -47,8 +47,8 @@
 #define LATE UINT32_MAX
 
 typedef struct {
-    _Alignas(64) _Atomic uint32_t at; /* each helper has its own cache line */
-    _Atomic uint32_t beat;            /* number of completed items: shows waiting threads that the helper is alive */
+    _Alignas(64) _Atomic uint32_t at; /* state of a helper thread; each helper has a separate cache line */
+    _Atomic uint32_t beat;            /* items completed by the helper: shows waiting threads that it is alive */
     /* memory area (pure.h) that the helper may still read while its state is LATE; written by the caller only */
     const void *place;
 } gw_helper;
@@ -58,18 +58,18 @@ typedef bool gw_help(gw_pool *p, gw_helper *h, const void *task);
 
 struct gw_pool {
     _Atomic uint32_t epoch;  /* counts tasks; idle helper threads wait on this word */
-    _Atomic uint32_t inside; /* number of helpers in the task; the caller waits on this word */
+    _Atomic uint32_t inside; /* number of helpers inside the open task; the caller waits on this word */
     _Atomic uint32_t in_use; /* threads in use; unused helpers wait on this word, so that tasks do not wake them */
     _Atomic uint32_t sleepers, caller_sleeps, open, stop, failed;
     _Atomic int next;
-    uint32_t patience; /* timeout in ticks: GW_PATIENCE, except in tests */
+    uint32_t patience; /* ticks to wait for a helper thread: GW_PATIENCE, except in tests */
     bool lost;         /* a helper stopped responding: the caller computes all items from then on */
-    gw_help *help;     /* help, task and n describe the open task */
+    gw_help *help;     /* fields help, task and n describe the open task */
     const void *task;
     int n;
     int n_threads;
-    gw_helper helper[GW_MAX_THREADS]; /* indexed by thread number; thread 0 is the caller */
-    uint8_t *stacks;                  /* the stacks of all helpers, wasm only */
+    gw_helper helper[GW_MAX_THREADS]; /* helpers by thread number; thread 0 is the caller */
+    uint8_t *stacks;                  /* stacks of all helper threads, wasm only */
 #ifdef GW_POSIX_THREADS
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -89,7 +89,7 @@ static inline bool gw_alone(const gw_pool *p, int n) {
 
 /* Opens a task. The task must not change until gw_close(). */
 void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
-void gw_close(gw_pool *p); /* ends the task: returns when no helper is inside it */
+void gw_close(gw_pool *p); /* ends the open task: returns when no helper is inside it */
 void gw_leave(gw_pool *p); /* decrements gw_pool.inside, and may wake the caller */
 
 /* Returns when *at differs from value: spins for a bounded time, then sleeps. *sleeps is nonzero while a thread sleeps;

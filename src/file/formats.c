@@ -22,7 +22,7 @@ static void nibbles(const uint8_t *in, uint8_t *quant) {
     }
 }
 
-static void fifth_bits(const uint8_t *in, uint8_t *quant) { /* bit i of `in` is the fifth bit of column i */
+static void fifth_bits(const uint8_t *in, uint8_t *quant) { /* sets the fifth bit of quant i to bit i of `in` */
     for (int i = 0; i < 32; i++) quant[i] |= (uint8_t)((in[i / 8] >> i % 8 & 1) << 4);
 }
 
@@ -107,7 +107,7 @@ static void sub_scales_q2_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_q3_k(const uint8_t *header, int8_t *scale, int8_t *min) {
-    const uint8_t *low = header + 2, *high = header + 10; /* the low 4 bits and the high 2 bits of 16 sub-scales */
+    const uint8_t *low = header + 2, *high = header + 10; /* low 4 bits and high 2 bits of 16 Q3_K sub-scales */
     (void)min;
     for (int i = 0; i < 16; i++) {
         int six = (i < 8 ? low[i] & 15 : low[i - 8] >> 4) | (high[i % 4] >> i / 4 * 2 & 3) << 4;
@@ -133,7 +133,7 @@ static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
-    int high = header[2] | header[3] << 8; /* the top 2 bits of eight sub-scales, stored in the second f16's position */
+    int high = header[2] | header[3] << 8; /* top 2 bits of eight IQ4_XS sub-scales, in the place of a second f16 */
     (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;

@@ -66,11 +66,11 @@ enum {
 enum { GW_MAX_ITEMS = 256, GW_MAX_SUBS = 16, GW_MAX_HEADER = 24, GW_MAX_BITS = 8 };
 
 typedef struct {
-    int type; /* GGML type number */
+    int type; /* GGML type number of the format */
     uint32_t items, bytes;
     uint32_t bits, sub, offset;
     bool mins;
-    const int8_t *values; /* the values of the quants; NULL: the value is quant - offset */
+    const int8_t *values; /* values of the format's quants; NULL: the value is quant - offset */
     uint32_t first_half, halves, first_word, words;
     void (*quants)(const uint8_t *block, uint8_t *quant);
     /* Extracts the integer sub-scales from a header: a scale is the first f16 number times its sub-scale, a min is

@@ -25,8 +25,8 @@ enum {
     GW_GGUF_F64,
 };
 
-enum { GW_GGUF_MAX_COUNT = 1 << 24 };  /* elements of one metadata array */
-enum { GW_GGUF_MAX_HEADER = 1 << 27 }; /* bytes of the header; the largest real headers have 20 MB */
+enum { GW_GGUF_MAX_COUNT = 1 << 24 };  /* maximum number of elements of a metadata array */
+enum { GW_GGUF_MAX_HEADER = 1 << 27 }; /* maximum bytes of a GGUF header; the largest real headers have 20 MB */
 /* maximum of a tensor's element count and offset: integers up to 2^53 are exact as doubles */
 #define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)
 
@@ -43,9 +43,9 @@ typedef struct {
 typedef struct {
     char name[GW_MAX_NAME + 1];
     uint32_t n_dims;
-    uint64_t shape[GW_MAX_DIMS]; /* shape[0] is the row length; missing dimensions are 1 */
-    uint32_t type;               /* GGML type number, not checked against the table */
-    uint64_t offset;             /* bytes from the start of the data section; a multiple of the alignment */
+    uint64_t shape[GW_MAX_DIMS]; /* tensor shape: shape[0] is the row length; missing dimensions are 1 */
+    uint32_t type;               /* GGML type number of the tensor, not checked against the table of types */
+    uint64_t offset;             /* offset of the tensor in the data section, a multiple of the alignment */
 } gw_gguf_tensor;
 
 /* The callbacks of a listener: `value` receives scalars and strings, `array` announces an array, and `element` receives
@@ -65,11 +65,11 @@ typedef struct {
     gw_gguf_listener on;
     gw_error *error;
     int state;
-    uint32_t version, alignment; /* alignment: general.alignment, default 32 */
+    uint32_t version, alignment; /* alignment of tensor data in bytes: general.alignment, default 32 */
     uint64_t n_tensors, n_metadata;
     uint64_t seen_tensors, seen_metadata;
-    uint64_t offset;      /* bytes consumed so far */
-    uint64_t data_offset; /* offset of the data section, once the header is complete */
+    uint64_t offset;      /* number of bytes that the parser has consumed */
+    uint64_t data_offset; /* offset of the data section in the file, once the header is complete */
     /* The value being read: its type (of an array: the elements'), the array's length and current index, the key. */
     int of;
     uint64_t count, index;

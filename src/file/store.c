@@ -53,7 +53,7 @@ int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e) {
 int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_error *e) {
     const gw_type *type = gw_type_of(t->type);
     if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unknown GGML type %u.", t->name, t->type);
-    uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3]; /* cannot overflow: the parser bounds the product */
+    uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3]; /* rows cannot overflow: the parser bounds the product */
     if (t->shape[0] % type->items)
         return gw_fail(
             e, GW_E_BAD_SHAPE,

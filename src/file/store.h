@@ -10,10 +10,10 @@
  * elements. Arrays of at most GW_MAX_LAYERS numbers are kept, from `first` on in `numbers`. */
 typedef struct {
     size_t key, text;
-    gw_gguf_value value; /* value.text is not used */
+    gw_gguf_value value; /* value of the entry, of which value.text is not used */
     int of;
     uint64_t count;
-    size_t first; /* GW_NOT_KEPT if the array's elements are not kept */
+    size_t first; /* index of an array's first element in `numbers`; GW_NOT_KEPT if its elements are not kept */
 } gw_entry;
 #define GW_NOT_KEPT SIZE_MAX
 
@@ -25,10 +25,10 @@ typedef struct {
 } gw_tensor;
 
 typedef struct {
-    gw_buffer pool;    /* keys and strings, NUL-terminated */
-    gw_buffer entries; /* gw_entry[] */
-    gw_buffer numbers; /* double[]: elements of short arrays */
-    gw_buffer tensors; /* gw_tensor[] */
+    gw_buffer pool;    /* metadata keys and strings, NUL-terminated */
+    gw_buffer entries; /* gw_entry[]: metadata entries */
+    gw_buffer numbers; /* double[]: elements of short metadata arrays */
+    gw_buffer tensors; /* gw_tensor[]: tensor directory */
     uint32_t version, alignment;
 } gw_store;
 
@@ -49,9 +49,11 @@ const gw_entry *gw_store_entry(const gw_store *s, uint32_t i);
 const gw_tensor *gw_store_tensor_at(const gw_store *s, uint32_t i);
 const char *gw_store_pooled(const gw_store *s, size_t at);
 
-const gw_entry *gw_store_find(const gw_store *s, const char *key); /* returns NULL if absent */
-const char *gw_store_text(const gw_store *s, const char *key);     /* returns NULL if absent or not a string */
-bool gw_is_number(const gw_entry *e);                              /* returns false if the entry is NULL */
+/* Returns the entry of a metadata key, NULL if the file has no such key. */
+const gw_entry *gw_store_find(const gw_store *s, const char *key);
+/* Returns the string of a metadata key, NULL if the file has no such key or its value is not a string. */
+const char *gw_store_text(const gw_store *s, const char *key);
+bool gw_is_number(const gw_entry *e); /* returns whether an entry is a number; false if the entry is NULL */
 /* Returns the elements of an array of numbers, NULL if the store does not keep them. */
 const double *gw_store_numbers(const gw_store *s, const gw_entry *e);
 

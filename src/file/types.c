@@ -56,7 +56,7 @@ static float inverse(float d) {
     return isfinite(id) ? id : 0.0f;
 }
 
-static uint8_t nibble(float x) { /* x is in [-8, 8] for a finite block, otherwise arbitrary */
+static uint8_t nibble(float x) { /* rounds x to a nibble; x is in [-8, 8] for a finite block, otherwise arbitrary */
     int q = x > -8.5f ? (x < 7.5f ? (int)(x + 8.5f) : 15) : 0;
     return (uint8_t)q;
 }
@@ -102,7 +102,7 @@ static void quantise_q8_0(const float *in, void *blocks, size_t k) {
         float d = peak / 127, id = inverse(d);
         store16(p, gw_f32_to_f16(d));
         for (int j = 0; j < 32; j++) {
-            float x = roundf(in[i + j] * id); /* ties away from zero, as in ggml */
+            float x = roundf(in[i + j] * id); /* rounds ties away from zero, as ggml does */
             p[2 + j] = (uint8_t)(int8_t)(x > -127 ? (x < 127 ? x : 127) : -127);
         }
     }
@@ -128,7 +128,7 @@ static const gw_type types[] = {
     WHOLE(GW_Q4_0, "Q4_0", 32, 18, q4_0),
     WHOLE(GW_Q8_0, "Q8_0", 32, 34, q8_0),
     WHOLE(GW_BF16, "BF16", 1, 2, bf16),
-    GW_FORMATS(FORMAT) /* the macro's expansion ends with a comma */
+    GW_FORMATS(FORMAT) /* the expansion of GW_FORMATS ends with a comma */
     KNOWN(9, "Q8_1", 32, 36),
     KNOWN(15, "Q8_K", 256, 292),
     KNOWN(16, "IQ2_XXS", 256, 66),

@@ -8,9 +8,9 @@
 #include "file/formats.h"
 
 typedef struct {
-    int id;                /* GGML type number */
-    const char *name;      /* "Q4_0" */
-    uint32_t items, bytes; /* weights in a block, and bytes of a block */
+    int id;                /* number of the GGML type */
+    const char *name;      /* name of the type, such as "Q4_0" */
+    uint32_t items, bytes; /* number of weights in a block, and bytes of a block */
     /* Converts one row of k items (a multiple of `items`) to floats; NULL: the type is known but not supported. */
     void (*dequantise)(const void *blocks, float *out, size_t k);
     /* Quantises one row of k floats, for test models and tools; rounds to nearest, as ggml's reference quantiser does.

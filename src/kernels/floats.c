@@ -14,7 +14,7 @@ INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 typedef struct {
     size_t item;
     v128_t (*load)(const uint8_t *); /* loads four weights as floats */
-    bool small;                      /* load returns 2^-112 times the weights */
+    bool small;                      /* the function `load` returns the weights times 2^-112 */
 } weights;
 
 INLINE void add_column(const weights *f, v128_t *sum, const uint8_t *w, size_t stride, int n, const float *x) {

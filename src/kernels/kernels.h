@@ -60,9 +60,9 @@ typedef int16_t gw_int8;
  * (1, 3). int8 activations keep their order. */
 #define GW_INT16_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))
 
-enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* quantised largest magnitude of a block of activations */
+enum { GW_INT8_TOP = 127, GW_INT15_TOP = 64 * 128 }; /* largest magnitude of quantised activations: int8 and int15 */
 
-#define GW_TINY 1e-30f /* blocks of activations up to this magnitude become zeros */
+#define GW_TINY 1e-30f /* blocks of activations of at most this magnitude are quantised to zeros */
 
 /* A batch of n rows of k activations. Unused pointers are NULL. Equal-numbered blocks of all rows are adjacent: block b
  * of row t has index b * stride + t, so the rows of a tile are at fixed distances. The stride is odd, because otherwise

@@ -18,7 +18,7 @@ typedef float floats __attribute__((vector_size(16)));
 
 /* The norms need three parts x of each quant: the nibble n of the high plane, the nibble 4 m + l, and l (kernels.h).
  * The square of x less its middle is a constant minus x (b - x), which fits a byte: b is 15, 16 and 4. */
-typedef halves sums[GW_NORMS]; /* of x (b - x) over the columns of a block */
+typedef halves sums[GW_NORMS]; /* sums of x (b - x) over the columns of a block, one for each norm */
 
 /* x (b - x), by the nibble that has x. */
 static const bytes products[] = { { 0, 14, 26, 36, 44, 50, 54, 56, 56, 54, 50, 44, 36, 26, 14, 0 },

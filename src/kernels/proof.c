@@ -105,7 +105,7 @@ static bool same(const float *a, const float *b, size_t n) { return !memcmp(a, b
 
 static const struct product {
     int type;
-    gw_matmul_kernel *plain[2], *own[2]; /* [0]: for int8 activations; [1]: for int15; NULL: [0] is for both */
+    gw_matmul_kernel *plain[2], *own[2]; /* kernels [0] for int8 activations, [1] for int15; NULL: [0] is for both */
 } products[] = {
     /* clang-format off */
     FLOAT(F32, f32) FLOAT(F16, f16) FLOAT(BF16, bf16)
@@ -246,7 +246,7 @@ static bool planes_hold(trial *t) {
 static const struct cache {
     uint32_t bit;
     const char *name;
-    gw_scores_kernel *scores[2]; /* [0]: the reference's kernel, [1]: the build's */
+    gw_scores_kernel *scores[2]; /* [0]: kernel of ref.c, [1]: kernel of the build */
     gw_mix_kernel *mix[2];
 } caches[] = { CACHE(GW_PROVE_F32, "f32", f32), CACHE(GW_PROVE_I16, "i16", i16), CACHE(GW_PROVE_Q8, "q8_0", q8) };
 enum { CACHES = sizeof caches / sizeof *caches };

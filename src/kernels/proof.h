@@ -16,7 +16,7 @@ typedef struct {
     uint32_t int8;    /* GGML types of matrices multiplied by int8 activations (kernels.h) */
     uint32_t int15;   /* GGML types of matrices multiplied by int15 activations */
     uint32_t rounded; /* GGML types of floats rounded to Q8_0 */
-    uint32_t caches;  /* GW_PROVE_…, the types of the KV cache */
+    uint32_t caches;  /* types of the KV cache, a set of GW_PROVE_… */
     bool planes;      /* the output head has two stages (model/topk.c) */
 } gw_kernel_list;
 enum { GW_PROVE_F32 = 1, GW_PROVE_I16 = 2, GW_PROVE_Q8 = 4 };
@@ -28,7 +28,7 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e);
 
 /* Returns which instructions are switched off and why; "" if none are. */
 const char *gw_proof_note(void);
-void gw_proof_note_add(const char *text); /* for proof*.c only */
-void gw_proof_note_clear(void);           /* for tests */
+void gw_proof_note_add(const char *text); /* adds a text to gw_proof_note(); for proof*.c only */
+void gw_proof_note_clear(void);           /* empties gw_proof_note(); for tests */
 
 #endif

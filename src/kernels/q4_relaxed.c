@@ -7,7 +7,7 @@
 
 #include "kernels/quants_relaxed.h"
 
-enum { INTERLEAVED = 8, TOGETHER = 2 }; /* panels read at the same time; rows multiplied by one read of a panel */
+enum { INTERLEAVED = 8, TOGETHER = 2 }; /* numbers of panels read at once, and of rows multiplied by a read panel */
 
 /* Returns -8 * sum of the activations, the initial value of sums, which has the effect of subtracting 8 from each
  * nibble. */

@@ -182,10 +182,10 @@ OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
 /* --- descriptors --- */
 
 typedef struct {
-    uint32_t bits, offset, subs;    /* bits of a quant; the quant whose value is 0; sub-scales in a block, 1 or 2 */
+    uint32_t bits, offset, subs;    /* bits of a quant; offset: quant of value 0; subs: sub-scales in a block, 1 or 2 */
     bool mins, table;               /* table: quants are indices of table_values */
     uint32_t blocks, bytes, header; /* of a group: number of blocks, size in bytes, bytes before the quants */
-    header_reader *read;            /* for super-blocks with one scale per block; NULL: read_header() does it */
+    header_reader *read;            /* reader of super-blocks with one scale per block; NULL: read_header() is used */
 } format;
 
 #define GW_X(NAME, name, items, bits, sub, offset, mins, table, first_half, halves, first_word, words) \
@@ -333,7 +333,7 @@ enum { TILE = 4, PAIR = 2 }; /* rows of activations and panels in a tile (tiles.
 
 /* The int8 or int15 activations of a batch: fields of gw_acts (kernels.h). */
 typedef struct {
-    const gw_int8 *q; /* [blocks][stride][planes][32] */
+    const gw_int8 *q; /* [blocks][stride][planes][32] quantised activations */
     const float *scale;
     const int32_t *sum, *half;
     size_t blocks, stride;

@@ -14,8 +14,8 @@ enum { INTERLEAVED = 4 };
 typedef struct {
     const format *f;
     int planes;     /* planes of the activations: 1 for int8, 2 for int15 */
-    bool whole;     /* the engine's dot product takes weights of 8 bits */
-    bool with_sign; /* the engine's dot product takes 8-bit weights as signed */
+    bool whole;     /* the JavaScript engine's dot product takes weights of 8 bits */
+    bool with_sign; /* the JavaScript engine's dot product takes 8-bit weights as signed */
     /* number of vectors of quants whose products are added in 16 bits (run_of); 0: all sums have 32 bits */
     uint32_t run;
 } product;
@@ -63,7 +63,7 @@ INLINE void pair_dots(const product *m, const v128_t *c, const int8_t *q, const 
  * scale, the sum of the activations that it covers. */
 INLINE void dots(const product *m, const v128_t *c, const int8_t *q, const int32_t *sum, v128_t *dot,
                  const constants *k) {
-    v128_t part[2][2]; /* [plane][half of the block] */
+    v128_t part[2][2]; /* [plane][half of the block] sums of products */
     if (m->run) {
         pair_dots(m, c, q, sum, dot);
         return;
@@ -232,7 +232,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || f->bits >= 4);
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN) /* also for int15: an engine that takes 8 bits has a one-instruction dot product */
+    if (f->table && how != SEVEN) /* int8 and int15: an engine that takes 8 bits has a one-instruction dot product */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = run_of(f, planes == 2) }, j, several);

@@ -8,7 +8,7 @@
 
 #include "kernels/tiles.h"
 
-enum { INTERLEAVED = 4, AHEAD = 4 }; /* panels read at the same time; blocks fetched ahead */
+enum { INTERLEAVED = 4, AHEAD = 4 }; /* number of panels read at the same time; number of blocks fetched ahead */
 
 volatile bool gw_simd_no_swizzle;
 

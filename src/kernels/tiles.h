@@ -55,7 +55,7 @@ typedef v128_t sums[TILE][PAIR];
 /* The kind of a tile: compile-time constants. Formats with the same number of scales in a block share the code of a
  * kind. */
 typedef struct {
-    uint32_t subs; /* sub-scales in a block, 1 or 2 */
+    uint32_t subs; /* number of sub-scales in a block, 1 or 2 */
     bool mins;
     int rows;
     int planes, way; /* relaxed build: planes of the activations; way to multiply, one of BY_… */
@@ -70,11 +70,11 @@ typedef struct {
     float *y;
     size_t ldy, next;
 #ifdef GW_HAVE_RELAXED
-    int offset; /* the quant whose value is 0 */
+    int offset; /* quant that stands for the value 0 */
     bool table;
-    uint32_t run;           /* vectors of quants added in 16 bits (run_of) */
+    uint32_t run;           /* number of vectors of quants whose products are added in 16 bits (run_of) */
     bool with_sign;         /* Q8_0 quants stay signed bytes, because the engine can multiply these */
-    const wide_block *wide; /* [blocks] quants for BY_INT16 */
+    const wide_block *wide; /* [blocks] quants as int16, for kinds with the way BY_INT16 */
 #endif
 } strip;
 
@@ -159,7 +159,7 @@ INLINE void tile(const kind *k, const strip *s, const chunk *c, int t) {
 typedef void tiler(const strip *s, const chunk *c, int n);
 
 INLINE void all_tiles(const kind *given, const strip *strip_, const chunk *c, int n) {
-    const acts a = *strip_->a; /* copies, so that stores to y cannot change them */
+    const acts a = *strip_->a; /* a, s and k are local copies, so that stores to y cannot change them */
     strip s = *strip_;
     kind k = *given;
     int t = 0;
@@ -192,7 +192,7 @@ INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int 
     chunk c;
     size_t panel = j->panels > 1 ? j->panel : 0;
     const uint8_t *w = j->w + s->b / f->blocks * f->bytes;
-    const strip constants = *s; /* a copy that stays in registers */
+    const strip constants = *s; /* a copy of the strip, which stays in registers */
     s->a = j->a, s->y = j->y, s->ldy = j->ldy, s->next = j->panels > 1 ? GW_PANEL : 0;
     const size_t step = chunk_of(j->a, n);
     for (; s->b < end; s->b += step) {

@@ -38,7 +38,7 @@ typedef struct {
 typedef struct {
     gw_matrix embedding;
     gw_matrix positions; /* vectors that are added to the embeddings in models with learned positions */
-    gw_linear output;    /* the embedding matrix if the file has no output matrix */
+    gw_linear output;    /* output head; the embedding matrix if the file has no output matrix */
     gw_norm output_norm;
     const float *rope_factors; /* divisors of the RoPE frequencies of global layers */
     const float *rope_short;   /* RoPE factors for contexts of at most n_ctx_short tokens */
@@ -146,7 +146,7 @@ typedef struct {
     bool multiplies;           /* the file has factors for embeddings, residuals, attention scores and logits */
     uint32_t unrotated;        /* layer l has no RoPE if l % unrotated == unrotated - 1; 0: all layers have RoPE */
     bool rotates_part; /* RoPE may rotate only the first columns of a head, and may have factors for long contexts */
-    bool same_window;  /* every layer has the file's sliding window; pattern is 0 */
+    bool same_window;  /* every layer has the sliding window of the file; the field pattern is 0 */
     bool space_prefix; /* default of the metadata key add_space_prefix for score-based tokenizers */
     /* Number of layers that identifies the 27B model, which scales queries by n_embd / n_head instead of head_dim. */
     uint32_t layers_27b;
@@ -182,7 +182,7 @@ typedef struct {
     int pooling;
     uint32_t n_dense;         /* rows of the matrix dense_2; 0: the file has no dense layers */
     uint32_t n_ple;           /* width of the per-layer embeddings; 0: there are none */
-    uint32_t n_owners;        /* layers below this one compute keys and values, later ones share them */
+    uint32_t n_owners;        /* number of layers that compute keys and values; later layers share them */
     uint32_t window, pattern; /* window: the largest window of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
     /* residual_scale: factor of what attention and feed-forward add to x; output_scale: factor of the output matrix's

@@ -39,7 +39,7 @@ typedef struct {
 /* A group: some queries of one KV head, in the order of their positions. */
 typedef struct {
     const gw_kv_layer *kv;
-    size_t stride, head; /* bytes of a cache row, and the kv head's offset in it */
+    size_t stride, head; /* bytes of a KV cache row, and offset of the KV head in the row */
     int d, n;
     float cap;
     query q[QUERIES]; /* [n] */
@@ -193,8 +193,8 @@ typedef struct {
     float *out;
     int tokens, heads;
     int parts, items;    /* number of groups for the same tokens: per KV head, and of all KV heads */
-    uint32_t first_span; /* first_span, partials and rows are set only for a single token */
-    float *partials;     /* [spans][n_head][2 + head_dim]: max, total, acc */
+    uint32_t first_span; /* fields first_span, partials and rows are set only for a single token */
+    float *partials;     /* partial softmaxes [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */
 } job;
 

@@ -159,7 +159,7 @@ static void activate_part(void *ctx, int part) {
 }
 
 void gw_activate(gw_pool *p, int act, gw_view gate, gw_view up) {
-    size_t items = (size_t)up.n * gw_ld(up.columns); /* the rows are contiguous, so they form one array */
+    size_t items = (size_t)up.n * gw_ld(up.columns); /* the rows of `up` are contiguous, so they form one array */
     activation_job j = { gate.at, up.at, act, items, gw_max(1024, gw_round_up(items / 16, 16)) };
     gw_parallel(p, activate_part, &j, (int)((items + j.step - 1) / j.step));
 }

@@ -24,8 +24,8 @@ _Static_assert((int)GW_BATCH <= (int)GW_ROWS_AT_ONCE, "a row cache must have roo
 typedef struct {
     int row, n;
     uint32_t pos;
-    uint32_t length; /* length of the text in tokens; 0 for a context */
-    uint32_t cache;  /* first row of the text in the KV cache; 0 for a context */
+    uint32_t length; /* length of the segment's text in tokens; 0 for a context */
+    uint32_t cache;  /* first row of the segment's text in the KV cache; 0 for a context */
     uint32_t text;
     const gw_kv *kv;
 } gw_segment;
@@ -34,7 +34,7 @@ typedef struct {
  * as the current layer needs. */
 typedef struct {
     int n, n_segments;
-    gw_segment segments[GW_BATCH]; /* usually one segment; many if texts or sequences share the batch */
+    gw_segment segments[GW_BATCH]; /* segments of the batch: usually one, many if texts or sequences share it */
     gw_view x;                     /* [n_embd] the residual stream */
     gw_view h;                     /* [n_embd] normalised input of a matrix product, or its output */
     gw_view q, a;                  /* [n_head * head_dim] queries; results of attention */
@@ -51,7 +51,7 @@ typedef struct {
     const gw_weights *weights;
     gw_ops ops;
     gw_batch batch;
-    gw_view logits;    /* [n_vocab] with room for as many rows as are computed at once */
+    gw_view logits;    /* [n_vocab] logits, with room for as many rows as are computed at once */
     bool long_context; /* the context has room for more than n_ctx_short tokens */
 } gw_state;
 

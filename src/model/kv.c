@@ -75,7 +75,7 @@ uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
         kv->low = gw_kv_window_start(kv, kv->pos);
         copy_rings(kv, kv->pos, false);
     }
-    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved rows include positions that were discarded */
+    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved ring rows include positions that rewinding discarded */
     return kv->pos;
 }
 

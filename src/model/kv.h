@@ -13,7 +13,7 @@ enum { GW_KV_AUTO, GW_KV_F32, GW_KV_I16, GW_KV_Q8, GW_KV_TYPES };
 typedef struct {
     uint32_t n_layer, n_ctx;
     uint32_t window;             /* the largest window of any layer: all rings hold equally many positions */
-    uint32_t batch;              /* maximum number of rows written at once */
+    uint32_t batch;              /* maximum number of cache rows written at once */
     const gw_layer_shape *layer; /* [n_layer] */
     int type;
 } gw_kv_shape;
@@ -33,7 +33,7 @@ typedef struct {
     uint32_t low;        /* positions low .. pos - 1 are valid in the rings */
     /* Copies of the rows of the rings before position saved_pos, so that a retry can rewind to saved_pos after the
      * rings have overwritten these rows. saved_pos 0: no rows are saved. */
-    gw_kv_layer *saved; /* [n_layer] all zeros for layers without a ring */
+    gw_kv_layer *saved; /* [n_layer] saved rows of rings; all zeros for layers without a ring */
     uint32_t saved_pos;
 } gw_kv;
 

@@ -16,9 +16,9 @@ enum { GW_LOAD_HEADER = 0, GW_LOAD_PLAN = 1, GW_LOAD_WEIGHTS = 2, GW_LOAD_READY 
 
 /* A file of the model (one part of a split model) whose header is complete. Offsets are in that file. */
 typedef struct {
-    uint64_t data_offset, end; /* offsets of the data section and of the last tensor's end */
+    uint64_t data_offset, end; /* offsets in the file: of the data section and of the last tensor's end */
     uint64_t alignment;
-    uint64_t position; /* offset of kept[0] in the file */
+    uint64_t position; /* offset of the kept bytes in the file */
     uint8_t *kept;     /* bytes read after the header, kept until the part's weights are loaded */
     size_t n_kept;
 } gw_part;
@@ -30,10 +30,10 @@ typedef struct {
     int64_t split[3]; /* the header's values of split.no, split.count and split.tensors.count; -1: missing */
     int array;        /* the tokenizer's array whose elements are being read; 0: none */
     unsigned arrays_seen;
-    int state; /* GW_LOAD_*, or the error that ended the load */
+    int state; /* state of the load: GW_LOAD_*, or the error that ended it */
     uint8_t *window;
     size_t window_size, used;
-    uint64_t position;         /* offset of window[0] in the part's file */
+    uint64_t position;         /* offset of the window's bytes in the part's file */
     uint32_t part;             /* index of the part whose bytes are in the window */
     uint32_t n_given, n_parts; /* number of files that the host has; number of parts according to the first file */
     int64_t n_tensors;         /* number of tensors in all parts, according to the first part; -1: not given */
@@ -41,12 +41,12 @@ typedef struct {
     uint32_t *order;           /* indexes of the tensors, sorted by part and offset */
     uint32_t current;          /* index into `order` of the tensor that is being read */
     uint64_t done;             /* bytes of the current tensor that have been processed */
-    _Atomic uint64_t wild;     /* 1 + a row of the current tensor that is not finite; 0: none */
+    _Atomic uint64_t wild;     /* 1 + index of a row of the current tensor that is not finite; 0: none */
     void *block;
     uint64_t block_bytes;
 } gw_loader;
 
-int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* returns 0 or GW_E_NO_MEMORY */
+int gw_loader_init(gw_loader *l, gw_file *file, gw_pool *pool); /* initialises a loader; returns 0 or GW_E_NO_MEMORY */
 void gw_loader_free(gw_loader *l);                              /* frees the loader and the weights */
 /* Sets the number of files of a split model. Must be called before the first byte. Default: 1. */
 int gw_loader_give(gw_loader *l, int n_files);

@@ -9,7 +9,7 @@ typedef struct {
     uint32_t rows, k;
     uint8_t *data;    /* packed weights, NULL if they are in planes; the model's arena owns the memory */
     gw_planes planes; /* bit planes of a Q8_0 output matrix (kernels.h); otherwise NULL */
-    float *norms;     /* [gw_head_norms()][gw_ld(rows)] of a two-stage output head (pack.h); otherwise NULL */
+    float *norms;     /* [gw_head_norms()][gw_ld(rows)] norms of a two-stage output head (pack.h); otherwise NULL */
     /* Row cache (rowcache.h) if the rows stay in the file and `data` is NULL; otherwise NULL. */
     struct gw_row_cache *cache;
 } gw_matrix;

@@ -10,7 +10,7 @@
 enum { GW_MAX_ENDS = 16 };
 
 typedef struct {
-    int32_t bos, eos, eot, pad; /* -1: none */
+    int32_t bos, eos, eot, pad; /* ids of special tokens; -1: the file names none */
     int32_t ends[GW_MAX_ENDS];  /* tokens on which generation stops */
     uint32_t n_ends;
     bool add_bos, add_eos; /* whether BOS begins and EOS ends a text */

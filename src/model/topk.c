@@ -55,7 +55,7 @@ typedef struct {
     const gw_matrix *m;
     float *y, *out;
     bool upper;                    /* whether the first pass reads the middle plane too */
-    float by_most, by_rest, least; /* the bound's factors of |h| and |l|, and its constant term */
+    float by_most, by_rest, least; /* error bound of approximate logits: factors of |h| and |l|, and constant term */
     float cap, threshold;
     uint32_t panels, step;
     int parts;

@@ -93,7 +93,7 @@ typedef uint64_t pair_bits __attribute__((vector_size(16)));
 static inline pair exp_of_pair(pair x) {
     pair_bits normal = (pair_bits)(x >= -700.0);
     pair y = (pair)((pair_bits)x & normal);
-    pair t = y * 0x1.71547652b82fep0 + 0x1.8p52, k = t - 0x1.8p52; /* k is y / ln 2, rounded */
+    pair t = y * 0x1.71547652b82fep0 + 0x1.8p52, k = t - 0x1.8p52; /* k is y / ln 2, rounded to an integer */
     pair r = (y - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
     /* clang-format off */
     pair e = 1 + r * (1 + r * (1. / 2 + r * (1. / 6 + r * (1. / 24 + r * (1. / 120 + r * (1. / 720
@@ -260,7 +260,7 @@ static size_t partition(candidate *c, size_t n, double *mass) {
 /* Moves the best candidates to the front: as few as have a total mass of at least `target`. Returns their number, at
  * least 1; n if all have less. */
 static size_t take_mass(candidate *c, size_t n, double target) {
-    size_t low = 0, high = n; /* c[0..low) are included already; the result is at most `high` */
+    size_t low = 0, high = n; /* candidates c[0..low) are included already; the result is at most `high` */
     double have = 0;
     if (!(target > 0)) target = DBL_MIN;
     while (high - low > 16) {

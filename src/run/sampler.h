@@ -9,7 +9,7 @@
 
 typedef struct gw_sampler gw_sampler;
 
-gw_sampler *gw_sampler_new(uint32_t n_vocab); /* returns NULL if out of memory or n_vocab is invalid */
+gw_sampler *gw_sampler_new(uint32_t n_vocab); /* makes a sampler; returns NULL if out of memory or n_vocab is invalid */
 void gw_sampler_free(gw_sampler *s);
 size_t gw_sampler_bytes(uint32_t n_vocab); /* returns the heap bytes of a sampler, for the memory plan */
 

@@ -21,10 +21,10 @@ typedef struct {
 typedef struct {
     gw_kv kv;
     int32_t *ids;      /* [n_ctx] */
-    uint32_t n_ids;    /* number of ids, of which the first kv.pos are evaluated */
+    uint32_t n_ids;    /* number of the sequence's ids, of which the first kv.pos are evaluated */
     uint32_t n_prompt; /* number of ids set by the last sync or sync_texts, until all of them are evaluated; then 0 */
     uint32_t rows;     /* the sequence's rows in the current block; 0: the sequence is not in the block */
-    gw_view logits;    /* [n_vocab]  has room for GW_LOGIT_ROWS rows */
+    gw_view logits;    /* [n_vocab] logits of the sequence, with room for GW_LOGIT_ROWS rows */
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
@@ -46,9 +46,9 @@ typedef struct {
     int32_t ids[GW_BATCH];
     uint32_t turn; /* index of the sequence whose prompt is evaluated first */
     uint32_t layer;
-    int step;                       /* GW_STEP_… */
+    int step;                       /* current step, GW_STEP_… */
     gw_view x, q, angles[GW_ROPES]; /* rows of the whole current block; the views in state.batch are parts of these */
-    gw_view logits;                 /* [n_vocab]  has room for a row of each sequence; unused with a single sequence */
+    gw_view logits;                 /* [n_vocab] logits, a row for each sequence; unused with a single sequence */
     bool want_vectors, want_look;
     gw_texts texts; /* if want_vectors: boundaries of the texts to embed */
     gw_vectors vectors;

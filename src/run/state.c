@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: maximum number of ids in a piece */
+enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: maximum number of ids in a piece of a saved state */
 _Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a saved sampler must fit in WINDOW_BYTES");
 enum { HEADER, IDENTIFIERS, SAMPLER, ROWS, HASH, OVER };
 enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, PLANES };
@@ -122,7 +122,7 @@ static bool keeps_aside(const gw_kv *kv) {
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &s->now->kv;
-    bool idle = s->now->rows == 0; /* if false, an evaluation is overwriting rows of rings */
+    bool idle = s->now->rows == 0; /* if not idle, an evaluation is overwriting rows of rings */
     return idle && n && n <= kv->pos && !memcmp(s->now->ids, ids, n * sizeof *ids) &&
            gw_kv_window_start(kv, n) >= kv->low;
 }

@@ -11,7 +11,7 @@
 #include "run/sampler.h"
 #include "run/session.h"
 
-enum { GW_LAYOUT = 1 }; /* must be increased when the format of the bytes or the results of evaluation change */
+enum { GW_LAYOUT = 1 }; /* version of saved states: increase it when their format or the results of evaluation change */
 
 typedef struct {
     gw_session *session;
@@ -27,7 +27,7 @@ typedef struct {
     uint32_t n_layer, n_head_kv, head_dim, window;
     uint32_t pos, low; /* the state has positions 0 .. pos - 1, in rings low .. pos - 1 */
     uint32_t aside;    /* position whose preceding ring rows are saved for a retry; 0: none */
-    uint32_t sampler;  /* bytes of the sampler's options and lists */
+    uint32_t sampler;  /* size of the saved options and lists of the sampler in bytes */
     uint64_t bytes;    /* size of the whole saved state */
 } gw_state_header;
 
@@ -38,7 +38,7 @@ typedef struct {
     int phase;
     uint32_t layer, plane, at; /* layer, keys or values, and position of the next row */
     uint64_t hash;
-    uint8_t *window; /* NULL: no save or restore in progress */
+    uint8_t *window; /* buffer of the state's bytes; NULL: no save or restore in progress */
     size_t size, used;
     bool reads;
 } gw_state_io;

@@ -14,7 +14,8 @@ typedef struct {
     uint32_t first[257]; /* ids[first[c]] … ids[first[c + 1] - 1] are the pieces that start with byte c */
 } gw_added_tokens;
 
-int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v); /* returns 0 or GW_E_NO_MEMORY */
+/* Collects the added tokens of a vocabulary. Returns 0 or GW_E_NO_MEMORY. */
+int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v);
 void gw_added_free(gw_added_tokens *m);
 
 /* Returns the length of the longest added token at the start of text[0..len), and stores the token's id in *id; returns

@@ -32,7 +32,7 @@ typedef struct {
     uint32_t size;           /* size of the header and all arrays, in words of 32 bits */
     uint32_t n_nodes, n_spans, n_states, n_edges, n_rules, n_loops, n_members;
     uint32_t start; /* rule that matches a whole text; GW_NEVER: none */
-    uint32_t empty; /* nonzero if the empty text is complete */
+    uint32_t empty; /* nonzero if the grammar matches the empty text */
 } gw_grammar_header;
 
 typedef struct {

@@ -16,7 +16,7 @@ typedef struct {
     bool bits;
     uint32_t n_exits;
     uint32_t plain;    /* result of gw_plain_length; unless it is 0, tokens[] lacks plain tokens (trie.h) */
-    uint32_t tokens[]; /* [n] token ids, or a mask if `bits` is set; then the exits */
+    uint32_t tokens[]; /* [n] ids of allowed tokens, or a mask if `bits` is set; then the exits */
 } memo;
 
 static memo *memo_of(const gw_mask_builder *b, uint32_t state) { return (memo *)(b->d->words + b->d->memo[state]); }

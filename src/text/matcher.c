@@ -187,7 +187,7 @@ static int try_mask(gw_matcher *m) {
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_duplicates; i++)
         if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) set_bit(m->mask, t->duplicates[i].id);
-    int bad = mask_tokens(m); /* last, because tokens that end a text and named tokens do not stand for their text */
+    int bad = mask_tokens(m); /* tokens that end a text and named tokens come last: they do not stand for their text */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 

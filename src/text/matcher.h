@@ -69,10 +69,12 @@ uint32_t gw_matcher_found(const gw_matcher *m); /* returns the number of DFA sta
 /* In all gw_matcher_… functions, an int result below 0 is a coded error. A token or text that is not accepted leaves
  * the matcher unchanged. */
 int gw_matcher_reset(gw_matcher *m);
-int gw_matcher_accept(gw_matcher *m, int32_t id);                      /* returns 1, or 0 if the token is not allowed */
-int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n); /* like gw_matcher_accept, for bytes */
-int gw_matcher_allows(gw_matcher *m, int32_t id);                      /* returns 1, or 0 if the token is not allowed */
-bool gw_matcher_complete(const gw_matcher *m);                         /* returns whether the text so far is complete */
+/* Accepts one token and advances the matcher. Returns 1, or 0 if the grammar does not allow the token. */
+int gw_matcher_accept(gw_matcher *m, int32_t id);
+/* Accepts the bytes of a text and advances the matcher. Returns 1, or 0 if the grammar does not allow them. */
+int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n);
+int gw_matcher_allows(gw_matcher *m, int32_t id); /* returns 1 if the grammar allows the token next, otherwise 0 */
+bool gw_matcher_complete(const gw_matcher *m);    /* returns whether the accepted text is complete */
 /* Returns whether the text is complete and nothing can follow. */
 bool gw_matcher_finished(const gw_matcher *m);
 /* Returns whether a token that ends texts was accepted, after which no token is allowed. */

@@ -105,7 +105,7 @@ static bool is_total(gw_plain *p, uint32_t state) {
     p->total[state] = ASKED;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t from = p->asked[i];
-        if (!leads_on(p, from)) { /* a state's NO is final, because NO never changes back */
+        if (!leads_on(p, from)) { /* the answer NO for a state is final: it never changes back */
             p->total[from] = NO;
             continue;
         }

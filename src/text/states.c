@@ -471,7 +471,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e) {
     d->error = e;
     d->work = GW_MOST_WORK;
     d->size = GW_STATES_WORDS;
-    d->stamp = GW_NEVER; /* so that the first gw_set_clear clears the hash tables */
+    d->stamp = GW_NEVER; /* makes the first gw_set_clear clear the hash tables */
     empty(d);
     return 0;
 }
@@ -499,14 +499,14 @@ typedef struct {
 } saved_frame; /* below: number of a stack in the buffer; set_size words of a member set follow the struct */
 typedef struct {
     uint32_t n, flags;
-} saved_state; /* followed by n items: a node and a saved_frame each */
+} saved_state; /* a saved_state is followed by n items: a node and a saved_frame each */
 typedef struct {
     uint32_t stack, next;
 } unfinished;
 
 typedef struct {
     gw_dfa *d;
-    gw_buffer out; /* first the stacks, each after the stacks below it; then the roots */
+    gw_buffer out; /* buffer of garbage collection: stacks, each after the stacks below it; then the roots */
     gw_buffer open;
     uint32_t n_stacks;
     bool failed;

@@ -70,7 +70,7 @@ typedef struct {
     uint32_t *entry; /* [GW_MOST_STATES] offset of each DFA state in the array */
     uint32_t *table; /* [GW_MOST_STATES] offset of each DFA state's 256 next states (16 bits each), 0: not made yet */
     uint32_t *memo;  /* [GW_MOST_STATES] offset of the data that masks.c caches for a DFA state, 0: none yet */
-    uint8_t *flags;  /* [GW_MOST_STATES] GW_STATE_GOES, GW_STATE_ENDS */
+    uint8_t *flags;  /* [GW_MOST_STATES] flags of each DFA state: GW_STATE_GOES, GW_STATE_ENDS */
     gw_set *set;
     gw_item_slot *slots; /* hash table of the items of `set` */
     gw_seen *seen;       /* hash table of the frames that the closure of `set` has visited */

@@ -9,7 +9,7 @@
 struct gw_tokenizer {
     gw_vocabulary v;
     gw_added_tokens added;
-    gw_spm spm; /* for "llama", and for "gemma4" with the merges in bpe */
+    gw_spm spm; /* encoder for "llama", and for "gemma4" with the merges in bpe */
     gw_bpe bpe;
     bool space_prefix;
     gw_scratch scratch;
@@ -65,7 +65,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     const gw_bpe *by = merges ? &t->bpe : NULL;
     if (!code && ((!bytes && gw_spm_make(&t->spm, &t->v, by)) || gw_added_make(&t->added, &t->v)))
         code = gw_no_memory(e, "the tokenizer", 0);
-    if (code) t->v.n = 0; /* the tokenizer is unusable: every later call fails */
+    if (code) t->v.n = 0; /* after an error, the tokenizer is unusable: every later call fails */
     return code;
 }
 

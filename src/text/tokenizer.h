@@ -15,7 +15,7 @@ typedef struct gw_tokenizer gw_tokenizer;
  * next call must start at the byte offset gw_tokenizer_taken, with CONTINUES if that offset is not 0. */
 enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
-gw_tokenizer *gw_tokenizer_new(void); /* returns NULL if out of memory */
+gw_tokenizer *gw_tokenizer_new(void); /* makes an empty tokenizer; returns NULL if out of memory */
 void gw_tokenizer_free(gw_tokenizer *t);
 
 /* Add the elements of a GGUF's arrays, which may come in any order.
@@ -68,8 +68,8 @@ int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id,
 /* Writes the text of a token like gw_tokenizer_decode_after(), but never omits a space. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
-int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* returns a type GW_TOKEN_* or GW_E_BAD_TOKEN */
-float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* returns a score, 0 if there are no scores */
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* returns a token's type, GW_TOKEN_*, or GW_E_BAD_TOKEN */
+float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* returns a token's score, 0 if there are no scores */
 /* Returns the lowest id of a piece by its decoded text (" " for U+2581), -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 

@@ -43,7 +43,8 @@ typedef struct {
     uint32_t n_long, most_plain; /* most_plain: maximum number of characters of a plain piece */
 } gw_trie;
 
-int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e); /* returns 0 or GW_E_NO_MEMORY */
+/* Makes the trie of a vocabulary's pieces. Returns 0 or GW_E_NO_MEMORY. */
+int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e);
 void gw_trie_free(gw_trie *t);
 
 /* Returns the number of bytes, at most 1024, of a piece that can be part of a text; 0 for other pieces. `one`: a buffer

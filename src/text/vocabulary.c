@@ -48,7 +48,7 @@ int gw_vocabulary_add_score(gw_vocabulary *v, float score) {
     int code;
     if (score != score) return GW_E_BAD_TOKENIZER;
     float *at = add(v, &v->in_scores, sizeof *at, &code);
-    if (at) *at = score + 0.0f; /* turns -0 into 0, since the two must compare as equal */
+    if (at) *at = score + 0.0f; /* the sum turns a score of -0 into 0, since the two must compare as equal */
     return code;
 }
 
@@ -316,7 +316,7 @@ int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
     correct_types(v);
     code = index_pieces(v, e);
     free_input(v);
-    if (code) v->n = 0; /* the vocabulary is unusable: every later call fails */
+    if (code) v->n = 0; /* after an error, the vocabulary is unusable: every later call fails */
     return code;
 }
 

@@ -300,7 +300,7 @@ static void rig_init(rig *r, shape h, int type, int threads, uint32_t length) {
     a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
     CHECK(a.base);
     r->block = a.base;
-    memset(a.base, 0xff, a.size); /* NaN detects reads of invisible positions */
+    memset(a.base, 0xff, a.size); /* memory of NaN detects reads of invisible positions */
     take(r, type, pool, &a);
     seed = 7;
     for (size_t i = 0; i < length * r->ldq; i++) r->q[i] = draw();
@@ -386,7 +386,7 @@ static const shape shapes[] = {
     { 4, 2, 96, WINDOW, 0, 0 },
     { 4, 2, 16, 0, 0, 5 },
     { 4, 2, 24, WINDOW, 0, 50 },
-    { 3, 1, 8, 1, 0, 2 }, /* with a soft cap, as in Gemma 2 */
+    { 3, 1, 8, 1, 0, 2 }, /* a case with a soft cap, as in Gemma 2 */
     { 3, 1, 16, 0, LENGTH, 0 },
     { 3, 1, 16, WINDOW, LENGTH, 0 },
     { 6, 2, 8, 3, LENGTH, 4 }, /* a bidirectional text with a soft cap */

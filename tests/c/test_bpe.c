@@ -65,8 +65,8 @@ TEST(bpe_words_of_bytes_that_are_not_utf8) {
                         "\xF4\x90\x80\x80"
                         "a",
                         5),
-               "4 1");                                       /* bytes of a code above U+10FFFF */
-    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* a lone surrogate, a truncated character */
+               "4 1");                                       /* the bytes of a code above U+10FFFF form one word */
+    CHECK_TEXT(words_of(0, "\xED\xA0\x80\xE6\x97", 5), "5"); /* a lone surrogate and a truncated character: one word */
 }
 
 TEST(classes_of_characters) {

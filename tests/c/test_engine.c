@@ -220,7 +220,7 @@ THREADED_TEST(engine_runs_in_portions_of_layers) {
         CHECK_INT(how, GW_RUN_DONE);
         CHECK(calls >= 9 / layers);
         check_bits(gw_logits(r.m), whole, VOCAB, "layers", (uint32_t)layers);
-        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* no ids are pending: the logits stay */
+        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* without pending ids, the logits stay */
         check_bits(gw_logits(r.m), whole, VOCAB, "layers, again", (uint32_t)layers);
     }
 }
@@ -247,7 +247,7 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     make_ids(ids + n, 30, VOCAB, 3);
     CHECK_INT(sync_run(a.m, ids, n + 30), n);
     check_fresh(a.m, b.m, ids, n += 30, "extension");
-    CHECK_INT(sync_run(a.m, ids, n), n - 1); /* the same ids again: only the last one is evaluated */
+    CHECK_INT(sync_run(a.m, ids, n), n - 1); /* after a sync of unchanged ids, only the last id is evaluated */
     check_fresh(a.m, b.m, ids, n, "repetition");
     CHECK_INT(sync_run(a.m, ids, n - 10), n - 11); /* the KV rings still hold what position n - 11 needs */
     check_fresh(a.m, b.m, ids, n - 10, "a little back");
@@ -259,7 +259,7 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     make_ids(other, 40, VOCAB, 6);
     CHECK_INT(sync_run(a.m, other, 320), other[0] == ids[0]);
     check_fresh(a.m, b.m, other, 320, "unrelated");
-    CHECK_INT(sync_run(a.m, other, 150), 0); /* the KV rings have lost earlier rows: nothing is reused */
+    CHECK_INT(sync_run(a.m, other, 150), 0); /* the KV rings have lost the rows before 150: nothing is reused */
     check_fresh(a.m, b.m, other, 150, "far back");
 }
 
@@ -300,7 +300,7 @@ THREADED_TEST(engine_random_walk) {
             n = (uint32_t)gw_min(300, common + 1 + random[2] % 70);
             make_ids(ids + common, n - common, VOCAB, i);
             CHECK(gw_sync(a.m, ids, n) >= 0);
-            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* a sync interrupts this run */
+            if (random[0] % 4 == 3) CHECK(gw_run(a.m, (int)(random[1] % 5)) >= 0); /* a sync interrupts the run */
             if (random[0] % 4 == 2) {
                 CHECK(gw_run(a.m, 1 + (int)(random[1] % 3)) >= 0);
                 __atomic_store_n(gw_abort_flag(a.m), 1, __ATOMIC_SEQ_CST);

@@ -262,7 +262,7 @@ TEST(gguf_longest_items_fit_the_window) {
     memcpy(big, file, 8);
     memset(big + 8 + GW_MAX_KEY, 0, 4);
     big[8 + GW_MAX_KEY] = GW_GGUF_STRING;
-    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* the length reads 'kkkkkkkk' */
+    CHECK_INT(gw_gguf_push(&parser, big, GW_GGUF_ITEM, &used), GW_E_BAD_METADATA); /* the length field is 'kkkkkkkk' */
     begin();
     put_head(3, 0, 1);
     CHECK_INT(gw_gguf_push(&parser, file, file_size, &used), 0);
@@ -369,7 +369,7 @@ TEST(gguf_bad_values) {
     put_scalar("k", GW_GGUF_STRING, (1 << 20) + 1, 8);
     BAD(GW_E_BAD_METADATA, "The length of k must be at most 1048576 bytes (got 1048577).");
     put_head(3, 0, 1);
-    put_scalar("k", GW_GGUF_STRING, (uint64_t)-8, 8); /* 8 + length wraps to 0 */
+    put_scalar("k", GW_GGUF_STRING, (uint64_t)-8, 8); /* 8 + the string's length wraps to 0 */
     BAD(GW_E_BAD_METADATA, "The length of k must be at most 1048576 bytes (got 18446744073709551608).");
 }
 
@@ -446,9 +446,9 @@ TEST(gguf_bad_shapes) {
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [64, 0, 2, 1]).");
     put_one_tensor("t", 1, (uint64_t[]){ UINT64_MAX }, 0);
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [18446744073709551615, 1, 1, 1]).");
-    put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* product of the shape wraps to 0 */
+    put_one_tensor("t", 2, (uint64_t[]){ 1ull << 32, 1ull << 32 }, 0); /* the shape's product wraps to 0 */
     BAD(GW_E_BAD_SHAPE, "Tensor t must have 1 to 2^53 elements (got the shape [4294967296, 4294967296, 1, 1]).");
-    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* product of the shape wraps to 4 */
+    put_one_tensor("t", 3, (uint64_t[]){ 4194305, 4194305, 211106198978564u }, 0); /* the shape's product wraps to 4 */
     BAD(GW_E_BAD_SHAPE,
         "Tensor t must have 1 to 2^53 elements (got the shape [4194305, 4194305, 211106198978564, 1]).");
     put_one_tensor("t", 2, (uint64_t[]){ 1ull << 52, 2 }, 0);

@@ -101,7 +101,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     scoped_rig r;
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
-    CHECK_INT(r.kv.layers[1].rows, 320); /* rows come in whole blocks of 16 */
+    CHECK_INT(r.kv.layers[1].rows, 320); /* cache rows come in whole blocks of 16 */
     CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);
@@ -119,7 +119,7 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     rig_init(&r, CONTEXT);
     write(&r, 100, LAYERS);
     check_visible(&r);
-    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* a rewind beyond the last stored position stays there */
+    CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* a rewind beyond the last stored position stays at that position */
     /* The last batch ended at position 100, so the KV rings hold positions 68 to 99: a query at 77 sees 68 and later
      * ones. */
     CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
@@ -145,7 +145,7 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(r.kv.saved_pos, 99);
     for (int i = 0; i < 3; i++) {
         write(&r, 150, LAYERS);
-        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the KV rings have lost these rows: only saved rows come back */
+        CHECK_INT(gw_kv_rewind(&r.kv, 120), 99); /* the KV rings have lost rows before 120: only saved rows come back */
         check_visible(&r);
     }
     write(&r, 10, LAYERS);
@@ -155,7 +155,7 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(gw_kv_rewind(&r.kv, 98), 0); /* 98 is before the saved rows: all rows are dropped, the saved ones too */
     CHECK_INT(r.kv.saved_pos, 0);
     write(&r, 250, LAYERS);
-    gw_kv_save(&r.kv, 200); /* the KV rings have lost these rows, so nothing is saved */
+    gw_kv_save(&r.kv, 200); /* the KV rings have lost rows before 200, so nothing is saved */
     CHECK_INT(r.kv.saved_pos, 0);
     gw_kv_save(&r.kv, 249);
     gw_kv_rewind(&r.kv, 248); /* overwritten rows cannot be restored */

@@ -104,7 +104,7 @@ TEST(sampler_llama_typical) {
     check_case(__LINE__, s, 4, (float[]){ 0.97f, 0.01f, 0.01f, 0.01f }, (float[]){ 1, 0, 0, 0 });
     s = plain(4);
     set(s, "typical_p", 0.5);
-    float third = 1 / 3.f; /* llama.cpp's expected 0.2 each, normalised */
+    float third = 1 / 3.f; /* llama.cpp expects 0.2 for each of three tokens, here normalised */
     check_case(__LINE__, s, 4, (float[]){ 0.4f, 0.2f, 0.2f, 0.2f }, (float[]){ 0, third, third, third });
 }
 
@@ -547,7 +547,7 @@ TEST(sampler_logprobs) {
     float top[64];
     scoped_memory int32_t *order = sorted(x, N);
     double total = 0;
-    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* adds small terms first, for precision */
+    for (int i = N; i-- > 0;) total += exp((double)x[order[i]]); /* the sum adds small terms first, for precision */
     for (int i = 0; i < N; i += 9973) CHECK_NEAR(gw_logprob(x, N, i), x[i] - log(total), 1e-12);
     CHECK_INT(gw_top_logprobs(x, N, 64, ids, top), 64);
     for (int i = 0; i < 64; i++) {

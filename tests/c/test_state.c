@@ -142,7 +142,7 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     eval(a.m, ids, PROMPT, PROMPT);
     CHECK_INT(gw_save(a.m, ids, PROMPT + 1), 1);
     CHECK_INT(gw_save(a.m, ids + 1, 10), 1);
-    CHECK_INT(gw_save(a.m, ids, 10), 1); /* the KV rings have lost these positions */
+    CHECK_INT(gw_save(a.m, ids, 10), 1); /* the KV rings have lost the rows before position 10 */
     scoped_bytes s = save(a.m, ids, PROMPT - 9);
     CHECK_INT(restore(b.m, s, 777), 0);
     CHECK_INT(eval(a.m, ids, PROMPT, PROMPT), PROMPT - 1);

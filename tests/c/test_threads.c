@@ -40,7 +40,7 @@ TEST(threads_refuses_bad_counts) {
     CHECK(gw_pool_new(GW_MAX_THREADS + 1) == NULL);
 }
 
-static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* not atomic, so that TSan checks the barrier */
+static void plain_add(void *ctx, int i) { ((long *)ctx)[i] += i; } /* plain addition, so that TSan checks the barrier */
 
 THREADED_TEST(threads_results_are_visible_after_the_barrier) {
     scoped_pool *p = gw_pool_new(3);
@@ -97,7 +97,7 @@ static _Atomic int trapped;
 
 static void trap_in_helper(void *ctx, int i) {
     (void)i;
-    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue; /* waits until a helper traps */
+    while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue;
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
     gw_pool_fail(ctx, 1); /* any helper's number will do, as none works on a pure item */
     pthread_exit(NULL);
@@ -192,7 +192,7 @@ THREADED_TEST(threads_as_many_may_be_late_as_there_are_places) {
 /* Simulates a helper thread that died or was stopped inside an item: the caller must continue alone. */
 static void vanish(void *ctx, int i) {
     if (pthread_equal(pthread_self(), caller)) {
-        while (!atomic_load(&stuck)) continue; /* the caller waits until a helper hangs */
+        while (!atomic_load(&stuck)) continue;
     } else {
         atomic_fetch_add(&stuck, 1);
         while (atomic_load(&held)) continue;

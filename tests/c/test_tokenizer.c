@@ -220,7 +220,7 @@ TEST(bytes_that_are_not_utf8) {
 TEST(unknown_without_byte_pieces) {
     scoped_tokenizer *t = gw_tokenizer_new();
     add(t, "a", -1, GW_TOKEN_NORMAL);
-    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* <unk> has this type in converted Gemma files */
+    add(t, "<unk>", 0, GW_TOKEN_CONTROL); /* <unk> is a control token in converted Gemma files */
     finish(t);
     int32_t ids[8];
     CHECK_INT(gw_tokenizer_encode(t, "aéa\xFF", 5, 0, ids, 8), 4);
@@ -265,7 +265,7 @@ static int finish_with(int pieces, int scores, int types, gw_error *e) {
 TEST(counts_must_agree) {
     gw_error e = { 0 };
     CHECK_INT(finish_with(4, 4, 4, &e), 0);
-    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* without types, the names of pieces decide */
+    CHECK_INT(finish_with(4, 4, 0, &e), 0); /* without types, the names of pieces decide their types */
     CHECK_INT(finish_with(0, 0, 0, &e), GW_E_MISSING_TOKENIZER);
     CHECK_INT(finish_with(4, 3, 4, &e), GW_E_BAD_TOKENIZER);
     CHECK_SAYS(e.what, "tokenizer.ggml.scores");
@@ -559,5 +559,5 @@ TEST(memory_per_piece) {
         add(t, piece, -(float)i, GW_TOKEN_NORMAL);
     }
     finish(t);
-    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* 16 MB for 262,144 pieces */
+    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* at most 16 MB for 262,144 pieces */
 }

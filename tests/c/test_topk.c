@@ -342,7 +342,7 @@ THREADED_TEST(top_bound_holds_for_every_row) {
     }
     for (int round = 0; round < 10; round++) {
         random_x(1);
-        for (int i = 0; i < MOST_K; i++) /* similar magnitudes, then some outliers */
+        for (int i = 0; i < MOST_K; i++) /* activations of similar magnitudes, in later rounds with outliers */
             fixture.x[i] = (fixture.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float()
                                                           : i % 40  ? 0.02f
                                                                     : 3.0f);
@@ -823,7 +823,7 @@ static void options(gw_model *m, int kind) {
     set(m, "temperature", 1), set(m, "top_k", 20), set(m, "seed", 11);
     if (kind == 6) set(m, "repetition_penalty", 1.3), set(m, "min_p", 0.1);
     if (kind == 7) set(m, "typical_p", 0.7), set(m, "top_p", 1);
-    if (kind == 8) set(m, "top_k", 0);  /* the draw needs all logits */
+    if (kind == 8) set(m, "top_k", 0);  /* without top-k, the draw needs all logits */
     if (kind == 9) set(m, "top_k", 64); /* 64 is too many: more than half of the parts (topk.c) */
 }
 

@@ -25,16 +25,16 @@ typedef enum {
 typedef struct {
     uint32_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, window, n_ctx, n_vocab;
     uint32_t pattern;      /* every pattern-th layer is global; 0: no key, which means 6 */
-    bool pattern_as_bools; /* written as an array of n_layer bools, true for local */
-    int embd, attn, ffn;   /* GGML types of matrices */
+    bool pattern_as_bools; /* the pattern is written as an array of n_layer bools, true for local layers */
+    int embd, attn, ffn;   /* GGML types of the matrices */
     int head;              /* GGML type of output.weight; -1: tied to the embedding */
-    uint32_t alignment;    /* 0: no key, which means 32 */
+    uint32_t alignment;    /* alignment of tensor data; 0: no key, which means 32 */
     uint32_t seed;
-    bool header_only; /* omits the weights, for files too large to write */
+    bool header_only; /* omits the weights of files that are too large to write */
     /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
      * which this is number `part` (from 0). Together they have the weights of the whole file. */
     uint32_t n_parts, part;
-    bool bare_first; /* the first part holds no tensors */
+    bool bare_first; /* the first part of a split model holds no tensors */
     tiny_damage damage;
     const char *victim, *text;
     double number;
@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
     char name[64];
     uint32_t type, n_dims;
-    uint64_t shape[2], offset; /* offset in the data section */
+    uint64_t shape[2], offset; /* offset of the tensor in the data section */
     uint64_t bytes;
 } tiny_tensor;
 
@@ -60,7 +60,8 @@ enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, T
 
 tiny_file tiny_make(const tiny_config *c);
 void tiny_free(tiny_file *f);
-const tiny_tensor *tiny_find(const tiny_file *f, const char *name); /* returns NULL if absent */
+/* Returns a tensor by its name, NULL if the file has no such tensor. */
+const tiny_tensor *tiny_find(const tiny_file *f, const char *name);
 /* Converts a row of a matrix, or a vector as row 0, to floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
 

@@ -20,7 +20,7 @@ typedef struct {
 static piece pieces[MOST_PIECES];
 static merge merges[MOST_MERGES];
 static int n_pieces, n_merges;
-static bool typed; /* without types in the file, all pieces are normal */
+static bool typed; /* whether the file has types; if not, all pieces are normal */
 static gw_tokenizer *t;
 
 enum { LACKS_TYPES = 1, SCORES = 2, MARKS = 4, SPECIAL = 8, UNKNOWN_PARTS = 16, ODD_PRE = 32 };
@@ -315,7 +315,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t len = gw_min(in.left, MOST_TEXT);
         check_text(pre, in.at, len, 0);
         if (flags & SPECIAL) check_text(pre, in.at, len, GW_TOKENIZE_SPECIAL);
-        check_text(pre, data, gw_min(size, 48), 0); /* bytes that defined the merges match more often */
+        check_text(pre, data, gw_min(size, 48), 0); /* the bytes that defined the merges match pieces more often */
     }
     gw_tokenizer_free(t);
     return 0;

@@ -19,7 +19,7 @@ static void fill(tiny_file *f, uint64_t seed) {
         if (gw_type_of(t->type)->quantise) continue;
         for (uint64_t at = 0; at < t->bytes; at++)
             f->data[f->header + t->offset + at] = (uint8_t)(fuzz_random(&seed) % (at % 7 ? 256 : 60) &
-                                                            0xbf); /* keeps f16 scales finite */
+                                                            0xbf); /* the mask keeps f16 scales finite */
     }
 }
 
@@ -30,7 +30,7 @@ static const tiny_file *sound_file(unsigned i, unsigned part) {
     static tiny_file made[SOUND_FILES][MOST_PARTS];
     tiny_file *f = &made[i][part];
     if (f->data) return f;
-    bool big = i % 8 == 6; /* types with blocks of 256 weights */
+    bool big = i % 8 == 6; /* big: the file's types have blocks of 256 weights */
     unsigned width = big ? 256 : 32, n = big ? 15 : 9;
     tiny_config c = {
         .n_embd = width,

@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gw_sampler **s = &samplers[n];
     if (!*s) *s = gw_sampler_new(n);
     REQUIRE(*s != NULL);
-    float *logits = malloc(n * sizeof *logits); /* its exact size shows reads past the end to a sanitizer */
+    float *logits = malloc(n * sizeof *logits); /* the exact size shows reads past the logits' end to a sanitizer */
     REQUIRE(logits != NULL);
     for (uint32_t i = 0; i < n; i++) logits[i] = logit(&in);
     int32_t ids[2][3];

@@ -140,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     rig *r = rig_of(which % MODELS);
     size_t n = as_it_is ? size : r->bytes;
     memcpy(bytes, as_it_is ? data : r->state, n);
-    if (!as_it_is && which / MODELS == BLANK) n -= (size_t)fuzz_byte(&in) * 64 % n; /* the state ends early */
+    if (!as_it_is && which / MODELS == BLANK) n -= (size_t)fuzz_byte(&in) * 64 % n; /* the offered state ends early */
     for (int edits = fuzz_byte(&in) % 8; !as_it_is && edits > 0; edits--) edit(&in, bytes, n);
     if (offer(r, bytes, n, step == 255 ? MOST_STATE : 1 + step * step) == 0) use(r, bytes, n);
     if (runs++ % 16 == 0) check_sound(r);

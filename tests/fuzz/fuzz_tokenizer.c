@@ -15,7 +15,7 @@ typedef struct {
     uint8_t text[MOST_LENGTH];
     size_t len;
     float score;
-    int type; /* as the finished tokenizer reports it */
+    int type; /* type of the piece, as the finished tokenizer reports it */
 } piece;
 
 static piece pieces[MOST_IDS];
@@ -218,7 +218,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* its decoding needs the token before the text */
+    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* the first token's decoding needs the token before it */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
@@ -249,7 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
         if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
-        check_text(data, gw_min(size, 48), 0); /* bytes that defined the pieces match more often */
+        check_text(data, gw_min(size, 48), 0); /* the bytes that defined the pieces match them more often */
     }
     gw_tokenizer_free(t);
     return 0;
