@@ -46,11 +46,8 @@ const LOOK = 256;
 /** The work budget of a compilation. All passes spend from it for each node that they visit, which bounds time and
  * memory for every format. */
 export class Budget {
-  /** Unicode properties whose cost was spent. The cost does not depend on whether a property is cached, so that limits
-   * are reproducible. @type {Set<string>} */
-  properties = new Set();
-  /** Sets of characters whose closure under case was spent, as text. @type {Set<string>} */
-  closures = new Set();
+  /** Names of which isNew() returned true. @type {Set<string>} */
+  #known = new Set();
   #steps = 0;
   #until;
   #alive;
@@ -60,6 +57,15 @@ export class Budget {
     this.left = steps;
     this.#until = performance.now() + milliseconds;
     this.#alive = alive;
+  }
+
+  /** Returns whether this compilation asks for a cached result for the first time, so that its cost must be spent. The
+   * cost does not depend on whether the result is cached already, so that limits are reproducible.
+   * @param {string} name of the result */
+  isNew(name) {
+    if (this.#known.has(name)) return false;
+    this.#known.add(name);
+    return true;
   }
 
   /** Spends steps. Throws TooComplex if none are left. @param {string | number} place pointer or offset, for the error

@@ -46,12 +46,6 @@ const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f:
 /** Maximum depth of nested groups, within JavaScript's stack. */
 const DEEPEST = 500;
 
-/** Characters other than WORD's that \w matches with the flags i and u, because they fold to s and k. */
-const FOLDED_WORD = /** @type {Ranges} */ ([
-  [0x17f, 0x17f],
-  [0x212a, 0x212a],
-]);
-
 /** Cost in steps of the budget of a set of characters with the flag i: for testing all cased characters. */
 const CASED = 150;
 /** Maximum number of entries of `closures`. */
@@ -225,9 +219,7 @@ class Parser {
   wide(ranges) {
     this.budget.spend(this.at, ranges.length / 2);
     if (!this.ignoreCase) return ranges;
-    const key = `${ranges}`;
-    if (!this.budget.closures.has(key)) this.budget.spend(this.at, CASED + ranges.length);
-    this.budget.closures.add(key);
+    if (this.budget.isNew(`${ranges}`)) this.budget.spend(this.at, CASED + ranges.length);
     return anyCase(ranges, this.unicode);
   }
 
@@ -265,10 +257,7 @@ class Parser {
   escaped(place) {
     const letter = this.letters[this.at++];
     if (letter === undefined) this.refuse('the expression ends with a backslash', place);
-    if (/[wW]/.test(letter) && this.ignoreCase && this.unicode) {
-      const word = scalars([...WORD, ...FOLDED_WORD]);
-      return letter === 'W' ? complement(word) : word;
-    }
+    if (letter === 'W' && this.ignoreCase) return complement(anyCase(WORD, this.unicode));
     if (letter in CLASSES) return CLASSES[letter];
     if (letter in CONTROLS) return [[CONTROLS[letter], CONTROLS[letter]]];
     if (letter === '0') return [[0, 0]];
@@ -289,8 +278,7 @@ class Parser {
     if (this.next !== '{' || end < 0) this.refuse('a {property} is missing after \\p', place);
     const name = this.letters.slice(this.at + 1, end).join('');
     this.at = end + 1;
-    const isNew = !this.budget.properties.has(name);
-    this.budget.properties.add(name);
+    const isNew = this.budget.isNew(name);
     if (isNew) this.budget.spend(place, PROPERTY);
     const ranges = intersect(propertyRanges(name, place), ANY);
     if (isNew) this.budget.spend(place, PROPERTY_RANGE * ranges.length);
