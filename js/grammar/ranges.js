@@ -8,7 +8,7 @@ export const ANY = [
   [0xe000, 0x10ffff],
 ];
 
-/** Sorts ranges, and merges those that overlap or touch. @param {Iterable<[number, number]>} ranges
+/** Sorts ranges, and merges overlapping and adjacent ranges. @param {Iterable<[number, number]>} ranges
  * @returns {Ranges} */
 export function normal(ranges) {
   const sorted = [...ranges].filter(([lo, hi]) => lo <= hi).sort((a, b) => a[0] - b[0]);

@@ -2,8 +2,8 @@
 
 import { RequestError } from '../openai/errors.js';
 
-/** Number of requests per model that run besides those that the engine evaluates. They are prepared, and start as soon
- * as another request ends. */
+/** Number of requests per model that are prepared while the engine evaluates others, so that they start as soon as one
+ * ends. */
 const AHEAD = 1;
 /** Weight of the latest request in the moving average of durations. */
 const WEIGHT = 0.2;

@@ -75,8 +75,8 @@ gw_kv_layer gw_forward_cache(const gw_state *s, uint32_t layer, const gw_segment
 void gw_forward_hidden(gw_state *s);
 /* Computes logits[rows][n_vocab], without gaps, of the batch's tokens first .. first + rows - 1. */
 void gw_forward_logits(gw_state *s, int first, int rows);
-/* Computes logits of the batch's tokens first .. first + rows - 1: of token first + i at least those that t[i]
- * describes; -INFINITY may replace all others. Returns the largest number of panels that the bound did not exclude
+/* Computes logits of the batch's tokens first .. first + rows - 1. t[i] says which logits of token first + i are
+ * needed; -INFINITY may replace the others. Returns the largest number of panels that the bound did not exclude
  * (gw_matmul_topk). */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
 /* Computes one token's logits for the given rows of the output matrix only, as gw_matmul_few does. */

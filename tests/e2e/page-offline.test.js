@@ -38,7 +38,7 @@ import {
   until,
 } from './helpers.js';
 
-/** Options of tools/serve.js for a host without headers: they remove those that it sends by default. */
+/** Options with which tools/serve.js sends no headers, as a static host without configuration. */
 const NO_HEADERS = {
   isolation: false,
   headers: {

@@ -290,8 +290,8 @@ export class MarkdownView {
     this.#changed();
   }
 
-  /** Shows blocks after the settled ones, which stay. @param {string} settled   HTML of those that will not change
-   * @param {string} [open]   HTML of the others */
+  /** Shows blocks after the blocks that are kept. @param {string} settled   HTML of new blocks that will not change
+   * @param {string} [open]   HTML of the blocks that may still change */
   #show(settled, open = '') {
     const [stay, change] = [settled, open].map((html) => (html ? [...sanitised(html).childNodes] : []));
     become(this.#root, [...stay, ...change], this.#kept);
