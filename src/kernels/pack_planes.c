@@ -95,8 +95,8 @@ static inline void add_squares(const uint8_t *block, const sums s, floats *squar
         square[i] += scale * scale * __builtin_convertvector(most[i] * GW_BLOCK - factor[i] * by_row(s[i]), floats);
 }
 
-/* Factor that exceeds the rounding errors of a float sum of at most GW_HEAD_MAX_K / GW_BLOCK + 3 roundings, each at most
- * 2^-24 of the sum. */
+/* Factor above the rounding errors of a float sum with a term for each block: at most 256 terms, each of which adds
+ * errors of 2^-24 of the sum. */
 #define FLOAT_SLACK 1.0001
 
 /* Returns the root of a sum of squares, rounded up: adding a millionth exceeds all rounding errors of double and
