@@ -43,6 +43,7 @@ function readArguments() {
   });
   const [model] = positionals;
   if (!model) throw new Error('Name a model: node tools/bench/batches.js MODEL.');
+  if (!(Number(values.context) > 0)) throw new Error(`--context must be at least 1 (got ${values.context}).`);
   return { ...values, model, rows: values.rows.split(',').map(Number), context: Number(values.context) };
 }
 
