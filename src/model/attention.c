@@ -191,7 +191,7 @@ typedef struct {
     size_t ldq;
     int n;
     float *out;
-    int tokens, heads;
+    int tokens, heads;   /* maximum number of tokens, and of query heads, in a group */
     int parts, items;    /* number of groups for the same tokens: per KV head, and of all KV heads */
     uint32_t first_span; /* fields first_span, partials and rows are set only for a single token */
     float *partials;     /* partial softmaxes [spans][n_head][2 + head_dim]: max, total, acc */
@@ -235,9 +235,8 @@ static void add_query(const job *j, group *g, uint32_t pos, const void *q, float
     g->q[g->n++] = (query){ q, first_visible(&j->h, pos), last_visible(&j->h, pos), { .acc = acc } };
 }
 
-/* Work item of a batch of several tokens: attention for a few of the tokens, with all their spans in order. */
-static void tokens_item(void *ctx, int item) {
-    const job *j = ctx;
+/* Computes attention for a few of several tokens, with all their spans in order. */
+static void attend_tokens(const job *j, int item) {
     group g;
     int d = j->h.head_dim, head, heads = open_group(j, item, &g, &head);
     int token = item / j->items * j->tokens, end = (int)gw_min(token + j->tokens, j->n);
@@ -304,16 +303,47 @@ static void attend_one(gw_ops *o, job *j) {
         for (int h = 0; h < j->h.n_head; h++) merge_head(j, h);
 }
 
-void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
-                  float *out) {
-    job j = { .h = h, .kv = kv, .pos = pos, .q = q, .ldq = ldq, .n = n, .out = out };
-    int of_kv = h.n_head / h.n_head_kv;
+static job job_of(const gw_attention_part *p, size_t ldq, int tokens) {
+    job j = { .h = p->heads, .kv = &p->kv, .pos = p->pos, .q = p->q, .ldq = ldq, .n = p->n, .out = p->out };
+    int of_kv = j.h.n_head / j.h.n_head_kv;
     j.heads = (int)gw_min(of_kv, QUERIES);
-    j.tokens = QUERIES / j.heads;
+    j.tokens = (int)gw_max(1, gw_min(QUERIES / j.heads, tokens));
     j.parts = (of_kv + j.heads - 1) / j.heads;
-    j.items = h.n_head_kv * j.parts;
-    if (n == 1) attend_one(o, &j);
-    else gw_parallel(o->pool, tokens_item, &j, (n + j.tokens - 1) / j.tokens * j.items);
+    j.items = j.h.n_head_kv * j.parts;
+    return j;
+}
+
+static int items_of(const job *j) { return (j->n + j->tokens - 1) / j->tokens * j->items; }
+
+typedef struct {
+    const gw_attention_part *parts;
+    size_t ldq;
+    int tokens;
+} batch_job;
+
+static void batch_item(void *ctx, int item) {
+    const batch_job *b = ctx;
+    job j = job_of(b->parts, b->ldq, b->tokens);
+    for (const gw_attention_part *p = b->parts; item >= items_of(&j); j = job_of(++p, b->ldq, b->tokens))
+        item -= items_of(&j);
+    attend_tokens(&j, item);
+}
+
+void gw_attention(gw_ops *o, const gw_attention_part *parts, int n_parts, size_t ldq) {
+    job first = job_of(parts, ldq, 1);
+    int rows = 0, items = 0;
+    if (n_parts == 1 && first.n == 1) {
+        attend_one(o, &first);
+        return;
+    }
+    for (int i = 0; i < n_parts; i++) rows += parts[i].n;
+    /* Groups of few tokens are small, so that there are at least two for each thread. */
+    batch_job b = { parts, ldq, rows * first.items / (2 * gw_pool_threads(o->pool)) };
+    for (int i = 0; i < n_parts; i++) {
+        job j = job_of(&parts[i], ldq, b.tokens);
+        items += items_of(&j);
+    }
+    gw_parallel(o->pool, batch_item, &b, items);
 }
 
 /* --- attention weights of one query, for inspection --- */

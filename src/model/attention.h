@@ -14,11 +14,20 @@ typedef struct {
     float cap;              /* soft cap: a score x becomes cap * tanh(x / cap) (Gemma Team 2024, Gemma 2); 0: none */
 } gw_heads;
 
-/* Computes the results of attention, out[n][ldq], for tokens at positions pos .. pos + n - 1, whose keys and values are
- * in the cache; the queries q[n][ldq] are already scaled. A token's result has the same bits in every batch and with
- * every number of threads. */
-void gw_attention(gw_ops *o, gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, size_t ldq, int n,
-                  float *out);
+/* n consecutive tokens of a sequence, at positions pos .. pos + n - 1: their queries q[n][ldq], already scaled, and the
+ * destination of their results, out[n][ldq]. `kv` contains the keys and values of all positions that they attend to. */
+typedef struct {
+    gw_heads heads;
+    gw_kv_layer kv;
+    uint32_t pos;
+    int n;
+    const float *q;
+    float *out;
+} gw_attention_part;
+
+/* Computes attention for a batch of one or more parts with equally many heads. A token's result has the same bits in
+ * every batch and with every number of threads. */
+void gw_attention(gw_ops *o, const gw_attention_part *parts, int n_parts, size_t ldq);
 /* Sets out[position] to the softmax weight that one head of a token gives to each position to which the token attends;
  * leaves all other elements unchanged. */
 void gw_attention_weights(gw_heads h, const gw_kv_layer *kv, uint32_t pos, const float *q, int head, float *out);

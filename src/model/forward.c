@@ -186,13 +186,19 @@ void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
     gw_view x = gw_from(b->x, first), a = b->a, h = b->h;
     a.n = h.n = x.n;
 
+    gw_attention_part parts[GW_BATCH];
+    int n = 0;
     for (int i = 0; i < b->n_segments; i++) {
         gw_segment p = segment_from(b->segments[i], first);
         if (!p.n) continue;
-        gw_kv_layer rows = gw_forward_cache(s, layer, &p);
-        gw_attention(&s->ops, gw_forward_heads(s->config, layer, p.length), &rows, p.pos, gw_row(b->q, p.row),
-                     gw_ld(b->q.columns), p.n, gw_row(a, p.row - first));
+        parts[n++] = (gw_attention_part){ .heads = gw_forward_heads(s->config, layer, p.length),
+                                          .kv = gw_forward_cache(s, layer, &p),
+                                          .pos = p.pos,
+                                          .n = p.n,
+                                          .q = gw_row(b->q, p.row),
+                                          .out = gw_row(a, p.row - first) };
     }
+    if (n) gw_attention(&s->ops, parts, n, gw_ld(b->q.columns));
     linear(s, a, (const gw_linear *[]){ &w->o }, &h, 1, true);
     add(s, &w->post_attn_norm, h, x);
 }

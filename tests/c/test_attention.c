@@ -318,16 +318,20 @@ static void store(rig *r, uint32_t pos, uint32_t n) {
     for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 
+static gw_attention_part part_of(const rig *r, uint32_t pos, uint32_t n) {
+    return (gw_attention_part){ r->heads, r->kv.layers[0], pos, (int)n, r->q + pos * r->ldq, r->out + pos * r->ldq };
+}
+
 /* Stores positions [0, from) in full batches without evaluating them, and evaluates positions [from, n) in batches of
- * `batch` rows. */
+ * `batch` rows. A batch of an odd number of rows has two parts. */
 static void run(rig *r, uint32_t n, uint32_t from, uint32_t batch) {
     if (r->shape.length) store(r, 0, r->shape.length);
     for (uint32_t pos = 0, rows; pos < n; pos += rows) {
         rows = pos < from ? (uint32_t)gw_min(BATCH, from - pos) : (uint32_t)gw_min(batch, n - pos);
+        uint32_t first = rows % 2 ? (rows + 1) / 2 : rows;
+        gw_attention_part parts[] = { part_of(r, pos, first), part_of(r, pos + first, rows - first) };
         if (!r->shape.length) store(r, pos, rows);
-        if (pos >= from)
-            gw_attention(&r->ops, r->heads, &r->kv.layers[0], pos, r->q + pos * r->ldq, r->ldq, (int)rows,
-                         r->out + pos * r->ldq);
+        if (pos >= from) gw_attention(&r->ops, parts, first < rows ? 2 : 1, r->ldq);
         gw_kv_advance(&r->kv, rows);
     }
 }
