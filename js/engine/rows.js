@@ -9,8 +9,8 @@ import { ModelError, abortError, reading } from '../errors.js';
 import { sleep } from '../download/http.js';
 import { spill } from './spill.js';
 
-/** Number of words in the list of requested rows (rowcache.h): tensor index, number of rows, at most 64 rows. */
-const WANTED = 2 + 64;
+/** Number of words in the list of requested rows (rowcache.h): tensor index, number of rows, at most 128 rows. */
+const WANTED = 2 + 128;
 /** Interval of checks for an abort while rows are being read, in milliseconds. */
 const POLL_MS = 50;
 /** Maximum size in bytes of a span of a table that is read at once. */

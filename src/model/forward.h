@@ -17,7 +17,7 @@
 #include "model/rowcache.h"
 #include "model/topk.h"
 
-enum { GW_BATCH = 64, GW_LOGIT_ROWS = 4 }; /* maximum tokens of a batch; maximum rows of logits computed at once */
+enum { GW_BATCH = 128, GW_LOGIT_ROWS = 4 }; /* maximum tokens of a batch; maximum rows of logits computed at once */
 _Static_assert((int)GW_BATCH <= (int)GW_ROWS_AT_ONCE, "a row cache must have room for the rows of a batch");
 
 /* Consecutive rows of a batch that are consecutive tokens of one text. */

@@ -5,7 +5,7 @@
 
 #include "model/matrix.h"
 
-enum { GW_ROWS_AT_ONCE = 64 };
+enum { GW_ROWS_AT_ONCE = 128 };
 
 /* The missing rows of a row cache, ascending, as gw_rows_wanted() of api.h returns them. */
 typedef struct {

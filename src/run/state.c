@@ -127,6 +127,10 @@ static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
            gw_kv_window_start(kv, n) >= kv->low;
 }
 
+/* Number of positions before its window that a saved ring has at least, if the session's ring has them. A restored
+ * conversation can be rewound by as many tokens without evaluating its window again. */
+enum { SPARE = 64 };
+
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &of.session->now->kv;
     if (n == 0) {
@@ -138,7 +142,7 @@ int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t 
     if (bad) return bad;
     io->head = header_of(&of);
     io->head.pos = n;
-    io->head.low = kv->low;
+    io->head.low = (uint32_t)gw_max(kv->low, n - gw_min(n, gw_round_up(kv->shape.window + SPARE, GW_KEYS)));
     io->head.aside = keeps_aside(kv) && kv->saved_pos <= n ? kv->saved_pos : 0;
     io->head.sampler = (uint32_t)gw_sampler_state_bytes(of.sampler);
     io->head.bytes = all_bytes(io);

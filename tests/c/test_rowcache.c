@@ -183,7 +183,7 @@ TEST(rowcache_waits_for_rows_and_can_be_left) {
     CHECK(!memcmp(sound, after, sizeof sound));
 }
 
-enum { WIDE = 65536, ROWS = 500, SLOTS = 64 };
+enum { WIDE = 65536, ROWS = 1000, SLOTS = GW_ROWS_AT_ONCE };
 
 static float value_of(int32_t row, uint32_t i) { return (float)row + (float)i / WIDE; }
 
@@ -210,10 +210,10 @@ TEST(rowcache_evicts_the_least_recently_used_row) {
     for (int i = 0; i < SLOTS; i++) rows[i] = (SLOTS - 1 - i) * 7 % ROWS;
     CHECK_INT(want(c, rows, SLOTS), SLOTS);
     CHECK_INT(want(c, rows, SLOTS), 0);
-    CHECK_INT(want(c, (int32_t[]){ rows[5], rows[5], 499, 499, rows[5] }, 5), 1);
-    for (int i = 0; i < 40; i++) CHECK_INT(want(c, (int32_t[]){ 450 + i, 499 }, 2), 1);
-    CHECK_INT(want(c, (int32_t[]){ 499, 489, 470 }, 3), 0);
-    CHECK_INT(want(c, rows, SLOTS), SLOTS - 23); /* 41 of 64 rows were evicted, not rows[5], which was used last */
+    CHECK_INT(want(c, (int32_t[]){ rows[5], rows[5], 999, 999, rows[5] }, 5), 1);
+    for (int i = 0; i < 40; i++) CHECK_INT(want(c, (int32_t[]){ 950 + i, 999 }, 2), 1);
+    CHECK_INT(want(c, (int32_t[]){ 999, 989, 970 }, 3), 0);
+    CHECK_INT(want(c, rows, SLOTS), 41); /* 41 rows were evicted, not rows[5], which was used last */
     for (int i = 0; i < SLOTS; i++) {
         gw_row_cache_get(c, (size_t)rows[i], out);
         CHECK(out[0] == value_of(rows[i], 0) && out[WIDE - 1] == value_of(rows[i], WIDE - 1));

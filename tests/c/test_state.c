@@ -139,8 +139,8 @@ TEST(state_of_a_beginning_and_of_what_is_not_there) {
     const int32_t *ids = some_ids();
     scoped_rig a = rig_of(&base, 1, CONTEXT, "auto"), b = rig_of(&base, 1, CONTEXT, "auto");
     CHECK_INT(gw_save(a.m, ids, 5), 1);
-    eval(a.m, ids, PROMPT, PROMPT);
-    CHECK_INT(gw_save(a.m, ids, PROMPT + 1), 1);
+    eval(a.m, ids, ALL, ALL);
+    CHECK_INT(gw_save(a.m, ids, ALL + 1), 1);
     CHECK_INT(gw_save(a.m, ids + 1, 10), 1);
     CHECK_INT(gw_save(a.m, ids, 10), 1); /* the KV rings have lost the rows before position 10 */
     scoped_bytes s = save(a.m, ids, PROMPT - 9);
