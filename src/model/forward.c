@@ -4,12 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-static void linear(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool int15) {
+/* Applies up to three linear layers to the same input: y[i] = w[i](x). */
+static void linears(gw_state *s, gw_view x, const gw_linear *const *w, const gw_view *y, int count, bool int15) {
     const gw_matrix *matrix[3] = { 0 };
     float *out[3] = { 0 };
     for (int i = 0; i < count; i++) matrix[i] = &w[i]->matrix, out[i] = y[i].at;
     gw_matmul(&s->ops, x.at, gw_ld(x.columns), x.n, matrix, out, count, int15);
     for (int i = 0; i < count; i++) gw_add_bias(s->ops.pool, y[i], w[i]->bias);
+}
+
+static void linear(gw_state *s, gw_view x, const gw_linear *w, gw_view y, bool int15) {
+    linears(s, x, &w, &y, 1, int15);
 }
 
 static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
@@ -69,7 +74,7 @@ static void embed_per_layer(gw_state *s, const int32_t *ids) {
     const gw_weights *w = s->weights;
     gw_view p = s->batch.ple;
     float *table = gw_row(p, GW_BATCH), by = sqrtf((float)c->n_ple), half = sqrtf(0.5f);
-    linear(s, s->batch.x, (const gw_linear *[]){ &w->ple_proj }, &p, 1, true);
+    linear(s, s->batch.x, &w->ple_proj, p, true);
     scale(p, 1.0f / sqrtf((float)c->n_embd));
     norm_heads(s, &w->ple_norm, c->n_ple, p);
     for (int t = 0; t < p.n; t++) {
@@ -123,8 +128,8 @@ static void project(gw_state *s, const gw_layer *w, bool owns, int first) {
     if (owns) all[n] = &w->k, out[n++] = b->k;
     if (owns && w->v.matrix.type) all[n] = &w->v, out[n++] = b->v;
     if (first == 0) all[n] = &w->q, out[n++] = b->q;
-    if (n) linear(s, b->h, all, out, n, true);
-    if (first > 0 && q.n > 0) linear(s, gw_from(b->h, first), (const gw_linear *[]){ &w->q }, &q, 1, true);
+    if (n) linears(s, b->h, all, out, n, true);
+    if (first > 0 && q.n > 0) linear(s, gw_from(b->h, first), &w->q, q, true);
     if (!owns || w->v.matrix.type) return;
     for (int t = 0; t < b->k.n; t++) memcpy(gw_row(b->v, t), gw_row(b->k, t), b->k.columns * sizeof(float));
 }
@@ -199,7 +204,7 @@ void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
                                           .out = gw_row(a, p.row - first) };
     }
     if (n) gw_attention(&s->ops, parts, n, gw_ld(b->q.columns));
-    linear(s, a, (const gw_linear *[]){ &w->o }, &h, 1, true);
+    linear(s, a, &w->o, h, true);
     add(s, &w->post_attn_norm, h, x);
 }
 
@@ -212,9 +217,9 @@ static void add_per_layer(gw_state *s, uint32_t layer, int first) {
     gate.columns = p.columns = n;
     gate.n = p.n = h.n = x.n;
     for (int t = 0; t < x.n; t++) memcpy(gw_row(p, t), gw_row(b->ple, first + t) + layer * n, n * sizeof(float));
-    linear(s, x, (const gw_linear *[]){ &w->ple_gate }, &gate, 1, true);
+    linear(s, x, &w->ple_gate, gate, true);
     gw_activate(s->ops.pool, s->config->arch->act, gate, p);
-    linear(s, gate, (const gw_linear *[]){ &w->ple_out }, &h, 1, true);
+    linear(s, gate, &w->ple_out, h, true);
     add(s, &w->ple_norm, h, x);
 }
 
@@ -228,10 +233,10 @@ void gw_forward_feed(gw_state *s, uint32_t layer, int first) {
     if (!gated) gate.at = NULL;
 
     norm(s, &w->ffn_norm, x, h);
-    if (gated) linear(s, h, (const gw_linear *[]){ &w->gate, &w->up }, (gw_view[]){ gate, up }, 2, false);
-    else linear(s, h, (const gw_linear *[]){ &w->up }, &up, 1, false);
+    if (gated) linears(s, h, (const gw_linear *[]){ &w->gate, &w->up }, (gw_view[]){ gate, up }, 2, false);
+    else linear(s, h, &w->up, up, false);
     gw_activate(s->ops.pool, s->config->arch->act, gate, up);
-    linear(s, gated ? gate : up, (const gw_linear *[]){ &w->down }, &h, 1, false);
+    linear(s, gated ? gate : up, &w->down, h, false);
     add(s, &w->post_ffw_norm, h, x);
     if (s->config->n_ple) add_per_layer(s, layer, first);
     if (w->scale) scale(x, *w->scale);
@@ -255,7 +260,7 @@ static void close_up(gw_view y) {
 void gw_forward_logits(gw_state *s, int first, int rows) {
     gw_view h = head_input(s, first, rows), y = s->logits;
     y.n = rows;
-    linear(s, h, (const gw_linear *[]){ &s->weights->output }, &y, 1, true);
+    linear(s, h, &s->weights->output, y, true);
     gw_soft_cap(&s->ops, y.at, (size_t)rows * gw_ld(y.columns), s->config->logit_cap);
     close_up(y);
 }
