@@ -35,11 +35,11 @@ static float mean_of(const float *x, uint32_t n) {
 }
 
 static void norm_group(const norm_job *j, const float *x, float *out) {
-    const float *w = j->rule.unweighted ? NULL : j->w->weight, *bias = w ? j->w->bias : NULL;
+    const float *w = j->w ? j->w->weight : NULL, *bias = w ? j->w->bias : NULL;
     uint32_t n = j->width;
     float mean = j->rule.kind == GW_NORM_LAYER ? mean_of(x, n) : 0;
     float scale = 1.0f / sqrtf(squares_of(x, n, mean) / (float)n + j->rule.eps);
-    if (j->rule.unweighted) {
+    if (!w) {
         for (uint32_t i = 0; i < n; i++) out[i] = (x[i] - mean) * scale;
         return;
     }
@@ -68,7 +68,7 @@ static void plain_token(void *ctx, int t) {
 
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add) {
     norm_job j = { rule, w, x, out, width, add };
-    bool norms = rule.unweighted || w->weight;
+    bool norms = !w || w->weight;
     if (!norms && x.at == out.at && !add) return;
     gw_parallel(p, norms ? norm_token : plain_token, &j, x.n);
 }

@@ -6,13 +6,12 @@
 #include "base/threads.h"
 #include "model/arch.h"
 
-/* Normalises groups of `width` columns: computes out = norm(x), or out += norm(x) if `add` is set. Without weights the
- * norm is the identity. x and out may be the same. */
+/* Normalises groups of `width` columns: computes out = norm(x), or out += norm(x) if `add` is set. If the model lacks
+ * the weight of w, the norm is the identity; w NULL: a norm without a weight. x and out may be the same. */
 typedef struct {
-    int kind;
+    int kind; /* GW_NORM_… */
     float eps;
-    bool unweighted;
-} gw_norm_rule; /* kind: GW_NORM_…; unweighted: the weights w are not read */
+} gw_norm_rule;
 void gw_normalise(gw_pool *p, gw_norm_rule rule, const gw_norm *w, uint32_t width, gw_view x, gw_view out, bool add);
 
 /* Computes angles[n][gw_ld(rotated)]: gain times cosines, then sines, of scaled positions pos … pos + n - 1 times

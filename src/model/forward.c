@@ -17,14 +17,14 @@ static void linear(gw_state *s, gw_view x, const gw_linear *w, gw_view y, bool i
     linears(s, x, &w, &y, 1, int15);
 }
 
+static gw_norm_rule rule_of(const gw_config *c) { return (gw_norm_rule){ c->arch->norm, c->eps }; }
+
 static void norm(gw_state *s, const gw_norm *w, gw_view x, gw_view out) {
-    gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
-    gw_normalise(s->ops.pool, rule, w, x.columns, x, out, false);
+    gw_normalise(s->ops.pool, rule_of(s->config), w, x.columns, x, out, false);
 }
 
 static void norm_heads(gw_state *s, const gw_norm *w, uint32_t head_dim, gw_view x) {
-    gw_norm_rule rule = { s->config->arch->norm, s->config->eps, !w };
-    gw_normalise(s->ops.pool, rule, w, head_dim, x, x, false);
+    gw_normalise(s->ops.pool, rule_of(s->config), w, head_dim, x, x, false);
 }
 
 static void scale(gw_view x, float by) {
@@ -35,8 +35,7 @@ static void scale(gw_view x, float by) {
 /* Computes x += norm(h * residual_scale); overwrites h. */
 static void add(gw_state *s, const gw_norm *w, gw_view h, gw_view x) {
     scale(h, s->config->residual_scale);
-    gw_norm_rule rule = { s->config->arch->norm, s->config->eps, false };
-    gw_normalise(s->ops.pool, rule, w, x.columns, h, x, true);
+    gw_normalise(s->ops.pool, rule_of(s->config), w, x.columns, h, x, true);
 }
 
 /* Returns a segment without its rows before row `first` of the batch; n = 0 if no rows remain. */
