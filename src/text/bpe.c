@@ -133,15 +133,12 @@ void gw_bpe_free(gw_bpe *b) {
 
 size_t gw_bpe_bytes(const gw_bpe *b) { return b->block_size + b->in_merges.size; }
 
-int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right) {
-    uint32_t slot;
-    int32_t merge = find(b, left, right, &slot);
-    return merge == GW_NO_PIECE || b->merges[merge].made == GW_NO_PIECE ? GW_NO_PIECE : merge;
-}
-
 static int32_t look(const void *tokenizer, const gw_word *w, uint32_t i) {
+    const gw_bpe *b = tokenizer;
     const gw_symbol *left = &w->symbols[i];
-    return gw_bpe_find(tokenizer, left->id, w->symbols[left->next].id);
+    uint32_t slot;
+    int32_t merge = find(b, left->id, w->symbols[left->next].id, &slot);
+    return merge == GW_NO_PIECE || b->merges[merge].made == GW_NO_PIECE ? GW_NO_PIECE : merge;
 }
 
 static uint32_t order(const void *tokenizer, int32_t merge) {
@@ -150,6 +147,8 @@ static uint32_t order(const void *tokenizer, int32_t merge) {
 }
 
 static int32_t made(const void *tokenizer, int32_t merge) { return ((const gw_bpe *)tokenizer)->merges[merge].made; }
+
+void gw_bpe_merge(const gw_bpe *b, gw_word *w) { gw_merge_all(w, b, look, order, made); }
 
 static int emit(const gw_vocabulary *v, int32_t id, gw_ids *to) {
     if (id == GW_NO_PIECE) id = v->unknown;
@@ -165,7 +164,7 @@ static int encode_word(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scra
     if (code) return code;
     w.text = text;
     for (uint32_t i = 0; i <= w.n; i++) gw_word_symbol(&w, i, i, i < w.n ? v->bytes[text[i]] : GW_NO_PIECE);
-    gw_merge_all(&w, b, look, order, made);
+    gw_bpe_merge(b, &w);
     for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) code = emit(v, w.symbols[i].id, to);
     return code;
 }

@@ -29,9 +29,8 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
 void gw_bpe_free(gw_bpe *b);
 size_t gw_bpe_bytes(const gw_bpe *b);
 
-/* Returns the index of the merge of two pieces; GW_NO_PIECE if there is none, or if text must never merge into its
- * result. */
-int32_t gw_bpe_find(const gw_bpe *b, int32_t left, int32_t right);
+/* Merges pairs of symbols of a word, the pair whose merge is listed first in the file first, until no pair merges. */
+void gw_bpe_merge(const gw_bpe *b, gw_word *w);
 
 /* Encodes a text without added tokens. Omits tokens that end after `limit`. Returns 0 or a code; *taken receives the
  * number of bytes encoded. A byte without a piece becomes the unknown piece, or nothing, as in other implementations;

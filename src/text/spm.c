@@ -72,20 +72,6 @@ static int32_t made(const void *tokenizer, int32_t merge) {
     return merge;
 }
 
-static int32_t look_merge(const void *tokenizer, const gw_word *w, uint32_t i) {
-    const gw_symbol *a = &w->symbols[i];
-    return gw_bpe_find(((const job *)tokenizer)->s->merges, a->id, w->symbols[a->next].id);
-}
-
-static uint32_t order_merge(const void *tokenizer, int32_t merge) {
-    (void)tokenizer;
-    return (uint32_t)merge;
-}
-
-static int32_t made_merge(const void *tokenizer, int32_t merge) {
-    return ((const job *)tokenizer)->s->merges->merges[merge].made;
-}
-
 /* Emits a character that was not merged: its piece, or the pieces of its bytes, or the unknown piece. */
 static int emit_char(const job *j, const uint8_t *p, size_t len) {
     const gw_vocabulary *v = j->v;
@@ -117,7 +103,7 @@ static int encode_segment(const job *j, const uint8_t *text, size_t len, size_t 
         gw_word_symbol(&w, i, start, n && j->s->merges ? gw_find_normal(j->v, w.text + start, n) : GW_NO_PIECE);
         start += (uint32_t)n;
     }
-    if (j->s->merges) gw_merge_all(&w, j, look_merge, order_merge, made_merge);
+    if (j->s->merges) gw_bpe_merge(j->s->merges, &w);
     else gw_merge_all(&w, j, look, order, made);
     for (uint32_t i = 0; i < w.n && !code; i = w.symbols[i].next) {
         const gw_symbol *a = &w.symbols[i];
