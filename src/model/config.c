@@ -5,39 +5,33 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY = 96 };
-
 typedef struct {
     gw_config *c;
     const gw_store *s;
     gw_error *e;
 } job;
 
-/* Prefixes a key with the architecture's name: "block_count" becomes "gemma3.block_count". */
-static const char *whole_key(const job *j, const char *key, char *room) {
-    snprintf(room, KEY, "%s.%s", j->c->arch->name, key);
-    return room;
-}
-
+/* Finds a key that the file prefixes with the architecture's name, for example "gemma3.block_count". */
 static const gw_entry *find(const job *j, const char *key) {
-    char room[KEY];
-    return gw_store_find(j->s, whole_key(j, key, room));
+    char whole[96];
+    snprintf(whole, sizeof whole, "%s.%s", j->c->arch->name, key);
+    return gw_store_find(j->s, whole);
 }
 
 static int bad_value(const job *j, const char *key, const char *expected, double got) {
-    char room[KEY];
-    whole_key(j, key, room);
+    const char *arch = j->c->arch->name;
     if (isnan(got))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s, but is not a number.", room, expected);
-    return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be %s (got %g).", room, expected, got);
+        return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s.%s must be %s, but is not a number.", arch, key,
+                       expected);
+    return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s.%s must be %s (got %g).", arch, key, expected, got);
 }
 
 /* Reads a whole number from the metadata. otherwise: the default for a missing key; 0: the key is required. */
 static int read_size(const job *j, const char *key, uint32_t otherwise, double least, double most, uint32_t *out) {
-    char room[KEY], expected[64];
+    char expected[64];
     const gw_entry *e = find(j, key);
     if (!e && !otherwise)
-        return gw_fail(j->e, GW_E_MISSING_KEY, "The metadata key %s is missing.", whole_key(j, key, room));
+        return gw_fail(j->e, GW_E_MISSING_KEY, "The metadata key %s.%s is missing.", j->c->arch->name, key);
     double v = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
     snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", least, most);
     if (!(v >= least && v <= most) || v != floor(v)) return bad_value(j, key, expected, v);
@@ -49,7 +43,6 @@ static int read_size(const job *j, const char *key, uint32_t otherwise, double l
  * each layer. */
 static int read_each(const job *j, const char *key, uint32_t otherwise, double most, size_t field) {
     gw_config *c = j->c;
-    char room[KEY];
     uint32_t size = 0;
     const gw_entry *e = find(j, key);
     bool array = e && e->value.type == GW_GGUF_ARRAY;
@@ -57,9 +50,10 @@ static int read_each(const job *j, const char *key, uint32_t otherwise, double m
     int bad = array ? 0 : read_size(j, key, otherwise, 1, most, &size);
     if (bad) return bad;
     if (array && (!listed || e->count != c->n_layer))
-        return gw_fail(j->e, GW_E_BAD_METADATA,
-                       "The metadata key %s must be a number, or one for each of the %u layers (got an array of %llu).",
-                       whole_key(j, key, room), c->n_layer, (unsigned long long)e->count);
+        return gw_fail(
+            j->e, GW_E_BAD_METADATA,
+            "The metadata key %s.%s must be a number, or one for each of the %u layers (got an array of %llu).",
+            c->arch->name, key, c->n_layer, (unsigned long long)e->count);
     for (uint32_t l = 0; l < c->n_layer; l++) {
         double v = listed ? listed[l] : size;
         if (!(v >= 1 && v <= most) || v != floor(v)) return bad_value(j, key, "whole numbers from 1", v);
@@ -147,13 +141,12 @@ static int read_positive(const job *j, const char *key, double otherwise, double
 }
 
 static int read_scaling(const job *j) {
-    char room[KEY];
     double factor;
-    const char *key = "rope.scaling.type";
-    const gw_entry *e = find(j, key);
-    const char *kind = gw_store_text(j->s, whole_key(j, key, room));
+    const gw_entry *e = find(j, "rope.scaling.type");
+    const char *kind = e && e->value.type == GW_GGUF_STRING ? gw_store_pooled(j->s, e->text) : NULL;
     if (e && (!kind || (strcmp(kind, "linear") && strcmp(kind, "none"))))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s must be linear or none (got %.32s).", room,
+        return gw_fail(j->e, GW_E_BAD_METADATA,
+                       "The metadata key %s.rope.scaling.type must be linear or none (got %.32s).", j->c->arch->name,
                        kind ? kind : "a value that is not a string");
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
     j->c->rope[GW_ROPE_GLOBAL].scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
@@ -245,7 +238,6 @@ static int read_dense(const job *j) {
 /* Reads which layers have a window: sets c->pattern, or sets *listed to an array with an entry for each layer. */
 static int read_pattern(const job *j, const double **listed) {
     gw_config *c = j->c;
-    char room[KEY];
     const char *key = "attention.sliding_window_pattern";
     const gw_entry *e = find(j, key);
     bool whole = e && e->of != GW_GGUF_F32 && e->of != GW_GGUF_F64;
@@ -254,8 +246,8 @@ static int read_pattern(const job *j, const double **listed) {
     if (e && (!*listed || !whole || e->count != c->n_layer))
         return gw_fail(
             j->e, GW_E_BAD_METADATA,
-            "The metadata key %s must have a bool or whole number for each of the %u layers (got %llu of GGUF type %d).",
-            whole_key(j, key, room), c->n_layer, (unsigned long long)e->count, e->of);
+            "The metadata key %s.%s must have a bool or whole number for each of the %u layers (got %llu of GGUF type %d).",
+            c->arch->name, key, c->n_layer, (unsigned long long)e->count, e->of);
     return 0;
 }
 
