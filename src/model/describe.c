@@ -26,23 +26,11 @@ __attribute__((format(printf, 2, 3))) static bool put(gw_buffer *out, const char
     return to != NULL;
 }
 
-/* Returns the length of the UTF-8 character at s, 0 if it is malformed (Unicode 15, table 3-7). */
-static size_t utf8_length(const uint8_t *s, size_t left) {
-    if (s[0] < 0x80) return 1;
-    size_t n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || n > left) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f)) return 0;
-    if ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f)) return 0;
-    return n;
-}
-
 static bool put_string(gw_buffer *out, const char *text, size_t len) {
     const uint8_t *s = (const uint8_t *)text;
     bool ok = put(out, "\"");
     for (size_t i = 0; ok && i < len;) {
-        size_t n = utf8_length(s + i, len - i);
+        size_t n = gw_utf8_len(s + i, len - i);
         if (n == 0) ok = put(out, "\\ufffd"), n = 1;
         else if (s[i] == '"' || s[i] == '\\') ok = put(out, "\\%c", s[i]);
         else if (s[i] < 0x20) ok = put(out, "\\u%04x", s[i]);

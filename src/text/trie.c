@@ -18,11 +18,7 @@ size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes,
 
 /* Returns the length of the character at p, 0 if a JSON string cannot contain it unescaped. */
 static size_t plain_char(const uint8_t *p, size_t left) {
-    size_t n = gw_char_len(p, left);
-    if (n == 1) return p[0] >= 0x20 && p[0] < 0x80 && p[0] != '"' && p[0] != '\\';
-    if (n == 3 && ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F))) return 0;
-    if (n == 4 && ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F))) return 0;
-    return n;
+    return p[0] < 0x20 || p[0] == '"' || p[0] == '\\' ? 0 : gw_utf8_len(p, left);
 }
 
 static uint32_t plain_chars(const uint8_t *p, size_t len) {

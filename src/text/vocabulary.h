@@ -92,4 +92,13 @@ static inline size_t gw_char_len(const uint8_t *p, size_t left) {
     return n;
 }
 
+/* Returns the length of the UTF-8 character at p, 0 if it is malformed (Unicode 15, table 3-7). */
+static inline size_t gw_utf8_len(const uint8_t *p, size_t left) {
+    size_t n = gw_char_len(p, left);
+    if (n == 1) return p[0] < 0x80;
+    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F)) return 0;
+    if ((p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)) return 0;
+    return n;
+}
+
 #endif
