@@ -43,20 +43,22 @@ uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
     return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
 }
 
-static void copy_rows(uint8_t *to, uint32_t to_rows, const uint8_t *from, uint32_t from_rows, uint32_t first,
-                      uint32_t last, size_t row) {
-    for (uint32_t p = first; p < last; p++) memcpy(to + (p % to_rows) * row, from + (p % from_rows) * row, row);
+/* Returns the offset of position pos in the keys or values of a layer. */
+static size_t offset_of(const gw_kv_layer *l, uint32_t pos) { return (size_t)(pos % l->rows) * l->n_head * l->head; }
+
+static void copy_rows(const gw_kv_layer *to, const gw_kv_layer *from, uint32_t first, uint32_t last) {
+    size_t row = (size_t)to->n_head * to->head;
+    for (uint32_t p = first; p < last; p++) {
+        memcpy(to->k + offset_of(to, p), from->k + offset_of(from, p), row);
+        memcpy(to->v + offset_of(to, p), from->v + offset_of(from, p), row);
+    }
 }
 
 static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
     uint32_t first = gw_kv_window_start(kv, length);
     for (uint32_t l = 0; l < kv->shape.n_layer; l++) {
         gw_kv_layer *aside = &kv->saved[l], *ring = &kv->layers[l];
-        if (!aside->rows) continue;
-        gw_kv_layer *to = save ? aside : ring, *from = save ? ring : aside;
-        size_t row = (size_t)ring->n_head * ring->head;
-        copy_rows(to->k, to->rows, from->k, from->rows, first, length, row);
-        copy_rows(to->v, to->rows, from->v, from->rows, first, length, row);
+        if (aside->rows) copy_rows(save ? aside : ring, save ? ring : aside, first, length);
     }
 }
 
@@ -87,11 +89,7 @@ uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length) {
     for (uint32_t l = 0; l < to->shape.n_layer; l++) {
         const gw_kv_layer *layer = &to->layers[l];
         const gw_kv_layer *source = layer->ring && !rings ? &from->saved[l] : &from->layers[l];
-        if (!layer->rows || !source->rows) continue;
-        uint32_t first = layer->ring ? to->low : 0;
-        size_t row = (size_t)layer->n_head * layer->head;
-        copy_rows(layer->k, layer->rows, source->k, source->rows, first, to->pos, row);
-        copy_rows(layer->v, layer->rows, source->v, source->rows, first, to->pos, row);
+        if (layer->rows && source->rows) copy_rows(layer, source, layer->ring ? to->low : 0, to->pos);
     }
     return to->pos;
 }
@@ -186,7 +184,7 @@ void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float
         [GW_KV_Q8] = { store_q8, store_q8 },
     };
     uint32_t d = l->head_dim;
-    size_t at = (size_t)(pos % l->rows) * l->n_head * l->head;
+    size_t at = offset_of(l, pos);
     for (uint32_t h = 0; h < l->n_head; h++, at += l->head) {
         store[l->type][0](l->k + at, k + (size_t)h * d, d);
         store[l->type][1](l->v + at, v + (size_t)h * d, d);
@@ -260,14 +258,14 @@ uint32_t gw_kv_row_bytes(const gw_kv_layer *l) { return (uint32_t)(l->n_head * u
 
 void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out) {
     size_t used = used_bytes(l->type, l->head_dim);
-    const uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * l->n_head * l->head;
+    const uint8_t *row = (values ? l->v : l->k) + offset_of(l, pos);
     for (uint32_t h = 0; h < l->n_head; h++) memcpy(out + h * used, row + (size_t)h * l->head, used);
 }
 
 bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in) {
     uint32_t d = l->head_dim;
     size_t used = used_bytes(l->type, d);
-    uint8_t *row = (values ? l->v : l->k) + (size_t)(pos % l->rows) * l->n_head * l->head;
+    uint8_t *row = (values ? l->v : l->k) + offset_of(l, pos);
     for (uint32_t h = 0; h < l->n_head; h++, in += used) {
         bool sound = l->type == GW_KV_F32  ? sound_f32(in, d)
                      : l->type == GW_KV_Q8 ? sound_q8(in, d)
