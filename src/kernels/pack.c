@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-bool gw_can_pack(const gw_type *type) { return gw_type_supported(type); }
-
 uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k) {
     return gw_times(gw_round_up(rows, GW_PANEL), gw_row_bytes(type, k));
 }

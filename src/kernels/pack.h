@@ -6,8 +6,6 @@
 #include "kernels/kernels.h"
 #include "file/types.h"
 
-bool gw_can_pack(const gw_type *type);
-
 /* Returns the bytes of `rows` packed rows of k items, the last panel padded with zero rows; UINT64_MAX if the number
  * does not fit. */
 uint64_t gw_packed_bytes(const gw_type *type, size_t rows, size_t k);

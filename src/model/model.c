@@ -93,7 +93,7 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
 }
 
 static int check_type(gw_file *f, const gw_tensor *t, int weight) {
-    if (gw_type_supported(t->type) && (is_vector(weight) || gw_can_pack(t->type))) return 0;
+    if (gw_type_supported(t->type)) return 0;
     return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unsupported type %s; it can be %s.",
                    t->info.name, t->type->name, is_vector(weight) ? "F32" : gw_type_list);
 }

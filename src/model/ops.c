@@ -56,7 +56,7 @@ static const struct product {
 static const struct product *product_of(const gw_matrix *m) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         if (products[i].type == m->type->id) return &products[i];
-    return NULL; /* this line is not reached, because model.c rejects weight types that cannot be packed */
+    return NULL; /* this line is not reached, because model.c rejects unsupported weight types */
 }
 
 enum { MAX_TOGETHER = 3 };
