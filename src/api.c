@@ -481,7 +481,6 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_sequence *s = m->session.now;
-    if (!s) return NULL;
     /* gw_logits() has the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE. */
     bool rows = s->rows != 0 || s->logit_rows == 0;
     return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);

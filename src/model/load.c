@@ -334,9 +334,6 @@ static bool widen(gw_loader *l, size_t size) {
 }
 
 int gw_loader_reserve(gw_loader *l) {
-    if (l->state != GW_LOAD_PLAN)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE,
-                       "gw_load_reserve() must follow the complete header (load state 1, got %d).", l->state);
     size_t window = window_needed(l);
     l->block_bytes = gw_file_weight_bytes(l->file);
     if (window > l->window_size && !widen(l, window)) return no_memory(l);

@@ -55,7 +55,8 @@ size_t gw_loader_room(const gw_loader *l);
 int gw_loader_commit(gw_loader *l, size_t n);
 /* Ends the current file. Returns 0 if the load is complete, otherwise an error. */
 int gw_loader_end(gw_loader *l);
-/* Allocates the weights and changes the state from GW_LOAD_PLAN to GW_LOAD_WEIGHTS. Returns the state or an error. */
+/* Allocates the weights and changes the state, which must be GW_LOAD_PLAN, to GW_LOAD_WEIGHTS. Returns the state or an
+ * error. */
 int gw_loader_reserve(gw_loader *l);
 /* Returns the bytes that gw_loader_reserve needs for a larger window, usually 0. */
 uint64_t gw_loader_window_bytes(const gw_loader *l);
