@@ -51,14 +51,15 @@ void gw_wake(gw_pool *p, _Atomic uint32_t *at) { (void)p, (void)at; }
 
 #endif
 
-/* While spinning, an acquire load is enough. Before it sleeps, the waiting thread sets a flag and reads the value
- * again, both sequentially consistent: either it sees the change, or the thread that makes the change sees the flag. */
-void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps) {
+/* Waits for the next task: returns when the epoch differs from `seen`. While spinning, an acquire load is enough.
+ * Before it sleeps, the helper counts itself as a sleeper and reads the epoch again, both sequentially consistent:
+ * either it sees the change, or the thread that makes the change sees the sleeper. */
+static void await_epoch(gw_pool *p, uint32_t seen) {
     for (int i = 0; i < GW_SPINS; i++)
-        if (atomic_load_explicit(at, memory_order_acquire) != value) return;
-    atomic_fetch_add(sleeps, 1);
-    while (atomic_load(at) == value) sleep_while(p, at, value, false);
-    atomic_fetch_sub(sleeps, 1);
+        if (atomic_load_explicit(&p->epoch, memory_order_acquire) != seen) return;
+    atomic_fetch_add(&p->sleepers, 1);
+    while (atomic_load(&p->epoch) == seen) sleep_while(p, &p->epoch, seen, false);
+    atomic_fetch_sub(&p->sleepers, 1);
 }
 
 static uint32_t beats_of(gw_pool *p) {
@@ -106,7 +107,7 @@ void gw_leave(gw_pool *p) {
 void gw_pool_enter(gw_pool *p, int i) {
     uint32_t seen = 0;
     for (;;) {
-        gw_await_change(p, &p->epoch, seen, &p->sleepers);
+        await_epoch(p, seen);
         seen = atomic_load(&p->epoch);
         for (uint32_t n; (n = atomic_load(&p->in_use)) <= (uint32_t)i;) sleep_while(p, &p->in_use, n, false);
         if (atomic_load(&p->stop)) return;

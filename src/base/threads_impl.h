@@ -92,9 +92,6 @@ void gw_open(gw_pool *p, gw_help *help, const void *task, int n);
 void gw_close(gw_pool *p); /* ends the open task: returns when no helper is inside it */
 void gw_leave(gw_pool *p); /* decrements gw_pool.inside, and may wake the caller */
 
-/* Returns when *at differs from value: spins for a bounded time, then sleeps. *sleeps is nonzero while a thread sleeps;
- * a thread that changes *at then reads *sleeps to find out whether it must call gw_wake(). */
-void gw_await_change(gw_pool *p, _Atomic uint32_t *at, uint32_t value, _Atomic uint32_t *sleeps);
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
 
 /* Waits until *at differs from value, as the caller of a task that waits for helpers. Returns false if no helper
