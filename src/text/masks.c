@@ -30,12 +30,6 @@ static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
                           &(gw_roots){ b->items, b->n_items, b->returns, b->n_returns, b->path + first, last - first });
 }
 
-static int too_ambiguous(const gw_mask_builder *b, const char *what, uint32_t most) {
-    return gw_fail(b->d->error, GW_E_BAD_FORMAT,
-                   "The format is too ambiguous at this point of the answer: it needs more than %u %s. Simplify it.",
-                   most, what);
-}
-
 static uint32_t next_of(gw_dfa *d, uint32_t state, uint32_t byte, int *bad) {
     const uint16_t *table = gw_dfa_table(d, state);
     *bad = table ? 0 : GW_FULL;
@@ -147,7 +141,7 @@ static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
 static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
     for (uint32_t i = first; i < b->n_returns; i++)
         if (b->returns[i].state == r.state && b->returns[i].stack == r.stack) return 0;
-    if (b->n_returns == GW_MOST_RETURNS) return too_ambiguous(b, "unfinished rules", GW_MOST_RETURNS);
+    if (b->n_returns == GW_MOST_RETURNS) return gw_too_ambiguous(b->d, "unfinished rules", GW_MOST_RETURNS);
     b->returns[b->n_returns++] = r;
     return 0;
 }
@@ -186,7 +180,7 @@ static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, ui
 static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask) {
     const gw_tree *t = exit & IN_ODD ? &b->trie->odd : &b->trie->all;
     uint32_t node = exit & ~IN_ODD, first = b->n_exits, work = 1 + (t->skip[node] - node) / NODES_PER_STEP;
-    if (b->d->work < work) return too_ambiguous(b, "steps", GW_MOST_WORK);
+    if (b->d->work < work) return gw_too_ambiguous(b->d, "steps", GW_MOST_WORK);
     b->d->work -= work;
     int bad = walk(b, t, node + 1, t->skip[node], b->returns[at].state, mask);
     if (!bad && b->n_exits > first) bad = leave(b, first, b->n_exits - first, at, mask);

@@ -50,7 +50,7 @@ static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
     return *head = at;
 }
 
-static int too_ambiguous(gw_dfa *d, const char *what, uint32_t most) {
+int gw_too_ambiguous(const gw_dfa *d, const char *what, uint32_t most) {
     return gw_fail(d->error, GW_E_BAD_FORMAT,
                    "The format is too ambiguous at this point of the answer: it needs more than %u %s. Simplify it.",
                    most, what);
@@ -92,10 +92,10 @@ static int join_stacks(gw_dfa *d, uint32_t a, uint32_t b, int depth, uint32_t *o
     if (a == b) return 0;
     const gw_frame *x = gw_stack_at(d, a)->frames, *y = gw_stack_at(d, b)->frames;
     uint32_t n = gw_stack_at(d, a)->n, m = gw_stack_at(d, b)->n, k = 0;
-    if (out_of_budget(d, n + m)) return too_ambiguous(d, "steps", GW_MOST_WORK);
+    if (out_of_budget(d, n + m)) return gw_too_ambiguous(d, "steps", GW_MOST_WORK);
     gw_frame *to = d->joined + (size_t)depth * GW_MOST_FRAMES;
     for (uint32_t i = 0, j = 0; i < n || j < m;) {
-        if (k == GW_MOST_FRAMES) return too_ambiguous(d, "unfinished rules", GW_MOST_FRAMES);
+        if (k == GW_MOST_FRAMES) return gw_too_ambiguous(d, "unfinished rules", GW_MOST_FRAMES);
         bool same = i < n && j < m && x[i].to == y[j].to && x[i].reg == y[j].reg && x[i].to != GW_NEVER;
         if (i < n && j < m && !memcmp(&x[i], &y[j], sizeof *x)) {
             to[k++] = x[i++];
@@ -261,7 +261,7 @@ static gw_item *find_item(gw_dfa *d, const gw_item *item) {
 
 int gw_set_add(gw_dfa *d, gw_item item) {
     gw_set *set = d->set;
-    if (set->n == GW_MOST_ITEMS) return too_ambiguous(d, "possible continuations", GW_MOST_ITEMS);
+    if (set->n == GW_MOST_ITEMS) return gw_too_ambiguous(d, "possible continuations", GW_MOST_ITEMS);
     gw_item *old = find_item(d, &item);
     if (!old) {
         set->items[set->n++] = item;
@@ -280,7 +280,7 @@ static bool is_tail(const gw_dfa *d, uint32_t state) {
 
 static int push(gw_dfa *d, gw_frame frame) {
     if (!first_time(d, &frame)) return 0;
-    if (d->n_pending == GW_MOST_ITEMS) return too_ambiguous(d, "rules that may begin or end", GW_MOST_ITEMS);
+    if (d->n_pending == GW_MOST_ITEMS) return gw_too_ambiguous(d, "rules that may begin or end", GW_MOST_ITEMS);
     d->pending[d->n_pending++] = frame;
     return 0;
 }
@@ -298,7 +298,7 @@ static int follow(gw_dfa *d, const gw_edge *e, gw_frame from) {
 /* Follows the edges of a frame's grammar state and, if the rule may end in this state, returns to the frames below. */
 static int expand(gw_dfa *d, gw_frame at) {
     uint32_t first = gw_first(d->g->state_ends, at.to), last = d->g->state_ends[at.to];
-    int bad = out_of_budget(d, 1 + (last - first) / EDGES_PER_STEP) ? too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
+    int bad = out_of_budget(d, 1 + (last - first) / EDGES_PER_STEP) ? gw_too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
     for (uint32_t i = first; i < last && !bad; i++) bad = follow(d, &d->g->edges[i], at);
     if (bad || !may_end(d, at.to, at.reg)) return bad;
     const gw_stack *stack = gw_stack_at(d, at.below);
@@ -338,7 +338,7 @@ static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
 }
 
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte) {
-    int bad = out_of_budget(d, n) ? too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
+    int bad = out_of_budget(d, n) ? gw_too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
     d->alike[0] = 0, d->alike[1] = 255;
     for (uint32_t i = 0; i < n && !bad; i++) {
         gw_item item = items[i];
