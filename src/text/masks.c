@@ -179,10 +179,9 @@ static int leave(gw_mask_builder *b, uint32_t exits, uint32_t n, uint32_t at, ui
  * byte of a token can multiply the returns. */
 static int below(gw_mask_builder *b, uint32_t exit, uint32_t at, uint32_t *mask) {
     const gw_tree *t = exit & IN_ODD ? &b->trie->odd : &b->trie->all;
-    uint32_t node = exit & ~IN_ODD, first = b->n_exits, work = 1 + (t->skip[node] - node) / NODES_PER_STEP;
-    if (b->d->work < work) return gw_too_ambiguous(b->d, "steps", GW_MOST_WORK);
-    b->d->work -= work;
-    int bad = walk(b, t, node + 1, t->skip[node], b->returns[at].state, mask);
+    uint32_t node = exit & ~IN_ODD, first = b->n_exits;
+    int bad = gw_dfa_spend(b->d, 1 + (t->skip[node] - node) / NODES_PER_STEP);
+    if (!bad) bad = walk(b, t, node + 1, t->skip[node], b->returns[at].state, mask);
     if (!bad && b->n_exits > first) bad = leave(b, first, b->n_exits - first, at, mask);
     b->n_exits = first;
     return bad;

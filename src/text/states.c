@@ -56,11 +56,10 @@ int gw_too_ambiguous(const gw_dfa *d, const char *what, uint32_t most) {
                    most, what);
 }
 
-/* Spends n steps of the work budget. Returns true, and spends none, if fewer are left. */
-static bool out_of_budget(gw_dfa *d, uint32_t n) {
-    if (d->work < n) return true;
+int gw_dfa_spend(gw_dfa *d, uint32_t n) {
+    if (d->work < n) return gw_too_ambiguous(d, "steps", GW_MOST_WORK);
     d->work -= n;
-    return false;
+    return 0;
 }
 
 /* --- stacks --------------------------------------------------------------------------------------- */
@@ -92,7 +91,8 @@ static int join_stacks(gw_dfa *d, uint32_t a, uint32_t b, int depth, uint32_t *o
     if (a == b) return 0;
     const gw_frame *x = gw_stack_at(d, a)->frames, *y = gw_stack_at(d, b)->frames;
     uint32_t n = gw_stack_at(d, a)->n, m = gw_stack_at(d, b)->n, k = 0;
-    if (out_of_budget(d, n + m)) return gw_too_ambiguous(d, "steps", GW_MOST_WORK);
+    int bad = gw_dfa_spend(d, n + m);
+    if (bad) return bad;
     gw_frame *to = d->joined + (size_t)depth * GW_MOST_FRAMES;
     for (uint32_t i = 0, j = 0; i < n || j < m;) {
         if (k == GW_MOST_FRAMES) return gw_too_ambiguous(d, "unfinished rules", GW_MOST_FRAMES);
@@ -102,7 +102,7 @@ static int join_stacks(gw_dfa *d, uint32_t a, uint32_t b, int depth, uint32_t *o
             j++;
         } else if (same && depth + 1 < JOINED_DEEP) {
             to[k] = x[i];
-            int bad = join_stacks(d, x[i].below, y[j].below, depth + 1, &to[k].below);
+            bad = join_stacks(d, x[i].below, y[j].below, depth + 1, &to[k].below);
             if (bad || !to[k].below) return *out = 0, bad;
             k++, i++, j++;
         } else to[k++] = j == m || (i < n && frame_before(&x[i], &y[j])) ? x[i++] : y[j++];
@@ -298,7 +298,7 @@ static int follow(gw_dfa *d, const gw_edge *e, gw_frame from) {
 /* Follows the edges of a frame's grammar state and, if the rule may end in this state, returns to the frames below. */
 static int expand(gw_dfa *d, gw_frame at) {
     uint32_t first = gw_first(d->g->state_ends, at.to), last = d->g->state_ends[at.to];
-    int bad = out_of_budget(d, 1 + (last - first) / EDGES_PER_STEP) ? gw_too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
+    int bad = gw_dfa_spend(d, 1 + (last - first) / EDGES_PER_STEP);
     for (uint32_t i = first; i < last && !bad; i++) bad = follow(d, &d->g->edges[i], at);
     if (bad || !may_end(d, at.to, at.reg)) return bad;
     const gw_stack *stack = gw_stack_at(d, at.below);
@@ -338,7 +338,7 @@ static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
 }
 
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte) {
-    int bad = out_of_budget(d, n) ? gw_too_ambiguous(d, "steps", GW_MOST_WORK) : 0;
+    int bad = gw_dfa_spend(d, n);
     d->alike[0] = 0, d->alike[1] = 255;
     for (uint32_t i = 0; i < n && !bad; i++) {
         gw_item item = items[i];
