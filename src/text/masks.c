@@ -21,8 +21,6 @@ typedef struct {
 
 static memo *memo_of(const gw_mask_builder *b, uint32_t state) { return (memo *)(b->d->words + b->d->memo[state]); }
 
-static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
-
 /* Collects garbage (states.h). Keeps what a walk still needs: the items, the returns, and states [first, last) of the
  * path. */
 static int make_room(gw_mask_builder *b, uint32_t first, uint32_t last) {
@@ -53,7 +51,7 @@ static int walk(gw_mask_builder *b, const gw_tree *t, uint32_t i, uint32_t end, 
             i = t->skip[i];
             continue;
         }
-        if (id1 && mask) set_bit(mask, id1 - 1);
+        if (id1 && mask) gw_set_bit(mask, id1 - 1);
         else if (id1) b->ids[b->n_ids++] = id1 - 1;
         bool inner = t->skip[i] > i + 1;
         if (inner && d->flags[next] & GW_STATE_ENDS) {
@@ -82,7 +80,7 @@ static int store(gw_mask_builder *b, uint32_t plain) {
     *m = (memo){ n, bits, b->n_exits, plain };
     if (bits) memset(m->tokens, 0, n * sizeof *m->tokens);
     for (uint32_t i = 0; i < b->n_ids; i++) {
-        if (bits) set_bit(m->tokens, b->ids[i]);
+        if (bits) gw_set_bit(m->tokens, b->ids[i]);
         else m->tokens[i] = b->ids[i];
     }
     memcpy(m->tokens + n, b->exits, b->n_exits * sizeof *b->exits);
@@ -119,7 +117,7 @@ static void apply(gw_mask_builder *b, const memo *m, uint32_t *mask) {
     }
     if (b->fresh) memset(mask, 0, b->trie->words * sizeof *mask);
     b->fresh = false;
-    for (uint32_t i = 0; i < m->n; i++) set_bit(mask, m->tokens[i]);
+    for (uint32_t i = 0; i < m->n; i++) gw_set_bit(mask, m->tokens[i]);
 }
 
 /* Sets *r to the DFA state of frame i of a stack, with the bottom (matcher.h) in place of the stack below the frame,

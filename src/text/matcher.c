@@ -155,20 +155,18 @@ static void sort_by_stack(gw_item *p, uint32_t n) {
     }
 }
 
-static void set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
-
 /* Sets or clears the mask's bits of tokens that end a text, and sets those of tokens that the grammar names. */
 static int mask_tokens(gw_matcher *m) {
     for (uint32_t i = 0; i < m->words.n_ends; i++) {
         uint32_t id = (uint32_t)m->words.ends[i];
-        if (m->complete && !m->ended) set_bit(m->mask, id);
+        if (m->complete && !m->ended) gw_set_bit(m->mask, id);
         else m->mask[id / 32] &= ~(1u << id % 32);
     }
     for (uint32_t i = 0; i < m->n; i++) {
         if (!(m->items[i].node & GW_AT_TOKEN)) continue;
         uint32_t id = m->items[i].node & ~GW_AT_TOKEN;
         int how = walk_token(m, (int32_t)id); /* a token is allowed only if its rule can continue after it */
-        if (how == YES) set_bit(m->mask, id);
+        if (how == YES) gw_set_bit(m->mask, id);
         else if (how != NO) return how;
     }
     return 0;
@@ -186,7 +184,7 @@ static int try_mask(gw_matcher *m) {
     }
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_duplicates; i++)
-        if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) set_bit(m->mask, t->duplicates[i].id);
+        if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) gw_set_bit(m->mask, t->duplicates[i].id);
     int bad = mask_tokens(m); /* tokens that end a text and named tokens come last: they do not stand for their text */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }

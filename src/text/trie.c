@@ -103,8 +103,7 @@ typedef struct {
 
 static void note_plain(gw_trie *t, uint32_t id, uint32_t chars) {
     t->most_plain = (uint32_t)gw_max(t->most_plain, chars);
-    for (uint32_t k = gw_min(chars, GW_PLAIN_MASKS + 1) - 1; k <= GW_PLAIN_MASKS; k++)
-        t->plain[k][id / 32] |= 1u << id % 32;
+    for (uint32_t k = gw_min(chars, GW_PLAIN_MASKS + 1) - 1; k <= GW_PLAIN_MASKS; k++) gw_set_bit(t->plain[k], id);
     if (chars <= GW_PLAIN_MASKS) return;
     t->long_chars[t->n_long] = (uint16_t)chars;
     t->long_plain[t->n_long++] = id;
@@ -203,5 +202,5 @@ const uint32_t *gw_trie_plain(const gw_trie *t, uint32_t n) {
 void gw_trie_long(const gw_trie *t, uint32_t n, uint32_t *mask) {
     bool some = n > GW_PLAIN_MASKS && n < t->most_plain;
     for (uint32_t i = 0; i < t->n_long && some; i++)
-        if (t->long_chars[i] <= n) mask[t->long_plain[i] / 32] |= 1u << t->long_plain[i] % 32;
+        if (t->long_chars[i] <= n) gw_set_bit(mask, t->long_plain[i]);
 }

@@ -43,6 +43,8 @@ typedef struct {
     uint32_t n_long, most_plain; /* most_plain: maximum number of characters of a plain piece */
 } gw_trie;
 
+static inline void gw_set_bit(uint32_t *mask, uint32_t id) { mask[id / 32] |= 1u << id % 32; }
+
 /* Makes the trie of a vocabulary's pieces. Returns 0 or GW_E_NO_MEMORY. */
 int gw_trie_make(gw_trie *t, const gw_vocabulary *v, gw_error *e);
 void gw_trie_free(gw_trie *t);
