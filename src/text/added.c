@@ -32,7 +32,7 @@ static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
     for (uint32_t id = 0; id < v->n; id++) {
         if (!is_added(v, id)) continue;
         bool user = v->types[id] == GW_TOKEN_USER;
-        if (list) list[n] = (entry){ v->text + gw_piece_begin(v, id), gw_piece_len(v, id), id, user };
+        if (list) list[n] = (entry){ gw_piece_text(v, id), gw_piece_len(v, id), id, user };
         n++;
     }
     return n;
@@ -69,9 +69,7 @@ typedef struct {
     const gw_vocabulary *v;
 } lists;
 
-static int byte_of(const lists *l, uint32_t at, uint32_t depth) {
-    return l->v->text[gw_piece_begin(l->v, l->m->ids[at]) + depth];
-}
+static int byte_of(const lists *l, uint32_t at, uint32_t depth) { return gw_piece_text(l->v, l->m->ids[at])[depth]; }
 
 /* Returns the index of the first of the pieces ids[lo..hi) whose byte at `depth` is >= c. All of these pieces are
  * longer than `depth` and share the bytes before it. */

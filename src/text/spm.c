@@ -37,7 +37,7 @@ int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges) {
     memset(s->pairs, 0, bits / 8);
     s->pair_mask = bits - 1;
     for (uint32_t id = 0; id < v->n; id++)
-        if (v->types[id] == GW_TOKEN_NORMAL) note_pairs(s, v->text + gw_piece_begin(v, id), gw_piece_len(v, id));
+        if (v->types[id] == GW_TOKEN_NORMAL) note_pairs(s, gw_piece_text(v, id), gw_piece_len(v, id));
     return 0;
 }
 

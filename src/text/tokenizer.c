@@ -153,7 +153,7 @@ int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out,
     bool named = type == GW_TOKEN_CONTROL || type == GW_TOKEN_UNKNOWN;
     if (named && !(flags & GW_TOKENIZE_SPECIAL)) return 0;
     char byte = type == GW_TOKEN_BYTE ? (char)gw_byte_value(v, (uint32_t)id) : 0;
-    const void *from = type == GW_TOKEN_BYTE ? (const void *)&byte : v->text + gw_piece_begin(v, (uint32_t)id);
+    const void *from = type == GW_TOKEN_BYTE ? (const void *)&byte : gw_piece_text(v, (uint32_t)id);
     size_t len = type == GW_TOKEN_BYTE ? 1 : gw_piece_len(v, (uint32_t)id);
     if (len && len <= cap) memcpy(out, from, len);
     return (int)len;
@@ -173,8 +173,7 @@ static bool starts_text(const gw_tokenizer *t, int32_t before, int flags) {
 static bool starts_blank(const gw_tokenizer *t, int32_t id) {
     int type = t->v.types[id];
     if (type == GW_TOKEN_BYTE) return gw_byte_value(&t->v, (uint32_t)id) == ' ';
-    return type == GW_TOKEN_NORMAL && gw_piece_len(&t->v, (uint32_t)id) &&
-           t->v.text[gw_piece_begin(&t->v, (uint32_t)id)] == ' ';
+    return type == GW_TOKEN_NORMAL && gw_piece_len(&t->v, (uint32_t)id) && *gw_piece_text(&t->v, (uint32_t)id) == ' ';
 }
 
 int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id, int flags, char *out, size_t cap) {

@@ -12,7 +12,7 @@ size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes,
         *bytes = one;
         return 1;
     }
-    *bytes = v->text + gw_piece_begin(v, id);
+    *bytes = gw_piece_text(v, id);
     return gw_piece_len(v, id);
 }
 

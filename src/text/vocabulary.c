@@ -163,13 +163,13 @@ static int hex(uint8_t c) {
 }
 
 int gw_byte_value(const gw_vocabulary *v, uint32_t id) {
-    const uint8_t *p = v->text + gw_piece_begin(v, id);
+    const uint8_t *p = gw_piece_text(v, id);
     if (gw_piece_len(v, id) != 6 || memcmp(p, "<0x", 3) || p[5] != '>') return -1;
     return hex(p[3]) < 0 || hex(p[4]) < 0 ? -1 : hex(p[3]) * 16 + hex(p[4]);
 }
 
 static bool is_named_unknown(const gw_vocabulary *v, uint32_t id) {
-    return gw_piece_len(v, id) == 5 && !memcmp(v->text + gw_piece_begin(v, id), "<unk>", 5);
+    return gw_piece_len(v, id) == 5 && !memcmp(gw_piece_text(v, id), "<unk>", 5);
 }
 
 static void types_by_name(gw_vocabulary *v) {
@@ -188,7 +188,7 @@ static uint32_t hash_text(const uint8_t *p, size_t len) {
 }
 
 static bool same_text(const gw_vocabulary *v, uint32_t id, const uint8_t *p, size_t len) {
-    return gw_piece_len(v, id) == len && !memcmp(v->text + gw_piece_begin(v, id), p, len);
+    return gw_piece_len(v, id) == len && !memcmp(gw_piece_text(v, id), p, len);
 }
 
 static void make_control(gw_vocabulary *v, uint32_t id) {
@@ -219,7 +219,7 @@ static void correct_types(gw_vocabulary *v) {
     /* Names found so far: only the first piece of each name is marked, because later pieces are never matched. */
     uint32_t found = 0;
     for (uint32_t id = 0; id < v->n; id++) {
-        if (!gw_piece_len(v, id) || v->text[gw_piece_begin(v, id)] != '<') continue;
+        if (!gw_piece_len(v, id) || *gw_piece_text(v, id) != '<') continue;
         for (uint32_t i = 0; i < OWN_CONTROL; i++) {
             if (found >> i & 1 || !same_text(v, id, (const uint8_t *)own_control[i], strlen(own_control[i]))) continue;
             make_control(v, id);
@@ -234,7 +234,7 @@ static void correct_types(gw_vocabulary *v) {
  * four million words 55; only hostile files need more. */
 static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     enum { MOST_REACH = 256 };
-    const uint8_t *p = v->text + gw_piece_begin(v, id);
+    const uint8_t *p = gw_piece_text(v, id);
     size_t len = gw_piece_len(v, id);
     if (!len) return true;
     bool normal = v->types[id] == GW_TOKEN_NORMAL;
@@ -256,7 +256,7 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
 static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     int type = v->types[id];
     bool byte = v->spelling == GW_BYTE_LEVEL && type == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
-    uint8_t first = byte ? v->text[gw_piece_begin(v, id)] : 0;
+    uint8_t first = byte ? *gw_piece_text(v, id) : 0;
     if (byte && v->bytes[first] < 0) v->bytes[first] = (int32_t)id;
     if (type == GW_TOKEN_UNKNOWN && v->unknown < 0) v->unknown = (int32_t)id;
     if (type != GW_TOKEN_BYTE) return 0;
@@ -264,7 +264,7 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     if (value < 0)
         return gw_fail(e, GW_E_BAD_TOKENIZER,
                        "Token %u stands for a byte, so its text must be <0x00> to <0xFF> (got %.*s).", id,
-                       (int)gw_min(gw_piece_len(v, id), 32), v->text + gw_piece_begin(v, id));
+                       (int)gw_min(gw_piece_len(v, id), 32), gw_piece_text(v, id));
     if (v->spelling != GW_BYTE_LEVEL && v->bytes[value] < 0) v->bytes[value] = (int32_t)id;
     return 0;
 }
@@ -274,7 +274,7 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
 enum { GROUP = 64 };
 __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, uint32_t end, gw_error *e) {
     uint32_t hash[GROUP], *h = hash;
-    for (uint32_t i = id; i < end; i++) *h++ = hash_text(v->text + gw_piece_begin(v, i), gw_piece_len(v, i));
+    for (uint32_t i = id; i < end; i++) *h++ = hash_text(gw_piece_text(v, i), gw_piece_len(v, i));
     while (h > hash) (void)*(const volatile uint32_t *)&v->slots[*--h & v->slot_mask].id1;
     for (; id < end; id++) {
         if (!insert(v, id, *h++))

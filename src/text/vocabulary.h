@@ -64,8 +64,10 @@ void gw_vocabulary_free(gw_vocabulary *v);
 size_t gw_vocabulary_bytes(const gw_vocabulary *v);
 
 static inline uint32_t gw_piece_begin(const gw_vocabulary *v, uint32_t id) { return id ? v->ends[id - 1] : 0; }
-
 static inline uint32_t gw_piece_len(const gw_vocabulary *v, uint32_t id) { return v->ends[id] - gw_piece_begin(v, id); }
+static inline const uint8_t *gw_piece_text(const gw_vocabulary *v, uint32_t id) {
+    return v->text + gw_piece_begin(v, id);
+}
 
 /* gw_find_any searches all pieces for a text, gw_find_normal only the normal ones, which are the results of merges.
  * Both return the lowest id with this text, or -1; in a vocabulary of kind BY_MERGES, gw_find_normal returns the
