@@ -168,14 +168,14 @@ int gw_byte_value(const gw_vocabulary *v, uint32_t id) {
     return hex(p[3]) < 0 || hex(p[4]) < 0 ? -1 : hex(p[3]) * 16 + hex(p[4]);
 }
 
-static bool is_named_unknown(const gw_vocabulary *v, uint32_t id) {
-    return gw_piece_len(v, id) == 5 && !memcmp(gw_piece_text(v, id), "<unk>", 5);
+static bool same_text(const gw_vocabulary *v, uint32_t id, const void *p, size_t len) {
+    return gw_piece_len(v, id) == len && !memcmp(gw_piece_text(v, id), p, len);
 }
 
 static void types_by_name(gw_vocabulary *v) {
     bool unknown = false;
     for (uint32_t id = 0; id < v->n; id++) {
-        bool first = !unknown && is_named_unknown(v, id);
+        bool first = !unknown && same_text(v, id, "<unk>", 5);
         unknown |= first;
         v->types[id] = first ? GW_TOKEN_UNKNOWN : gw_byte_value(v, id) >= 0 ? GW_TOKEN_BYTE : GW_TOKEN_NORMAL;
     }
@@ -187,8 +187,9 @@ static uint32_t hash_text(const uint8_t *p, size_t len) {
     return (uint32_t)(h >> 32);
 }
 
-static bool same_text(const gw_vocabulary *v, uint32_t id, const uint8_t *p, size_t len) {
-    return gw_piece_len(v, id) == len && !memcmp(gw_piece_text(v, id), p, len);
+/* Returns whether a piece of byte-level BPE stands for a single byte. */
+static bool spells_byte(const gw_vocabulary *v, uint32_t id) {
+    return v->spelling == GW_BYTE_LEVEL && v->types[id] == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
 }
 
 static void make_control(gw_vocabulary *v, uint32_t id) {
@@ -212,16 +213,14 @@ enum { OWN_CONTROL = sizeof own_control / sizeof *own_control };
 static void correct_types(gw_vocabulary *v) {
     for (uint32_t i = 0; i < v->n_marked; i++) {
         uint32_t id = (uint32_t)v->marked[i];
-        if (v->marked[i] < 0 || id >= v->n) continue;
-        bool byte = v->spelling == GW_BYTE_LEVEL && v->types[id] == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
-        if (!byte) make_control(v, id);
+        if (v->marked[i] >= 0 && id < v->n && !spells_byte(v, id)) make_control(v, id);
     }
     /* Names found so far: only the first piece of each name is marked, because later pieces are never matched. */
     uint32_t found = 0;
     for (uint32_t id = 0; id < v->n; id++) {
         if (!gw_piece_len(v, id) || *gw_piece_text(v, id) != '<') continue;
         for (uint32_t i = 0; i < OWN_CONTROL; i++) {
-            if (found >> i & 1 || !same_text(v, id, (const uint8_t *)own_control[i], strlen(own_control[i]))) continue;
+            if (found >> i & 1 || !same_text(v, id, own_control[i], strlen(own_control[i]))) continue;
             make_control(v, id);
             found |= 1u << i;
         }
@@ -253,11 +252,13 @@ static bool insert(gw_vocabulary *v, uint32_t id, uint32_t h) {
     return true;
 }
 
+static void note_byte(gw_vocabulary *v, int byte, uint32_t id) {
+    if (v->bytes[byte] < 0) v->bytes[byte] = (int32_t)id;
+}
+
 static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     int type = v->types[id];
-    bool byte = v->spelling == GW_BYTE_LEVEL && type == GW_TOKEN_NORMAL && gw_piece_len(v, id) == 1;
-    uint8_t first = byte ? *gw_piece_text(v, id) : 0;
-    if (byte && v->bytes[first] < 0) v->bytes[first] = (int32_t)id;
+    if (spells_byte(v, id)) note_byte(v, *gw_piece_text(v, id), id);
     if (type == GW_TOKEN_UNKNOWN && v->unknown < 0) v->unknown = (int32_t)id;
     if (type != GW_TOKEN_BYTE) return 0;
     int value = gw_byte_value(v, id);
@@ -265,7 +266,7 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
         return gw_fail(e, GW_E_BAD_TOKENIZER,
                        "Token %u stands for a byte, so its text must be <0x00> to <0xFF> (got %.*s).", id,
                        (int)gw_min(gw_piece_len(v, id), 32), gw_piece_text(v, id));
-    if (v->spelling != GW_BYTE_LEVEL && v->bytes[value] < 0) v->bytes[value] = (int32_t)id;
+    if (v->spelling != GW_BYTE_LEVEL) note_byte(v, value, id);
     return 0;
 }
 
