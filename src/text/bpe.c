@@ -100,8 +100,7 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
 }
 
 static int make_tables(gw_bpe *b) {
-    uint32_t slots = 64;
-    while (slots < (size_t)b->n * 2) slots *= 2;
+    uint32_t slots = gw_power_of_two((size_t)b->n * 2);
     b->slot_mask = slots - 1;
     size_t merges = gw_round_up(b->n * sizeof *b->merges, GW_ALIGN);
     b->block_size = merges + slots * sizeof *b->slots;

@@ -29,9 +29,8 @@ __attribute__((noinline)) static void note_pairs(gw_spm *s, const uint8_t *p, si
 }
 
 int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges) {
-    uint32_t bits = 64;
+    uint32_t bits = gw_power_of_two((size_t)v->n * 4);
     s->merges = merges;
-    while (bits < (size_t)v->n * 4) bits *= 2;
     s->pairs = gw_alloc(bits / 8);
     if (!s->pairs) return GW_E_NO_MEMORY;
     memset(s->pairs, 0, bits / 8);

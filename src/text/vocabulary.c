@@ -123,12 +123,6 @@ static int read_texts(gw_vocabulary *v) {
     return 0;
 }
 
-static uint32_t power_of_two(size_t at_least) {
-    uint32_t n = 64;
-    while (n < at_least) n *= 2;
-    return n;
-}
-
 static void place_tables(gw_vocabulary *v, gw_arena *a) {
     v->text = gw_arena_take(a, v->in_text.used);
     v->ends = gw_arena_take(a, v->n * sizeof *v->ends);
@@ -139,7 +133,7 @@ static void place_tables(gw_vocabulary *v, gw_arena *a) {
 
 static int make_tables(gw_vocabulary *v) {
     v->n = (uint32_t)(v->in_ends.used / sizeof(uint32_t));
-    v->slot_mask = power_of_two((size_t)v->n * 2) - 1;
+    v->slot_mask = gw_power_of_two((size_t)v->n * 2) - 1;
     gw_arena a = { 0 };
     place_tables(v, &a);
     a = (gw_arena){ gw_alloc(gw_size(a.used)), 0, a.used };

@@ -81,6 +81,13 @@ size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to);
 /* Returns the value of the byte piece "<0xNN>", -1 for any other text. */
 int gw_byte_value(const gw_vocabulary *v, uint32_t id);
 
+/* Returns the least power of two that is at least 64 and `at_least`, for the sizes of hash tables. */
+static inline uint32_t gw_power_of_two(size_t at_least) {
+    uint32_t n = 64;
+    while (n < at_least) n *= 2;
+    return n;
+}
+
 /* --- characters ------------------------------------------------------------------------------- */
 
 /* Returns the length of the character at p, 1 for a byte that starts none. Reads only p[0..left), so a character that
