@@ -44,3 +44,7 @@ gw_matrix gw_matrix_rows(const gw_matrix *m, uint32_t first, uint32_t rows) {
     part.data += first * gw_row_bytes(m->type, m->k);
     return part;
 }
+
+gw_view gw_view_take(gw_arena *a, size_t rows, uint32_t columns) {
+    return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
+}

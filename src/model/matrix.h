@@ -38,6 +38,8 @@ typedef struct {
     uint32_t columns;
 } gw_view;
 
+/* Allocates room for `rows` rows in the arena. The view has no rows yet. */
+gw_view gw_view_take(gw_arena *a, size_t rows, uint32_t columns);
 static inline float *gw_row(gw_view v, int i) { return v.at + (size_t)i * gw_ld(v.columns); }
 /* Returns a view without its rows before `first`. */
 static inline gw_view gw_from(gw_view v, int first) { return (gw_view){ gw_row(v, first), v.n - first, v.columns }; }

@@ -4,14 +4,10 @@
 
 #include <string.h>
 
-static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
-    return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
-}
-
 void gw_vectors_init(gw_vectors *v, const gw_config *c, uint32_t texts, gw_arena *arena) {
     v->sum = gw_arena_take(arena, c->n_embd * sizeof *v->sum);
-    v->rows = take(arena, texts, c->n_embd);
-    v->wide = take(arena, c->n_dense ? texts : 0, c->n_dense);
+    v->rows = gw_view_take(arena, texts, c->n_embd);
+    v->wide = gw_view_take(arena, c->n_dense ? texts : 0, c->n_dense);
 }
 
 static void add_segment(gw_vectors *v, gw_view h, const gw_segment *p) {

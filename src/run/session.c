@@ -2,11 +2,6 @@
 
 #include <string.h>
 
-/* Allocates `rows` rows of `columns` floats. The returned view has no rows yet. */
-static gw_view take(gw_arena *a, size_t rows, uint32_t columns) {
-    return (gw_view){ gw_arena_take(a, (uint64_t)rows * gw_ld(columns) * sizeof(float)), 0, columns };
-}
-
 uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx) {
     return c->arch->policy->by_layer ? (uint32_t)gw_round_up(n_ctx, GW_BATCH) : GW_BATCH;
 }
@@ -30,22 +25,22 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
         ff = (uint32_t)gw_max(gw_max(ff, layer->n_ff), c->n_ple);
     }
     uint32_t q = c->n_head * head;
-    b->x = s->x = take(a, rows, c->n_embd);
-    b->h = take(a, GW_BATCH, c->n_embd);
-    b->q = s->q = take(a, rows, q);
-    b->a = take(a, GW_BATCH, q);
-    b->k = take(a, GW_BATCH, kv);
-    b->v = take(a, GW_BATCH, kv);
-    b->gate = take(a, GW_BATCH, ff);
-    b->up = take(a, GW_BATCH, ff);
-    if (c->n_ple) b->ple = take(a, GW_BATCH + 1, c->n_ple * c->n_layer);
+    b->x = s->x = gw_view_take(a, rows, c->n_embd);
+    b->h = gw_view_take(a, GW_BATCH, c->n_embd);
+    b->q = s->q = gw_view_take(a, rows, q);
+    b->a = gw_view_take(a, GW_BATCH, q);
+    b->k = gw_view_take(a, GW_BATCH, kv);
+    b->v = gw_view_take(a, GW_BATCH, kv);
+    b->gate = gw_view_take(a, GW_BATCH, ff);
+    b->up = gw_view_take(a, GW_BATCH, ff);
+    if (c->n_ple) b->ple = gw_view_take(a, GW_BATCH + 1, c->n_ple * c->n_layer);
     for (int r = 0; r < GW_ROPES; r++)
-        if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = take(a, rows, c->rope[r].rotated);
+        if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = gw_view_take(a, rows, c->rope[r].rotated);
     for (uint32_t i = 0; i < s->n_sequences; i++) {
         s->sequences[i].ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
-        if (generates(c)) s->sequences[i].logits = take(a, GW_LOGIT_ROWS, c->n_vocab);
+        if (generates(c)) s->sequences[i].logits = gw_view_take(a, GW_LOGIT_ROWS, c->n_vocab);
     }
-    if (s->n_sequences > 1) s->logits = take(a, s->n_sequences, c->n_vocab);
+    if (s->n_sequences > 1) s->logits = gw_view_take(a, s->n_sequences, c->n_vocab);
     gw_vectors_init(&s->vectors, c, c->arch->policy->texts, a);
     gw_heads largest = { .n_head = (int)c->n_head, .head_dim = (int)head };
     gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, ff), gw_max(c->n_dense, q)),
