@@ -25,6 +25,7 @@ void gw_matrix_place(gw_matrix *m, int norms, gw_arena *arena);
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
 /* Unpacks one row of a matrix to floats out[k]. If the matrix has a row cache, the row must be in the cache. */
 void gw_matrix_row(const gw_matrix *m, size_t row, float *out);
+static inline uint32_t gw_matrix_panels(const gw_matrix *m) { return (uint32_t)(gw_ld(m->rows) / GW_PANEL); }
 static inline gw_planes gw_matrix_planes(const gw_matrix *m, size_t panel) {
     return gw_planes_from(m->planes, panel * (m->k / GW_BLOCK));
 }

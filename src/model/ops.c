@@ -87,13 +87,11 @@ static void quantise_columns(void *ctx, int item) {
     }
 }
 
-static int panels_of(const gw_matrix *m) { return (int)((m->rows + GW_PANEL - 1) / GW_PANEL); }
-
 static int part_of(const matmul_job *j, int item, int *first, int *panels) {
     int i = j->count - 1;
     while (item < j->part[i].first) i--;
     *first = (item - j->part[i].first) * j->step;
-    *panels = (int)gw_min(j->step, panels_of(j->part[i].m) - *first);
+    *panels = (int)gw_min(j->step, gw_matrix_panels(j->part[i].m) - *first);
     return i;
 }
 
@@ -188,11 +186,11 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
     const struct product *p = product_of(m);
     gw_acts acts;
     some_job *s = gw_ops_row(o, x, m->k, false, p->int15_needs & NEEDS_INT15, &acts);
-    matmul_job j = { .acts = acts, .count = 1, .step = panels_per_item(panels_of(m), gw_pool_threads(o->pool)) };
+    matmul_job j = { .acts = acts, .count = 1, .step = panels_per_item(gw_matrix_panels(m), gw_pool_threads(o->pool)) };
     j.part[0].m = m;
     j.part[0].y = y;
     *s = (some_job){ j, rows };
-    gw_parallel(o->pool, some_item, s, (panels_of(m) + j.step - 1) / j.step);
+    gw_parallel(o->pool, some_item, s, (gw_matrix_panels(m) + j.step - 1) / j.step);
 }
 
 void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *const *m, float *const *y, int count,
@@ -202,7 +200,7 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
     /* Products that read float activations directly cannot use gw_parallel_pure, because the floats change after the
      * call. */
     bool pure = true;
-    for (int i = 0; i < count; i++) panels += panels_of(m[i]);
+    for (int i = 0; i < count; i++) panels += gw_matrix_panels(m[i]);
     j.step = panels_per_item(panels, gw_pool_threads(o->pool));
     for (int i = 0; i < count; i++) {
         const struct product *p = product_of(m[i]);
@@ -211,7 +209,7 @@ void gw_matmul(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *co
         j.part[i].kernel = int15 ? p->int15 : p->int8;
         j.part[i].y = y[i];
         j.part[i].first = items;
-        items += (panels_of(m[i]) + j.step - 1) / j.step;
+        items += (gw_matrix_panels(m[i]) + j.step - 1) / j.step;
         j.needs |= needs;
         pure &= needs != 0;
     }

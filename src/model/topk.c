@@ -274,7 +274,7 @@ static uint32_t step_of(uint32_t panels) {
 static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, bool upper, float *y) {
     gw_acts acts;
     topk_job *j = gw_ops_row(o, x, m->k, true, true, &acts);
-    *j = (topk_job){ .acts = acts, .m = m, .upper = upper, .y = y, .panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL) };
+    *j = (topk_job){ .acts = acts, .m = m, .upper = upper, .y = y, .panels = gw_matrix_panels(m) };
     j->step = step_of(j->panels);
     j->parts = (int)((j->panels + j->step - 1) / j->step);
     set_bound(j);
@@ -288,7 +288,7 @@ static uint32_t all_rows(gw_ops *o, const float *x, size_t ldx, int n, const gw_
     gw_soft_cap(o, y, (size_t)n * ld, cap);
     for (int r = 0; r < n; r++)
         if (t[r].to) memcpy(t[r].to, y + r * ld, ld * sizeof *y);
-    return (uint32_t)(gw_ld(m->rows) / GW_PANEL);
+    return gw_matrix_panels(m);
 }
 
 /* The first pass for several rows of activations, which reads the weights from memory once. */
@@ -303,7 +303,7 @@ typedef struct {
 static void approximate_rows(void *ctx, int i) {
     const rows_job *j = ctx;
     size_t ld = gw_ld(j->m->rows);
-    uint32_t begin = (uint32_t)i * j->step, panels = (uint32_t)gw_min(j->step, ld / GW_PANEL - begin);
+    uint32_t begin = (uint32_t)i * j->step, panels = (uint32_t)gw_min(j->step, gw_matrix_panels(j->m) - begin);
     gw_acts rows = j->acts;
     for (int t = 0; t < j->acts.n; t += rows.n) {
         bool upper = needs_upper(j->m, &j->want[t]);
@@ -316,7 +316,7 @@ static void approximate_rows(void *ctx, int i) {
 
 static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, const gw_topk *t,
                             float *y) {
-    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL);
+    uint32_t panels = gw_matrix_panels(m);
     rows_job j = { .acts = o->acts, .m = m, .want = t, .y = y, .step = step_of(panels) };
     j.acts.n = n, j.acts.k = m->k, j.acts.stride = gw_acts_stride(n);
     j.acts.x = x, j.acts.ldx = ldx;
@@ -339,7 +339,7 @@ static uint32_t topk_row(gw_ops *o, topk_job *j, bool approximated) {
 
 uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
                         float *y) {
-    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), most = 0, best = 0;
+    uint32_t panels = gw_matrix_panels(m), most = 0, best = 0;
     for (int r = 0; r < n; r++) best = (uint32_t)gw_max(best, t[r].best);
     /* A threshold that comes from rows in most of the parts would exclude few rows. */
     if (!m->norms || (best > 1 && best > panels / step_of(panels) / 2)) return all_rows(o, x, ldx, n, m, cap, t, y);
@@ -361,14 +361,14 @@ uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_m
 enum { FEW = 4 };
 
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows) {
-    uint32_t panels = (uint32_t)(gw_ld(m->rows) / GW_PANEL), n = 0;
+    uint32_t panels = gw_matrix_panels(m), n = 0;
     for (uint32_t p = 0; p < panels && n <= panels / FEW; p++) n += gw_rows_of(rows, p) != 0;
     return n <= panels / FEW;
 }
 
 void gw_matmul_few(gw_ops *o, const float *x, const gw_matrix *m, float cap, const gw_rows *rows, float *y) {
     gw_matmul_some(o, x, m, rows, y);
-    for (uint32_t p = 0; p < gw_ld(m->rows) / GW_PANEL && cap > 0; p++)
+    for (uint32_t p = 0; p < gw_matrix_panels(m) && cap > 0; p++)
         if (gw_rows_of(rows, p)) cap_panel(y, p, cap);
 }
 
