@@ -10,8 +10,6 @@ enum { ROWS = 4, COLUMNS = 32, LANES = 16, GROUPS = 8 };
 
 const int8_t gw_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
 
-static float half(const uint8_t *p) { return gw_f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
-
 /* --- quants: assembled from the bits of one block of a file --- */
 
 /* Unpacks 32 quants of 4 bits: the low halves of 16 bytes, then the high halves. */
@@ -133,7 +131,7 @@ static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
-    int high = header[2] | header[3] << 8; /* top 2 bits of eight IQ4_XS sub-scales, in the place of a second f16 */
+    int high = gw_load16(header + 2); /* top 2 bits of eight IQ4_XS sub-scales, in the place of a second f16 */
     (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
@@ -143,7 +141,7 @@ static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min)
 
 static void scales_of(const gw_format *f, const uint8_t *header, float *scale, float *min) {
     int8_t sub[GW_MAX_SUBS], sub_min[GW_MAX_SUBS];
-    float d = half(header), m = f->mins ? half(header + 2) : 0;
+    float d = gw_f16_to_f32(gw_load16(header)), m = f->mins ? gw_f16_to_f32(gw_load16(header + 2)) : 0;
     scale[0] = d, min[0] = m;
     if (!f->sub_scales) return;
     f->sub_scales(header, sub, sub_min);

@@ -9,8 +9,6 @@
 /* --- rows ------------------------------------------------------------------------------------
  * Blocks are read and written byte by byte: rows in a file window have no alignment. */
 
-static uint16_t load16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
-
 static void store16(uint8_t *p, uint16_t v) {
     p[0] = (uint8_t)v;
     p[1] = (uint8_t)(v >> 8);
@@ -21,7 +19,7 @@ static void quantise_f32(const float *in, void *blocks, size_t k) { memcpy(block
 
 static void dequantise_f16(const void *blocks, float *out, size_t k) {
     const uint8_t *p = blocks;
-    for (size_t i = 0; i < k; i++) out[i] = gw_f16_to_f32(load16(p + 2 * i));
+    for (size_t i = 0; i < k; i++) out[i] = gw_f16_to_f32(gw_load16(p + 2 * i));
 }
 
 static void quantise_f16(const float *in, void *blocks, size_t k) {
@@ -31,7 +29,7 @@ static void quantise_f16(const float *in, void *blocks, size_t k) {
 
 static void dequantise_bf16(const void *blocks, float *out, size_t k) {
     const uint8_t *p = blocks;
-    for (size_t i = 0; i < k; i++) out[i] = gw_bf16_to_f32(load16(p + 2 * i));
+    for (size_t i = 0; i < k; i++) out[i] = gw_bf16_to_f32(gw_load16(p + 2 * i));
 }
 
 static void quantise_bf16(const float *in, void *blocks, size_t k) {
@@ -42,7 +40,7 @@ static void quantise_bf16(const float *in, void *blocks, size_t k) {
 static void dequantise_q4_0(const void *blocks, float *out, size_t k) {
     const uint8_t *p = blocks;
     for (size_t i = 0; i < k; i += 32, p += 18) {
-        float d = gw_f16_to_f32(load16(p));
+        float d = gw_f16_to_f32(gw_load16(p));
         for (int j = 0; j < 16; j++) {
             out[i + j] = (float)((p[2 + j] & 15) - 8) * d;
             out[i + j + 16] = (float)((p[2 + j] >> 4) - 8) * d;
@@ -88,7 +86,7 @@ static void quantise_q4_0(const float *in, void *blocks, size_t k) {
 static void dequantise_q8_0(const void *blocks, float *out, size_t k) {
     const uint8_t *p = blocks;
     for (size_t i = 0; i < k; i += 32, p += 34) {
-        float d = gw_f16_to_f32(load16(p));
+        float d = gw_f16_to_f32(gw_load16(p));
         for (int j = 0; j < 32; j++) out[i + j] = (float)(int8_t)p[2 + j] * d;
     }
 }

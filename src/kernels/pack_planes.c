@@ -136,7 +136,7 @@ void gw_unpack_planes(gw_planes w, size_t row, size_t k, float *out) {
     size_t blocks = k / GW_BLOCK, r = row % GW_PANEL;
     w = gw_planes_from(w, row / GW_PANEL * blocks);
     for (size_t b = 0; b < blocks; b++, w = gw_planes_from(w, 1), out += GW_BLOCK) {
-        float d = gw_f16_to_f32((uint16_t)(w.high[2 * r] | w.high[2 * r + 1] << 8));
+        float d = gw_f16_to_f32(gw_load16(w.high + 2 * r));
         for (int c = 0; c < GW_BLOCK; c++) out[c] = (float)(gw_planes_code(w, (int)r, c) - 128) * d;
     }
 }

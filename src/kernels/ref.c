@@ -5,12 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static uint16_t read16(const uint8_t *p) {
-    uint16_t h;
-    memcpy(&h, p, 2);
-    return h;
-}
-
 static float read_f32(const uint8_t *p) {
     float f;
     memcpy(&f, p, 4);
@@ -74,8 +68,8 @@ APART void open_group(const gw_format *f, const uint8_t *group, int r, open_row 
     gw_format_header(f, group, r, header);
     f->sub_scales(header, row->sub, row->sub_min);
     for (uint32_t b = 0; b < f->items / GW_BLOCK; b++) {
-        row->scale[b] = gw_f16_to_f32(read16(header));
-        row->min[b] = f->mins ? -gw_f16_to_f32(read16(header + 2)) : 0;
+        row->scale[b] = gw_f16_to_f32(gw_load16(header));
+        row->min[b] = f->mins ? -gw_f16_to_f32(gw_load16(header + 2)) : 0;
     }
 }
 
@@ -138,7 +132,7 @@ static float planes_row(gw_planes w, int bits, const gw_acts *a, int t, int r) {
         int32_t sum = 0;
         for (int c = 0; c < GW_BLOCK; c++)
             sum += ((gw_planes_code(w, r, c) & -dropped) - zero) * act_at(a, bits == 8, t, column + c);
-        total += (float)sum * (gw_f16_to_f32(read16(w.high + 2 * r)) * act_scale(a, bits == 8, t, column));
+        total += (float)sum * (gw_f16_to_f32(gw_load16(w.high + 2 * r)) * act_scale(a, bits == 8, t, column));
     }
     return total;
 }
@@ -205,7 +199,7 @@ DEFINE_QUANTISER(quantise_int15, GW_INT15_TOP, 16, GW_INT16_ORDER(c))
 
 static float item_f32(const uint8_t *row, int i, int d) { return (void)d, read_f32(row + 4 * i); }
 static float item_q8(const uint8_t *row, int i, int d) {
-    return gw_bf16_to_f32(read16(row + d + i / GW_BLOCK * 2)) * (float)(int8_t)row[i];
+    return gw_bf16_to_f32(gw_load16(row + d + i / GW_BLOCK * 2)) * (float)(int8_t)row[i];
 }
 
 #define DEFINE_ATTENTION(type)                                                                                        \
@@ -228,7 +222,7 @@ static float item_q8(const uint8_t *row, int i, int d) {
 DEFINE_ATTENTION(f32)
 DEFINE_ATTENTION(q8)
 
-static int32_t int_of(const uint8_t *row, int i) { return (int16_t)read16(row + 2 * i); }
+static int32_t int_of(const uint8_t *row, int i) { return (int16_t)gw_load16(row + 2 * i); }
 static float scale_of(const uint8_t *row, int d) { return read_f32(row + 2 * d); }
 
 void gw_ref_scores_i16(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, float *out) {
