@@ -66,15 +66,18 @@ typedef struct {
     int32_t id;
 } candidate;
 
+/* The bias of a token's logit, in memory and in saved states. */
+typedef struct {
+    int32_t id;
+    float bias;
+} token_bias;
+
 struct gw_sampler {
     uint32_t n; /* size of the vocabulary */
     double option[N_OPTIONS];
     uint64_t state, stream;           /* PCG32 */
     uint32_t n_bias, n_history, next; /* next: write position in the ring `history` */
-    struct {
-        int32_t id;
-        float bias;
-    } bias[MAX_BIAS];
+    token_bias bias[MAX_BIAS];
     int32_t history[HISTORY];
     /* The arrays follow the struct in one allocation, in this order. */
     candidate *c;   /* [n] */
@@ -492,7 +495,7 @@ int32_t gw_sampler_draw(gw_sampler *s, const float *logits) {
     const float *x = adjusted(s, logits);
     float top;
     if (!find_top(x, s->n, &top)) return GW_E_BAD_STATE;
-    if (s->option[TEMPERATURE] == 0) return first_of(x, s->n, top);
+    if (gw_sampler_greedy(s)) return first_of(x, s->n, top);
     if (draws_all(s)) return draw_of_all(s, x, top);
     return draw_of(s, s->c, survivors(s, x, top));
 }
@@ -501,7 +504,7 @@ int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, do
     const float *x = adjusted(s, logits);
     float top;
     if (!find_top(x, s->n, &top)) return GW_E_BAD_STATE;
-    bool greedy = s->option[TEMPERATURE] == 0;
+    bool greedy = gw_sampler_greedy(s);
     if (greedy) s->c[0] = candidate_of(x, (size_t)first_of(x, s->n, top));
     size_t m = greedy ? 1 : draws_all(s) ? gather(x, s->n, -FLT_MAX, s->c) : survivors(s, x, top);
     double total = weigh(s->c, m, greedy ? 1 : scale_of(s));
@@ -579,8 +582,7 @@ int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
     uint32_t i = 0;
     while (i < s->n_bias && s->bias[i].id != id) i++;
     if (i == MAX_BIAS) return gw_fail(e, GW_E_BAD_OPTION, "At most %d tokens can have a logit bias.", MAX_BIAS);
-    s->bias[i].id = id;
-    s->bias[i].bias = bias;
+    s->bias[i] = (token_bias){ id, bias };
     s->n_bias += i == s->n_bias;
     return 0;
 }
@@ -599,17 +601,13 @@ typedef struct {
     uint64_t state, stream;
     uint32_t n_bias, n_history;
 } saved;
-typedef struct {
-    int32_t id;
-    float bias;
-} saved_bias;
-_Static_assert(GW_LAYOUT == 1 && N_OPTIONS == 10 && sizeof(saved) == 104 && sizeof(saved_bias) == 8,
+_Static_assert(GW_LAYOUT == 1 && N_OPTIONS == 10 && sizeof(saved) == 104 && sizeof(token_bias) == 8,
                "saved samplers changed: increase GW_LAYOUT (state.h), then adjust this line");
-_Static_assert(sizeof(saved) + MAX_BIAS * sizeof(saved_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST,
+_Static_assert(sizeof(saved) + MAX_BIAS * sizeof(token_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST,
                "a saved sampler must fit in GW_SAMPLER_MOST");
 
 static size_t saved_bytes(uint32_t n_bias, uint32_t n_history) {
-    return sizeof(saved) + n_bias * sizeof(saved_bias) + n_history * sizeof(int32_t);
+    return sizeof(saved) + n_bias * sizeof(token_bias) + n_history * sizeof(int32_t);
 }
 
 size_t gw_sampler_state_bytes(const gw_sampler *s) { return saved_bytes(s->n_bias, s->n_history); }
@@ -627,19 +625,18 @@ void gw_sampler_write(const gw_sampler *s, uint8_t *out) {
 }
 
 static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_error *e) {
-    for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(saved_bias)) {
-        saved_bias b;
+    bool bad = false;
+    for (uint32_t i = 0; i < all->n_bias; i++, in += sizeof(token_bias)) {
+        token_bias b;
         memcpy(&b, in, sizeof b);
-        if (gw_sampler_bias(s, b.id, b.bias, e))
-            return gw_fail(e, GW_E_BAD_SAVED, "The saved state is corrupt: it has token ids outside 0 to %u.",
-                           s->n - 1);
+        bad |= gw_sampler_bias(s, b.id, b.bias, e) != 0;
     }
     for (uint32_t i = 0; i < all->n_history; i++, in += sizeof(int32_t)) {
         int32_t id;
         memcpy(&id, in, sizeof id);
         gw_sampler_accept(s, id);
     }
-    if (s->n_history == all->n_history) return 0;
+    if (!bad && s->n_history == all->n_history) return 0;
     return gw_fail(e, GW_E_BAD_SAVED, "The saved state is corrupt: it has token ids outside 0 to %u.", s->n - 1);
 }
 
