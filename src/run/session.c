@@ -93,12 +93,16 @@ void gw_session_free(gw_session *s) {
 
 /* --- sequences --- */
 
+static int check_index(gw_session *s, uint32_t i) {
+    if (i < s->n_sequences) return 0;
+    return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).", s->n_sequences - 1,
+                   i);
+}
+
 int gw_session_select(gw_session *s, uint32_t i) {
-    if (i >= s->n_sequences)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).",
-                       s->n_sequences - 1, i);
-    s->now = &s->sequences[i];
-    return 0;
+    int bad = check_index(s, i);
+    if (!bad) s->now = &s->sequences[i];
+    return bad;
 }
 
 int gw_session_copy(gw_session *s, uint32_t from, uint32_t n) {
@@ -131,10 +135,9 @@ static uint32_t common_ids(const gw_sequence *q, const int32_t *ids, uint32_t n)
 }
 
 int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n) {
-    if (i >= s->n_sequences)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).",
-                       s->n_sequences - 1, i);
-    return n ? (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n)) : 0;
+    int bad = check_index(s, i);
+    if (bad || !n) return bad;
+    return (int)gw_kv_reach(&s->sequences[i].kv, common_ids(&s->sequences[i], ids, n));
 }
 
 /* Sets the context to ids, without evaluating them. Returns how many of the first ids are evaluated already, or an

@@ -15,11 +15,13 @@ void gw_session_leave_block(gw_session *s) {
 
 /* --- steps --- */
 
+static uint32_t pending(const gw_sequence *q) { return q->n_ids - q->kv.pos; }
+
 /* Returns whether the block contains all remaining ids of a sequence. */
-static bool completes(const gw_sequence *q) { return q->kv.pos + q->rows == q->n_ids; }
+static bool completes(const gw_sequence *q) { return q->rows == pending(q); }
 
 static void add_member(gw_session *s, gw_sequence *q, uint32_t most) {
-    q->rows = (uint32_t)gw_min(most, q->n_ids - q->kv.pos);
+    q->rows = (uint32_t)gw_min(most, pending(q));
     s->members[s->n_members++] = q;
 }
 
@@ -298,12 +300,11 @@ static int worker_failed(gw_session *s) {
 static void choose_members(gw_session *s, uint32_t mask) {
     enum { PROMPT_ROWS = 32 }; /* maximum prompt rows in a block with decoding sequences, which wait for them */
     uint32_t n = s->n_sequences, decoding = 0;
-    for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1;
+    for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && pending(&s->sequences[i]) == 1;
     uint32_t room = decoding ? PROMPT_ROWS : GW_BATCH;
     for (uint32_t i = 0; i < n && room; i++) {
         gw_sequence *q = &s->sequences[(s->turn + i) % n];
-        uint32_t pending = q->n_ids - q->kv.pos;
-        if (!(mask >> (s->turn + i) % n & 1) || pending < 2) continue;
+        if (!(mask >> (s->turn + i) % n & 1) || pending(q) < 2) continue;
         add_member(s, q, room);
         room -= q->rows;
         if (completes(q)) continue;
@@ -314,7 +315,7 @@ static void choose_members(gw_session *s, uint32_t mask) {
         s->members[0] = q;
     }
     for (uint32_t i = 0; i < n; i++)
-        if (mask >> i & 1 && s->sequences[i].n_ids - s->sequences[i].kv.pos == 1) add_member(s, &s->sequences[i], 1);
+        if (mask >> i & 1 && pending(&s->sequences[i]) == 1) add_member(s, &s->sequences[i], 1);
 }
 
 /* Evaluates one step of up to GW_BATCH rows of the current block, and subtracts its cost from *left. */
@@ -333,7 +334,7 @@ int gw_session_run(gw_session *s, int layers) {
     int64_t left = layers ? 4 * (int64_t)layers : INT64_MAX;
     if (s->n_members && (!q->rows || s->n_members > 1)) gw_session_drop_block(s);
     for (int how = GW_RUN_MORE; left > 0;) {
-        if (q->kv.pos == q->n_ids && !s->n_members) return GW_RUN_DONE;
+        if (!pending(q) && !s->n_members) return GW_RUN_DONE;
         if (!s->n_members) add_member(s, q, gw_session_block_rows(s->state.config, s->n_ctx));
         if ((how = advance(s, &left)) != GW_RUN_MORE) return how;
     }
