@@ -37,6 +37,12 @@ void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int1
     return place;
 }
 
+gw_acts gw_ops_batch(const gw_ops *o, const float *x, size_t ldx, int n, size_t k) {
+    gw_acts a = o->acts;
+    a.n = n, a.k = k, a.stride = gw_acts_stride(n), a.x = x, a.ldx = ldx;
+    return a;
+}
+
 enum { NEEDS_INT8 = 1, NEEDS_INT15 = 2 };
 
 #define FORMAT(NAME, name, ...) \
@@ -49,9 +55,8 @@ static const struct product {
 } products[] = { { GW_F32, GW_KERNEL(matmul_f32), GW_KERNEL(matmul_f32), 0, 0 },
                  { GW_F16, GW_KERNEL(matmul_f16), GW_KERNEL(matmul_f16), 0, 0 },
                  { GW_BF16, GW_KERNEL(matmul_bf16), GW_KERNEL(matmul_bf16), 0, 0 },
-                 { GW_Q4_0, GW_KERNEL_INT(matmul_q4), GW_KERNEL_INT(matmul_q4_int15), NEEDS_INT8, NEEDS_INT15 },
                  { GW_Q8_0, GW_KERNEL_INT(matmul_q8_int15), GW_KERNEL_INT(matmul_q8_int15), NEEDS_INT15, NEEDS_INT15 },
-                 GW_FORMATS(FORMAT) };
+                 FORMAT(Q4_0, q4) GW_FORMATS(FORMAT) };
 
 static const struct product *product_of(const gw_matrix *m) {
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
@@ -148,12 +153,7 @@ static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int it
 }
 
 static void matmul_batch(gw_ops *o, const float *x, size_t ldx, int n, size_t k, matmul_job j, int items) {
-    j.acts = o->acts;
-    j.acts.n = n;
-    j.acts.k = k;
-    j.acts.stride = gw_acts_stride(n);
-    j.acts.x = x;
-    j.acts.ldx = ldx;
+    j.acts = gw_ops_batch(o, x, ldx, n, k);
     if (j.needs) gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
     gw_parallel(o->pool, matmul_item, &j, items);
 }

@@ -24,6 +24,9 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_
  * followed by x[k], quantised. Sets *acts to describe the quantised x. */
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
+/* Returns a batch of n rows x[n][ldx] of k columns, which kernels quantise to the buffers of o. */
+gw_acts gw_ops_batch(const gw_ops *o, const float *x, size_t ldx, int n, size_t k);
+
 /* Multiplies `panels` panels of a matrix, from index `first` on, by int15 or int8 activations, or by floats if its type
  * has no quants: sets y[t][0 .. 4 * panels) for each row t of the activations, rows of y being ld floats apart. */
 void gw_multiply_panels(const gw_matrix *m, bool int15, uint32_t first, uint32_t panels, const gw_acts *acts, float *y,

@@ -317,9 +317,7 @@ static void approximate_rows(void *ctx, int i) {
 static void approximate_all(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, const gw_topk *t,
                             float *y) {
     uint32_t panels = gw_matrix_panels(m);
-    rows_job j = { .acts = o->acts, .m = m, .want = t, .y = y, .step = step_of(panels) };
-    j.acts.n = n, j.acts.k = m->k, j.acts.stride = gw_acts_stride(n);
-    j.acts.x = x, j.acts.ldx = ldx;
+    rows_job j = { .acts = gw_ops_batch(o, x, ldx, n, m->k), .m = m, .want = t, .y = y, .step = step_of(panels) };
     for (int r = 0; r < n; r++) GW_KERNEL_INT(quantise_int8)(&j.acts, r, 0, m->k);
     gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
 }
