@@ -26,6 +26,11 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
+/* Returns what holds the rows of the current plane: the layer, or the copies of its ring rows. */
+static const gw_kv_layer *holder_of(const gw_state_io *io) {
+    return io->plane < KEYS_ASIDE ? layer_of(io) : &io->of.session->now->kv.saved[io->layer];
+}
+
 /* Returns the positions whose keys or values (io->plane) belong to layer io->layer of the saved state. */
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
@@ -150,16 +155,11 @@ int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t 
 }
 
 static void write_piece(gw_state_io *io, uint8_t *out, size_t n) {
-    const gw_kv *kv = &io->of.session->now->kv;
     switch (io->phase) {
     case HEADER: memcpy(out, &io->head, n); break;
     case IDENTIFIERS: memcpy(out, io->of.session->now->ids + io->at, n); break;
     case SAMPLER: gw_sampler_write(io->of.sampler, out); break;
-    case ROWS: {
-        const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
-        gw_kv_row_out(l, io->plane & 1, io->at, out);
-        break;
-    }
+    case ROWS: gw_kv_row_out(holder_of(io), io->plane & 1, io->at, out); break;
     default: memcpy(out, &io->hash, n);
     }
 }
@@ -254,8 +254,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
 /* Stores a row of keys or values. Skips rows for which the session's ring has no room, because its context is shorter
  * than that of the saved state. */
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
-    const gw_kv *kv = &io->of.session->now->kv;
-    const gw_kv_layer *l = io->plane < KEYS_ASIDE ? &kv->layers[io->layer] : &kv->saved[io->layer];
+    const gw_kv_layer *l = holder_of(io);
     if (rows_of(io).end - io->at > l->rows) return 0;
     if (gw_kv_row_in(l, io->plane & 1, io->at, bytes)) return 0;
     return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state is corrupt in layer %u at token %u.", io->layer,
