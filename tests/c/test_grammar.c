@@ -8,29 +8,14 @@
 enum { BYTES = 256 };
 
 /* Pieces of one to thirty letters. Some letters have two bytes, some must be escaped in a JSON string. */
+/* clang-format off */
 static const char *const pieces[] = {
-    "a",
-    "b",
-    "ab",
-    "aba",
-    "abab",
-    "a\"",
-    "\"",
-    "\"b",
-    "\\",
-    "a\\",
-    "\n",
-    "\xC3\xA9",
-    "a\xC3\xA9",
-    "\xC3\xA9\xC3\xA9",
-    "\xC3",
-    "aaaaaaaaaaaaaaaa",
-    "aaaaaaaaaaaaaaaaa",
-    "bbbbbbbbbbbbbbbbbbbbbbbb",
-    ("\xC3\xA9"
-     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
-    "ab\xC3",
+    "a", "b", "ab", "aba", "abab", "a\"", "\"", "\"b", "\\", "a\\", "\n",
+    "\xC3\xA9", "a\xC3\xA9", "\xC3\xA9\xC3\xA9", "\xC3",
+    "aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbbbbbb",
+    ("\xC3\xA9" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "ab\xC3",
 };
+/* clang-format on */
 enum { PIECES = sizeof pieces / sizeof *pieces, WORDS = (2 + BYTES + PIECES + 31) / 32 };
 
 static gw_tokenizer *tokenizer;
@@ -116,79 +101,31 @@ enum { STRING_WORDS = 12 + 10 + 2 * 19 + 4 + 4 + 3 * 5 + 1 + 3 * 2 };
 
 /* Writes a compiled grammar: a quote, at most `most` plain characters, and a quote. */
 static void string_of(uint32_t *w, uint32_t most) {
+    /* clang-format off */
     const uint32_t words[STRING_WORDS] = {
-        0x31475747,
-        1,
-        STRING_WORDS,
-        10,
-        19,
-        4,
-        5,
-        1,
-        2,
+        0x31475747, 1, STRING_WORDS, 10, 19, 4, 5, 1, 2, 0, 0, 0,
+        /* nodes: the ends of their spans */
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 19,
+        /* spans: of nodes 1 to 8, then of node 9, which begins a plain character */
+        SPAN('"', '"', 0), SPAN(0x80, 0xBF, 0), SPAN(0x80, 0xBF, 2), SPAN(0x80, 0xBF, 3),
+        SPAN(0xA0, 0xBF, 2), SPAN(0x80, 0x9F, 2), SPAN(0x90, 0xBF, 3), SPAN(0x80, 0x8F, 3),
+        SPAN(0x20, 0x21, 0), SPAN(0x23, 0x5B, 0), SPAN(0x5D, 0x7F, 0), SPAN(0xC2, 0xDF, 2),
+        SPAN(0xE0, 0xE0, 5), SPAN(0xE1, 0xEC, 3), SPAN(0xED, 0xED, 6), SPAN(0xEE, 0xEF, 3),
+        SPAN(0xF0, 0xF0, 7), SPAN(0xF1, 0xF3, 4), SPAN(0xF4, 0xF4, 8),
+        /* states: start, after the quote, after a character, end */
+        1, 3, 5, 5, 0, 0, 1 << 1, 1,
+        /* edges */
+        GW_BYTES, 1, 1,
+        GW_BYTES, 9, 2,
+        GW_BYTES, 1, 3,
+        GW_BYTES | GW_NEXT << 2, 9, 2,
+        GW_BYTES | GW_EXIT << 2, 1, 3,
+        /* the rule, then the loops */
         0,
-        0,
-        0,
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        19,
-        SPAN('"', '"', 0),
-        SPAN(0x80, 0xBF, 0),
-        SPAN(0x80, 0xBF, 2),
-        SPAN(0x80, 0xBF, 3),
-        SPAN(0xA0, 0xBF, 2),
-        SPAN(0x80, 0x9F, 2),
-        SPAN(0x90, 0xBF, 3),
-        SPAN(0x80, 0x8F, 3),
-        SPAN(0x20, 0x21, 0),
-        SPAN(0x23, 0x5B, 0),
-        SPAN(0x5D, 0x7F, 0),
-        SPAN(0xC2, 0xDF, 2),
-        SPAN(0xE0, 0xE0, 5),
-        SPAN(0xE1, 0xEC, 3),
-        SPAN(0xED, 0xED, 6),
-        SPAN(0xEE, 0xEF, 3),
-        SPAN(0xF0, 0xF0, 7),
-        SPAN(0xF1, 0xF3, 4),
-        SPAN(0xF4, 0xF4, 8),
-        1,
-        3,
-        5,
-        5,
-        0,
-        0,
-        1 << 1,
-        1, /* states: start, after the quote, after a character, end */
-        GW_BYTES,
-        1,
-        1,
-        GW_BYTES,
-        9,
-        2,
-        GW_BYTES,
-        1,
-        3,
-        GW_BYTES | GW_NEXT << 2,
-        9,
-        2,
-        GW_BYTES | GW_EXIT << 2,
-        1,
-        3,
-        0,
-        0,
-        GW_NEVER,
-        0,
-        0,
-        most,
-        0,
+        0, GW_NEVER, 0,
+        0, most, 0,
     };
+    /* clang-format on */
     memcpy(w, words, sizeof words);
 }
 
