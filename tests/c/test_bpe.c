@@ -1,6 +1,7 @@
 /* Tests byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case
  * for each rule, malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000
  * texts. */
+#include "encode.h"
 #include "scoped.h"
 #include "test.h"
 #include "text/classes.h"
@@ -95,6 +96,15 @@ static void add_merge(gw_tokenizer *t, const char *pair) {
     CHECK_INT(gw_tokenizer_add_merge(t, pair, strlen(pair)), 0);
 }
 
+/* Adds a merge such as "a b", and the piece that it makes. */
+static void add_made(gw_tokenizer *t, const char *pair) {
+    char text[256];
+    const char *gap = strchr(pair, ' ');
+    snprintf(text, sizeof text, "%.*s%s", (int)(gap - pair), pair, gap + 1);
+    add(t, text, GW_TOKEN_NORMAL);
+    add_merge(t, pair);
+}
+
 /* Returns the printable character that stands for a byte in GPT-2's vocabulary. */
 static const char *letter(int byte) {
     static char out[3];
@@ -117,20 +127,18 @@ static int finish(gw_tokenizer *t, const char *pre, gw_error *e) {
     return gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gpt2", .pre = pre }, e);
 }
 
+static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
+    gw_error e = { 0 };
+    if (finish(t, pre, &e)) gw_test_fail(__FILE__, __LINE__, "%s", e.what);
+    return t;
+}
+
 /* Returns a byte-level tokenizer with the given merges, whose results have the ids from 256 on. */
 static gw_tokenizer *kept(const struct bpe_merge *merges, size_t n, const char *pre) {
     gw_tokenizer *t = gw_tokenizer_new();
-    gw_error e = { 0 };
     add_letters(t);
-    for (size_t i = 0; i < n; i++) {
-        char text[256];
-        const char *gap = strchr(merges[i].pair, ' ');
-        snprintf(text, sizeof text, "%.*s%s", (int)(gap - merges[i].pair), merges[i].pair, gap + 1);
-        add(t, text, GW_TOKEN_NORMAL);
-        add_merge(t, merges[i].pair);
-    }
-    if (finish(t, pre, &e)) gw_test_fail(__FILE__, __LINE__, "%s", e.what);
-    return t;
+    for (size_t i = 0; i < n; i++) add_made(t, merges[i].pair);
+    return ready(t, pre);
 }
 
 static void check_ids(const struct bpe_merge *merges, size_t n, const int32_t *bytes, const char *const *expected,
@@ -166,41 +174,12 @@ static gw_tokenizer *begin(const char *const *merges, size_t n) {
     add_letters(t);
     add(t, "<|c|>", GW_TOKEN_CONTROL);
     add(t, "<|u|>", GW_TOKEN_USER);
-    for (size_t i = 0; i < n; i++) {
-        char text[64];
-        const char *gap = strchr(merges[i], ' ');
-        snprintf(text, sizeof text, "%.*s%s", (int)(gap - merges[i]), merges[i], gap + 1);
-        add(t, text, GW_TOKEN_NORMAL);
-        add_merge(t, merges[i]);
-    }
+    for (size_t i = 0; i < n; i++) add_made(t, merges[i]);
     return t;
 }
 
 #define BEGIN(...) \
     begin((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
-
-static gw_tokenizer *ready(gw_tokenizer *t, const char *pre) {
-    gw_error e = { 0 };
-    if (finish(t, pre, &e)) gw_test_fail(__FILE__, __LINE__, "%s", e.what);
-    return t;
-}
-
-static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
-    static char out[1024];
-    int32_t ids[256];
-    char back[1024];
-    int n = gw_tokenizer_encode(t, text, strlen(text), flags, ids, 256), at = 0, length = 0;
-    CHECK(n >= 0 && (size_t)n <= strlen(text));
-    out[0] = 0;
-    for (int i = 0; i < n; i++) {
-        at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
-        int before = i ? ids[i - 1] : GW_NO_TOKEN;
-        length += gw_tokenizer_decode_after(t, before, ids[i], flags, back + length, sizeof back - (size_t)length);
-    }
-    back[length] = 0;
-    CHECK_TEXT(back, text);
-    return out;
-}
 
 TEST(bpe_first_merge_of_the_list_and_leftmost) {
     scoped_tokenizer *t = ready(BEGIN("b c", "a b", "a a"), "gpt-2");
@@ -351,15 +330,8 @@ TEST(merges_over_characters) {
                                           "ab" };
     gw_error e = { 0 };
     scoped_tokenizer *t = gw_tokenizer_new();
-    for (int b = 0; b < 256; b++) {
-        char name[8];
-        CHECK_INT(gw_tokenizer_add_piece(t, name, (size_t)snprintf(name, sizeof name, "<0x%02X>", b)), 0);
-        CHECK_INT(gw_tokenizer_add_type(t, GW_TOKEN_BYTE), 0);
-    }
-    for (int i = 0; i < 6; i++) {
-        CHECK_INT(gw_tokenizer_add_piece(t, pieces[i], strlen(pieces[i])), 0);
-        CHECK_INT(gw_tokenizer_add_type(t, GW_TOKEN_NORMAL), 0);
-    }
+    for (int b = 0; b < 256; b++) add(t, byte_name(b), GW_TOKEN_BYTE);
+    for (int i = 0; i < 6; i++) add(t, pieces[i], GW_TOKEN_NORMAL);
     add_merge(t, "a b");
     add_merge(t, "\xE2\x96\x81 a");
     CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gemma4" }, &e), 0);

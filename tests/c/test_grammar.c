@@ -1,6 +1,7 @@
 /* The trie of a vocabulary, and masks: nodes are sorted; plain tokens have the number of characters that a simple count
  * gives; masks in strings have exactly the tokens that are allowed when tried alone. tests/js/grammar*.test.js test
  * grammars and the compilation of formats. */
+#include "encode.h"
 #include "test.h"
 #include "text/masks.h"
 #include "text/matcher.h"
@@ -33,11 +34,7 @@ static void make_words(void) {
     CHECK(tokenizer != NULL);
     add("<unk>", GW_TOKEN_UNKNOWN);
     add("<eos>", GW_TOKEN_CONTROL);
-    for (int c = 0; c < BYTES; c++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", c);
-        add(name, GW_TOKEN_BYTE);
-    }
+    for (int c = 0; c < BYTES; c++) add(byte_name(c), GW_TOKEN_BYTE);
     for (int i = 0; i < PIECES; i++) add(pieces[i], GW_TOKEN_NORMAL);
     gw_tokenizer_kind kind = { .model = "llama" };
     CHECK_INT(gw_tokenizer_finish(tokenizer, &kind, &e), 0);

@@ -1,5 +1,6 @@
 /* Tests the tokenizer on small vocabularies: a handwritten case for each rule, then all rules against a naive merge on
  * random texts. tests/js/tokenizer.test.js compares ids of the real vocabulary. */
+#include "encode.h"
 #include "scoped.h"
 #include "test.h"
 #include "text/tokenizer.h"
@@ -14,14 +15,6 @@ static void add(gw_tokenizer *t, const char *text, float score, int type) {
     CHECK_INT(gw_tokenizer_add_type(t, type), 0);
 }
 
-static void add_bytes(gw_tokenizer *t) {
-    for (int i = 0; i < 256; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", i);
-        add(t, name, 0, GW_TOKEN_BYTE);
-    }
-}
-
 /* Ids of the test vocabularies: <unk> 0, <bos> 1, <eot> 2, bytes 3 to 258, then the pieces from 259 on. */
 enum { BYTES = 3, PIECES = 259 };
 
@@ -31,7 +24,7 @@ static gw_tokenizer *begin(void) {
     add(t, "<unk>", 0, GW_TOKEN_UNKNOWN);
     add(t, "<bos>", 0, GW_TOKEN_CONTROL);
     add(t, "<eot>", 0, GW_TOKEN_CONTROL);
-    add_bytes(t);
+    for (int i = 0; i < 256; i++) add(t, byte_name(i), 0, GW_TOKEN_BYTE);
     return t;
 }
 
@@ -51,26 +44,6 @@ static gw_tokenizer *with(const char *const *pieces, size_t n) {
 
 #define WITH(...) \
     with((const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
-
-/* Returns the token ids of a text, such as "260 261", and checks that decoding restores the text. */
-static const char *ids_of(gw_tokenizer *t, const char *text, int flags) {
-    static char out[1024];
-    int32_t ids[256];
-    char back[1024];
-    int n = gw_tokenizer_encode(t, text, strlen(text), flags, ids, 256), at = 0, length = 0;
-    CHECK(n >= 0 && (size_t)n <= strlen(text));
-    out[0] = 0;
-    for (int i = 0; i < n; i++) {
-        at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
-        size_t left = sizeof back - 1 - (size_t)length;
-        int bytes = gw_tokenizer_decode(t, ids[i], flags, back + length, left);
-        CHECK(bytes >= 0 && length + bytes < (int)sizeof back);
-        length += bytes;
-    }
-    back[length] = 0;
-    CHECK_TEXT(back, text);
-    return out;
-}
 
 TEST(highest_score_merges_first) {
     scoped_tokenizer *t = WITH("bc", "ab", "a", "b", "c");
@@ -279,9 +252,8 @@ TEST(counts_must_agree) {
 TEST(types_by_name) {
     scoped_tokenizer *t = gw_tokenizer_new();
     for (int i = 0; i < 258; i++) {
-        char name[8] = "<unk>";
-        if (i > 1) snprintf(name, sizeof name, "<0x%02X>", (i - 2) & 255);
-        gw_tokenizer_add_piece(t, i == 1 ? "a" : name, i == 1 ? 1 : strlen(name));
+        const char *name = i == 0 ? "<unk>" : i == 1 ? "a" : byte_name(i - 2);
+        gw_tokenizer_add_piece(t, name, strlen(name));
         gw_tokenizer_add_score(t, 0);
     }
     finish(t);
@@ -311,21 +283,9 @@ TEST(bad_elements) {
     gw_tokenizer_free(NULL);
 }
 
+/* A space that is put before a text, or after an added token, can be a token of its own. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
-    static char out[256];
-    int32_t ids[64];
-    char back[256];
-    int n = gw_tokenizer_encode(t, text, strlen(text), flags, ids, 64), at = 0, length = 0;
-    CHECK(n >= 0 && (size_t)n <= 2 * strlen(text));
-    out[0] = 0;
-    for (int i = 0; i < n; i++) {
-        at += snprintf(out + at, sizeof out - (size_t)at, "%s%d", i ? " " : "", (int)ids[i]);
-        int before = i ? ids[i - 1] : GW_NO_TOKEN;
-        length += gw_tokenizer_decode_after(t, before, ids[i], flags, back + length, sizeof back - (size_t)length);
-    }
-    back[length] = 0;
-    CHECK_TEXT(back, text);
-    return out;
+    return ids_within(t, text, flags, 2 * strlen(text));
 }
 
 static gw_tokenizer *with_prefix(void) {
