@@ -40,6 +40,15 @@ const tiny_config small = {
     .seed = 1,
 };
 
+void make_parts(tiny_config c, uint32_t n, tiny_file *files) {
+    c.n_parts = n;
+    for (c.part = 0; c.part < n; c.part++) files[c.part] = tiny_make(&c);
+}
+
+void free_parts(parts *files) {
+    for (int i = 0; i < MOST_PARTS; i++) tiny_free(&(*files)[i]);
+}
+
 gw_model *fresh(gw_pool *pool) {
     gw_model *m = gw_model_new(pool);
     CHECK(m);
@@ -71,6 +80,14 @@ void feed_header(gw_model *m, const tiny_file *f) {
         state = gw_load_commit(m, n);
     }
     CHECK_INT(state, GW_LOAD_PLAN);
+}
+
+void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed) {
+    uint64_t state = seed + 1;
+    for (uint32_t i = 0; i < n; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        ids[i] = (int32_t)((state >> 33) % n_vocab);
+    }
 }
 
 void logits_of(gw_model *m, float *out, uint32_t n_vocab) {

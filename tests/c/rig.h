@@ -26,9 +26,19 @@ void rig_free(rig *r);
 #define scoped_rig SCOPED(rig_free) rig
 #define scoped_file SCOPED(tiny_free) tiny_file
 
+/* The files of a split model, freed together. */
+enum { MOST_PARTS = 8 };
+typedef tiny_file parts[MOST_PARTS];
+void make_parts(tiny_config c, uint32_t n, tiny_file *files);
+void free_parts(parts *files);
+#define scoped_parts SCOPED(free_parts) parts
+
 gw_model *fresh(gw_pool *pool);
 
 void feed_header(gw_model *m, const tiny_file *f);
+
+/* Sets ids[0..n) to random ids of a vocabulary. */
+void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed);
 
 /* Evaluates a fixed prompt, whose ids need a vocabulary of at least 40 tokens, and copies the last logits to `out`. */
 void logits_of(gw_model *m, float *out, uint32_t n_vocab);

@@ -15,14 +15,6 @@
 
 enum { VOCAB = 50, MOST = 400 };
 
-static void make_ids(int32_t *ids, uint32_t n, uint32_t n_vocab, uint32_t seed) {
-    uint64_t state = seed + 1;
-    for (uint32_t i = 0; i < n; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        ids[i] = (int32_t)((state >> 33) % n_vocab);
-    }
-}
-
 static void run(gw_model *m) {
     CHECK_INT(gw_run(m, 0), GW_RUN_DONE);
     CHECK_INT(gw_pending(m), 0);

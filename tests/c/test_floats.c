@@ -208,17 +208,12 @@ THREADED_TEST(floats_packed_from_parts_are_the_bits_of_the_whole) {
     scoped_pool *pool = gw_pool_new(2);
     tiny_config whole = with_floats();
     outcome expected = run(&whole, "q8_0", pool);
-    tiny_file files[5];
-    for (uint32_t i = 0; i < 5; i++) {
-        tiny_config c = with_floats();
-        c.n_parts = 5, c.part = i;
-        files[i] = tiny_make(&c);
-    }
+    scoped_parts files = { 0 };
+    make_parts(whole, 5, files);
     for (size_t chunk = 0; chunk < 200; chunk += 67) {
         outcome o = run_parts(files, 5, "q8_0", pool, chunk);
         CHECK(same(&o, &expected));
     }
-    for (int i = 0; i < 5; i++) tiny_free(&files[i]);
 }
 
 /* The value "auto" of "quantizeFloats" means "keep" for all types of layers, and is the default. */

@@ -20,20 +20,13 @@ typedef struct {
     float logits[STEPS + 1][VOCAB];
 } text;
 
-static void make_text(text *t, uint32_t prompt, uint32_t seed) {
-    uint64_t state = seed + 1;
-    t->n = prompt;
-    for (uint32_t i = 0; i < prompt + STEPS; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        t->ids[i] = (int32_t)((state >> 33) % VOCAB);
-    }
-}
-
 static void make_texts(text *texts) {
     /* Prompt lengths: more than the rows of a KV ring, one id, less than a batch, more than a batch. */
     static const uint32_t prompts[N] = { 150, 1, 33, 90 };
-    for (uint32_t i = 0; i < N; i++) make_text(&texts[i], prompts[i], i);
-    for (uint32_t i = 0; i < N; i++) texts[i].done = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        texts[i].n = prompts[i], texts[i].done = 0;
+        make_ids(texts[i].ids, prompts[i] + STEPS, VOCAB, i);
+    }
 }
 
 static void run_alone(gw_model *m, text *t) {

@@ -7,22 +7,6 @@
 #include "rig.h"
 #include "test.h"
 
-enum { MOST = 8 };
-
-typedef tiny_file parts[MOST];
-static void free_parts(parts *files) {
-    for (int i = 0; i < MOST; i++) tiny_free(&(*files)[i]);
-}
-#define scoped_parts SCOPED(free_parts) parts
-
-static void make_parts(tiny_config c, uint32_t n, tiny_file *files) {
-    c.n_parts = n;
-    for (uint32_t i = 0; i < n; i++) {
-        c.part = i;
-        files[i] = tiny_make(&c);
-    }
-}
-
 static void whole_logits(const tiny_config *c, gw_pool *pool, float *out) {
     scoped_file f = tiny_make(c);
     scoped_model *m = fresh(pool);

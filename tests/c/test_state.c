@@ -227,22 +227,16 @@ THREADED_TEST(state_of_another_model_or_cache_is_refused_and_nothing_changes) {
 
 TEST(state_of_a_split_model_fits_the_whole_one) {
     const int32_t *ids = some_ids();
-    tiny_file parts[3];
+    scoped_parts files = { 0 };
     scoped_rig whole = rig_of(&base, 1, CONTEXT, "auto"), split = { gw_pool_new(1), NULL };
-    for (uint32_t i = 0; i < 3; i++) {
-        tiny_config c = base;
-        c.n_parts = 3;
-        c.part = i;
-        parts[i] = tiny_make(&c);
-    }
+    make_parts(base, 3, files);
     split.m = gw_model_new(split.pool);
     CHECK_INT(gw_load_parts(split.m, 3), 0);
-    CHECK_INT(tiny_feed_parts(split.m, parts, 3, 1 << 12, CONTEXT), GW_LOAD_READY);
+    CHECK_INT(tiny_feed_parts(split.m, files, 3, 1 << 12, CONTEXT), GW_LOAD_READY);
     eval(split.m, ids, 60, 60);
     scoped_bytes s = save(split.m, ids, 60);
     CHECK_INT(restore(whole.m, s, 1 << 30), 0);
     check_same(whole.m, split.m, ids, 70, 60);
-    for (int i = 0; i < 3; i++) tiny_free(&parts[i]);
 }
 
 TEST(state_that_is_damaged_or_cut_is_refused) {
