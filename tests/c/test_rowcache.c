@@ -33,10 +33,7 @@ static int feed(host *h, size_t chunk) {
         n = gw_min(n, h->file->size - at);
         memcpy(gw_load_window(h->m), h->file->data + at, n);
         h->loaded += n;
-        state = gw_load_commit(h->m, n);
-        if (state != GW_LOAD_PLAN) continue;
-        int bad = gw_load_reserve(h->m, 0);
-        state = bad ? bad : gw_load_commit(h->m, 0);
+        state = tiny_commit(h->m, n, 0);
     }
     return state;
 }

@@ -346,6 +346,13 @@ void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out
     type->dequantise(f->data + f->header + t->offset + row * gw_row_bytes(type, t->shape[0]), out, t->shape[0]);
 }
 
+int tiny_commit(gw_model *m, size_t n, uint32_t n_ctx) {
+    int state = gw_load_commit(m, n);
+    if (state != GW_LOAD_PLAN) return state;
+    int bad = gw_load_reserve(m, n_ctx);
+    return bad ? bad : gw_load_commit(m, 0);
+}
+
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx) {
     uint64_t random = size;
     int state = GW_LOAD_HEADER;
@@ -354,10 +361,7 @@ int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint3
         n = gw_min(gw_min(n, gw_load_room(m)), size - at);
         memcpy(gw_load_window(m), data + at, n);
         at += n;
-        state = gw_load_commit(m, n);
-        if (state != GW_LOAD_PLAN) continue;
-        int bad = gw_load_reserve(m, n_ctx);
-        state = bad ? bad : gw_load_commit(m, 0);
+        state = tiny_commit(m, n, n_ctx);
     }
     return state;
 }
@@ -374,10 +378,7 @@ int tiny_feed_parts(gw_model *m, const tiny_file *files, uint32_t n_files, size_
         if (n == 0) return state;
         memcpy(gw_load_window(m), files[part].data + read[part], n);
         read[part] += n;
-        state = gw_load_commit(m, n);
-        if (state != GW_LOAD_PLAN) continue;
-        int bad = gw_load_reserve(m, n_ctx);
-        state = bad ? bad : gw_load_commit(m, 0);
+        state = tiny_commit(m, n, n_ctx);
     }
     return state;
 }

@@ -65,6 +65,9 @@ const tiny_tensor *tiny_find(const tiny_file *f, const char *name);
 /* Converts a row of a matrix, or a vector as row 0, to floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);
 
+/* Commits n bytes of the window, and reserves n_ctx when the header is complete. Returns the state or an error. */
+int tiny_commit(gw_model *m, size_t n, uint32_t n_ctx);
+
 /* Feeds data[0..size) in steps of `chunk` bytes (0: sizes drawn at random) and reserves n_ctx when
  * the header is complete. Returns the last state, or the first error. */
 int tiny_feed(gw_model *m, const uint8_t *data, size_t size, size_t chunk, uint32_t n_ctx);
