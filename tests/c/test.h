@@ -24,6 +24,8 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
 /* Returns the bytes in use on the heap, -1 if they cannot be counted. */
 double heap_in_use(void);
 
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
 #define TEST(id) GW_TEST(id, 0)
 /* Declares a test that starts threads. Only such tests run under TSan. On Linux, a thread in any other test is a
  * failure. */

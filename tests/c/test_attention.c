@@ -221,7 +221,7 @@ static float small(int j, int i) { return j % 2 ? 0 : waves(j, i) * 1e-9f; }
 TEST(attention_by_integers_is_near_double_at_every_limit) {
     static item_fn *const items[] = { ones, signs, spike, waves, large, small };
     static const int sizes[] = { 8, 24, 72, 256, MOST }, counts[] = { 1, 2, 31, 32 };
-    enum { ITEMS = sizeof items / sizeof *items, SIZES = 5, COUNTS = 4, WEIGHTS = 6 };
+    enum { ITEMS = COUNT(items), SIZES = 5, COUNTS = 4, WEIGHTS = 6 };
     static i16_rows r;
     for (int at = 0; at < ITEMS * ITEMS * SIZES; at++) {
         item_fn *row = items[at % ITEMS], *query = items[at / ITEMS % ITEMS];
@@ -421,7 +421,7 @@ static const struct {
              { 0, 64, 3 } };
 
 THREADED_TEST(attention_is_the_softmax_and_the_same_bits_by_any_batch_and_threads) {
-    enum { SHAPES = sizeof shapes / sizeof *shapes, WAYS = sizeof ways / sizeof *ways };
+    enum { SHAPES = COUNT(shapes), WAYS = COUNT(ways) };
     for (int s = 0; s < SHAPES; s++)
         for (int type = 0; type < GW_KV_TYPES; type++) {
             if (TSAN_LEAVES_OUT(s + type)) continue;

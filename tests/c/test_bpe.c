@@ -22,7 +22,7 @@ struct bpe_merge {
 };
 #include "../vectors/bpe.inc"
 
-enum { CASES = sizeof bpe_cases / sizeof *bpe_cases };
+enum { CASES = COUNT(bpe_cases) };
 static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
 
 static const char *words_of(int kind, const char *text, size_t len) {
@@ -84,7 +84,7 @@ TEST(classes_of_characters) {
         { 0x9FFF, GW_LETTER },  { 0xA640, GW_UPPER },   { 0xD800, GW_OTHER }, { 0xFEFF, GW_OTHER },
         { 0x1D7FF, GW_NUMBER }, { 0x20000, GW_LETTER }, { 0xE0100, GW_MARK }, { 0x10FFFF, GW_OTHER },
     };
-    for (size_t i = 0; i < sizeof some / sizeof *some; i++) CHECK_INT(gw_class_of(some[i].code), some[i].class);
+    for (size_t i = 0; i < COUNT(some); i++) CHECK_INT(gw_class_of(some[i].code), some[i].class);
 }
 
 static void add(gw_tokenizer *t, const char *text, int type) {
@@ -157,13 +157,8 @@ static void check_ids(const struct bpe_merge *merges, size_t n, const int32_t *b
     }
 }
 
-TEST(bpe_ids_of_gpt2) {
-    check_ids(gpt2_merges, sizeof gpt2_merges / sizeof *gpt2_merges, gpt2_bytes, gpt2_ids, "gpt-2");
-}
-
-TEST(bpe_ids_of_qwen2) {
-    check_ids(qwen2_merges, sizeof qwen2_merges / sizeof *qwen2_merges, qwen2_bytes, qwen2_ids, "qwen2");
-}
+TEST(bpe_ids_of_gpt2) { check_ids(gpt2_merges, COUNT(gpt2_merges), gpt2_bytes, gpt2_ids, "gpt-2"); }
+TEST(bpe_ids_of_qwen2) { check_ids(qwen2_merges, COUNT(qwen2_merges), qwen2_bytes, qwen2_ids, "qwen2"); }
 
 /* Ids of the test vocabularies: bytes 0 to 255, control token <|c|> 256, user-defined token <|u|> 257, results of
  * merges from 258 on. */
@@ -207,7 +202,7 @@ TEST(bpe_parts_of_a_text_in_upper_case) {
                                          "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZ123 def",
                                          "\346\227\245A\xC3\x84\xC3\x96\xC3\x9C\xC3\x84\xC3\x96\xC3\x9C\xC3\x9F" };
     scoped_tokenizer *t = ready(BEGIN("¥ A"), "gpt-4o"); /* the merge joins A5, the last byte of 日, and A */
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < COUNT(texts); i++) {
         int32_t whole[64], parts[64];
         size_t len = strlen(texts[i]);
         int n = gw_tokenizer_encode(t, texts[i], len, 0, whole, 64);
@@ -292,7 +287,7 @@ TEST(bpe_refuses_wrong_files) {
     add_letters(t);
     refused(t, "gpt-2", "tokenizer.ggml.merges", "missing or empty");
     static const char *const wrong[] = { "ab", "a", " ab", "a ", "", "a zz", "zz a", "a c", "a  b", "a b c", "日 a" };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < COUNT(wrong); i++) {
         t = BEGIN("a b");
         add_merge(t, wrong[i]);
         refused(t, "gpt-2", "Merge 1 must be two tokens of the vocabulary", wrong[i]);
@@ -392,7 +387,7 @@ TEST(bpe_hostile_texts_take_linear_time) {
     for (int kind = 0; kind < 5; kind++) {
         scoped_tokenizer *t = ready(BEGIN("a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "1 1", "Ì ģ", "æ Ĺ", "æĹ ¥", "Ġ a"),
                                     kinds[kind]);
-        for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        for (size_t i = 0; i < COUNT(units); i++) {
             double small = seconds_of(t, units[i], SMALL, ids, text), large = seconds_of(t, units[i], LARGE, ids, text);
             /* Repeats slow runs, which other programs may have delayed. */
             for (int again = 0; again < 4 && large > 0.2 && large > 100 * small; again++)

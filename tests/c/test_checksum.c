@@ -18,7 +18,7 @@ TEST(checksum_gives_what_its_specification_gives) {
         { 1000, { 0xd31474f3, 0xe55ddc8d } },
     };
     fill();
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT(known); i++) {
         uint32_t sum[2];
         gw_checksum(text, known[i].n, sum);
         CHECK_INT(sum[0], known[i].sum[0]);

@@ -130,7 +130,7 @@ static void check_shape(const tiny_config *c, double tolerance, const char *name
 }
 
 THREADED_TEST(engine_agrees_with_a_naive_forward_pass) {
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (size_t i = 0; i < COUNT(shapes); i++)
         if (!TSAN_LEAVES_OUT(i)) check_shape(&shapes[i].c, shapes[i].tolerance, shapes[i].name);
 }
 
@@ -162,7 +162,7 @@ THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
     int32_t ids[160];
     make_ids(ids, 160, VOCAB, 2);
     by_steps(r.m, ids, 160, VOCAB, steps);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT(lengths); i++) {
         uint32_t n = lengths[i];
         if (TSAN_LEAVES_OUT(i)) continue;
         gw_clear(r.m);
@@ -360,7 +360,7 @@ THREADED_TEST(engine_fills_the_context_exactly) {
     int32_t ids[102];
     make_ids(ids, 102, VOCAB, 1);
     scoped_rig b = rig_new(&base, 1, 0);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT(sizes); i++) {
         uint32_t n = sizes[i];
         if (TSAN_LEAVES_OUT(i + 1)) continue;
         scoped_rig a = rig_new(&base, 2, n);

@@ -9,7 +9,7 @@
 #include "rig.h"
 #include "test.h"
 
-enum { MOST = 1 << 16, INPUTS = sizeof ggml_input / sizeof *ggml_input };
+enum { MOST = 1 << 16, INPUTS = COUNT(ggml_input) };
 
 static const int float_types[] = { GW_F32, GW_F16, GW_BF16 };
 
@@ -225,7 +225,7 @@ TEST(floats_auto_keeps_them) {
         { GW_F32, GW_F32, GW_F32 },   { GW_F16, GW_F16, GW_BF16 }, { GW_Q8_0, GW_Q4_0, GW_F16 },
     };
     scoped_pool *pool = gw_pool_new(1);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         tiny_config c = with_floats();
         c.embd = cases[i].embd, c.attn = cases[i].attn, c.ffn = cases[i].ffn;
         outcome by_default = run(&c, NULL, pool), automatic = run(&c, "auto", pool);

@@ -17,7 +17,7 @@ static const char *const pieces[] = {
     ("\xC3\xA9" "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "ab\xC3",
 };
 /* clang-format on */
-enum { PIECES = sizeof pieces / sizeof *pieces, WORDS = (2 + BYTES + PIECES + 31) / 32 };
+enum { PIECES = COUNT(pieces), WORDS = (2 + BYTES + PIECES + 31) / 32 };
 
 static gw_tokenizer *tokenizer;
 static gw_trie trie;
@@ -143,7 +143,7 @@ TEST(masks_of_strings_are_what_each_token_alone_says) {
     static const int32_t ends[] = { 1 };
     make_words();
     gw_words of = { tokenizer, &trie, ends, 1 };
-    for (size_t i = 0; i < sizeof most / sizeof *most; i++) {
+    for (size_t i = 0; i < COUNT(most); i++) {
         uint32_t words[STRING_WORDS];
         gw_error e = { 0 };
         string_of(words, most[i]);

@@ -95,7 +95,7 @@ static const struct {
     { 12, 10, 256 },  { 8, 67, 256 }, /* 67 rows of activations: more than one pass processes */
     { 40, 2, 64 },    { 36, 3, 320 }, { 36, 4, 512 }, { 40, 5, 256 },  { 36, 6, 96 },   { 40, 7, 256 }, { 36, 8, 512 },
 };
-enum { CASES = sizeof cases / sizeof *cases };
+enum { CASES = COUNT(cases) };
 
 typedef enum { AS_FLOAT, AS_INT8, AS_INT15 } precision;
 
@@ -329,7 +329,7 @@ TEST(pack_gives_every_row_back) {
 #define GW_X(NAME, ...) GW_##NAME,
     static const int types[] = { GW_F32, GW_F16, GW_BF16, GW_ALL_FORMATS(GW_X) };
 #undef GW_X
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    for (size_t i = 0; i < COUNT(types); i++) {
         const gw_type *type = gw_type_of(types[i]);
         enum { ROWS = 7, K = 512 };
         float row[K];

@@ -215,7 +215,7 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
 
 TEST(load_every_damage_has_its_code_and_names_the_thing) {
     scoped_pool *pool = gw_pool_new(1);
-    for (size_t i = 0; i < sizeof bad_files / sizeof *bad_files; i++) {
+    for (size_t i = 0; i < COUNT(bad_files); i++) {
         check_bad(&bad_files[i], 1 << 30, pool);
         check_bad(&bad_files[i], 5, pool);
     }
@@ -234,7 +234,7 @@ TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
         { "tokenizer.ggml.padding_token_id", "pad_id", UINT32_MAX },
     };
     scoped_pool *pool = gw_pool_new(1);
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    for (size_t i = 0; i < COUNT(files); i++) {
         tiny_config c = small;
         c.damage = TINY_SET_KEY, c.victim = files[i].key, c.number = files[i].value;
         scoped_file f = tiny_make(&c);
@@ -291,8 +291,7 @@ TEST(load_reads_what_the_file_says) {
         { "bos_id", 2 },           { "eos_id", 1 }, { "eot_id", 4 },      { "add_bos", 1 },
         { "n_tensors", 28 },
     };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        CHECK_NEAR(gw_model_number(m, numbers[i].key), numbers[i].value, 0);
+    for (size_t i = 0; i < COUNT(numbers); i++) CHECK_NEAR(gw_model_number(m, numbers[i].key), numbers[i].value, 0);
     CHECK(isnan(gw_model_number(m, "pad_id")) && isnan(gw_model_number(m, "nonsense")));
     CHECK_TEXT(gw_model_text(m, "architecture"), "gemma3");
     CHECK_TEXT(gw_model_text(m, "quantisation"), "F16");
@@ -447,7 +446,7 @@ THREADED_TEST(load_refuses_what_is_not_finite) {
                  { GW_Q2_K, 82, 2, 0xfc00 },   { GW_Q3_K, 108, 2, 0x7c00 },     { GW_Q4_K, 0, 2, 0x7c00 },
                  { GW_Q4_K, 2, 2, 0x7e00 },    { GW_Q5_K, 2, 2, 0x7c00 },       { GW_Q6_K, 208, 2, 0x7c00 },
                  { GW_IQ4_NL, 18, 2, 0x7c00 }, { GW_IQ4_XS, 0, 2, 0x7c00 } };
-    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+    for (size_t i = 0; i < COUNT(wild); i++) {
         tiny_config c = one_layer;
         c.n_embd = c.n_ff = 256, c.head_dim = 128, c.ffn = wild[i].type;
         scoped_file f = tiny_make(&c);
@@ -477,7 +476,7 @@ TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
     } wild[] = { { "output_norm.weight", 8, 0x7fc00000 },
                  { "blk.0.attn_q_norm.weight", 0, 0xff800000 },
                  { "token_embd.weight", 34, 0x00007c00 } };
-    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+    for (size_t i = 0; i < COUNT(wild); i++) {
         scoped_file f = tiny_make(&one_layer);
         scoped_pool *pool = gw_pool_new(1);
         scoped_model *m = gw_model_new(pool);

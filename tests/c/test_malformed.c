@@ -13,7 +13,7 @@ static const struct {
 } malformed[] = {
 #include "../vectors/malformed.inc"
 };
-enum { N_MALFORMED = sizeof malformed / sizeof *malformed };
+enum { N_MALFORMED = COUNT(malformed) };
 
 static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
     scoped_model *m = fresh(pool);

@@ -6,8 +6,6 @@
 #include "scoped.h"
 #include "test.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
 static uint32_t bits_of(float f) {
     uint32_t u;
     memcpy(&u, &f, sizeof u);

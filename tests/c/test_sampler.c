@@ -4,7 +4,6 @@
 #include "scoped.h"
 #include "test.h"
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 enum { MOST = 16384 };
 
 static gw_error error;
@@ -497,8 +496,7 @@ TEST(sampler_layout_has_a_version) {
                 { "seed", 11 } };
     scoped_sampler *s = gw_sampler_new(100);
     uint8_t bytes[1024];
-    for (size_t i = 0; i < sizeof set / sizeof *set; i++)
-        CHECK_INT(gw_sampler_set(s, set[i].name, set[i].value, NULL), 0);
+    for (size_t i = 0; i < COUNT(set); i++) CHECK_INT(gw_sampler_set(s, set[i].name, set[i].value, NULL), 0);
     CHECK_INT(gw_sampler_bias(s, 3, -1.5f, NULL), 0);
     for (int id = 0; id < 9; id++) gw_sampler_accept(s, id);
     size_t n = gw_sampler_state_bytes(s);

@@ -27,7 +27,7 @@ TEST(scan_gives_exact_products) {
         state = state * 1664525u + 1013904223u;
         query[i] = (int16_t)((int)(state >> 16) % (GW_SCAN_TOP + 1) * (state & 256 ? 1 : -1));
     }
-    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) check_width(widths[i]);
+    for (size_t i = 0; i < COUNT(widths); i++) check_width(widths[i]);
 }
 
 TEST(scan_of_the_largest_numbers_stays_in_32_bits) {

@@ -113,7 +113,7 @@ THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT(gw_select(r.m, 1), 0);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT(lengths); i++) {
         int kept = gw_copy(r.m, 0, lengths[i]);
         CHECK_INT(gw_kept(r.m, 1, texts[0].ids, texts[0].n), kept);
         CHECK(kept >= 0 && (uint32_t)kept <= lengths[i]);

@@ -120,7 +120,7 @@ TEST(state_layout_has_a_version) {
 TEST(state_fits_other_context_lengths) {
     static const uint32_t contexts[][2] = { { 60, 300 }, { 300, 60 }, { 96, 97 }, { 300, 400 }, { 90, 400 } };
     const int32_t *ids = some_ids();
-    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+    for (size_t i = 0; i < COUNT(contexts); i++) {
         scoped_rig from = rig_of(&base, 1, contexts[i][0], "auto"), to = rig_of(&base, 1, contexts[i][1], "auto");
         uint32_t n = 50;
         eval(from.m, ids, 30, n);
@@ -159,8 +159,7 @@ static void set_sampler(gw_model *m) {
         double value;
     } options[] = { { "temperature", 1.5 },        { "top_k", 0 },           { "top_p", 0.9 },
                     { "repetition_penalty", 1.3 }, { "penalty_window", 20 }, { "seed", 77 } };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        CHECK_INT(gw_set_option(m, options[i].name, options[i].value), 0);
+    for (size_t i = 0; i < COUNT(options); i++) CHECK_INT(gw_set_option(m, options[i].name, options[i].value), 0);
     CHECK_INT(gw_set_bias(m, 7, -INFINITY), 0);
     CHECK_INT(gw_set_bias(m, 9, 2), 0);
 }
@@ -288,7 +287,7 @@ TEST(state_rows_are_what_kernels_rely_on) {
             } wrong[] = { { GW_KV_F32, 2, 0x7f80 },  { GW_KV_F32, 30, 0xffc0 }, { GW_KV_I16, 0, 0x8000 },
                           { GW_KV_I16, 18, 0xbf80 }, { GW_KV_I16, 18, 0x7fc0 }, { GW_KV_I16, 18, 0x7f00 },
                           { GW_KV_Q8, 0, 0x0180 },   { GW_KV_Q8, 8, 0x7f80 },   { GW_KV_Q8, 8, 0xbf80 } };
-            for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            for (size_t i = 0; i < COUNT(wrong); i++) {
                 uint8_t bad[256];
                 memcpy(bad, row, n);
                 memcpy(bad + wrong[i].at, &wrong[i].value, 2);

@@ -195,7 +195,7 @@ THREADED_TEST(top_product_has_the_bits_of_one_plane) {
     static const struct {
         uint32_t rows, k;
     } sizes[] = { { 1, 32 }, { 18, 64 }, { 31, 320 }, { 64, 96 }, { 301, 32 } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t i = 0; i < COUNT(sizes); i++)
         for (int n = 1; n <= MOST_N; n++) {
             set_up(sizes[i].rows, sizes[i].k, 1 + n % 3);
             random_rows(1);
@@ -331,7 +331,7 @@ static void worst_rows(bool middle) {
 THREADED_TEST(top_bound_holds_for_every_row) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
     set_up(MOST_ROWS, MOST_K, 2);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT(sizes); i++) {
         random_rows(sizes[i] > 1 ? 1e3f : 0.1f);
         random_x(sizes[i]);
         for (int j = 0; j < 100; j++)
@@ -376,7 +376,7 @@ static void each_type(void (*check)(const gw_type *type)) {
         GW_ALL_FORMATS(GW_X)
 #undef GW_X
     };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    for (size_t i = 0; i < COUNT(types); i++) {
         if (types[i] == GW_Q8_0) continue;
         set_up(2003, 256, 1 + i % 3);
         CHECK_INT(gw_head_norms(gw_type_of(types[i]), 256), GW_FASTER_INT8);
@@ -388,7 +388,7 @@ static void each_type(void (*check)(const gw_type *type)) {
 
 static void check_type_bound(const gw_type *type) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT(sizes); i++) {
         random_blocks(type);
         random_x(sizes[i]);
         check_bound(type->name, false);
@@ -449,7 +449,7 @@ THREADED_TEST(top_finds_the_id_of_the_whole_product) {
     } sizes[] = {
         { 1, 32 }, { 3, 32 }, { 5, 64 }, { 50, 32 }, { 999, 320 }, { 1030, 96 }, { 3000, 320 },
     };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t i = 0; i < COUNT(sizes); i++)
         for (int round = 0; round < 6; round++) {
             set_up(sizes[i].rows, sizes[i].k, 1 + round % 4);
             random_rows(1);
@@ -650,7 +650,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
     set_up(1001, MOST_K, 2);
     random_rows(1);
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < COUNT(values); i++) {
         random_x(1);
         fixture.x[33] = values[i];
         pack();
@@ -660,7 +660,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         check_same(top, whole, 1001, "x");
     }
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };
-    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+    for (size_t i = 0; i < COUNT(scales); i++) {
         random_x(1);
         set_scale(block_of(77, 3), scales[i]);
         pack();
@@ -696,7 +696,7 @@ THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
     set_up(MOST_ROWS, MOST_K, 3);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (size_t i = 0; i < COUNT(sizes); i++)
         for (int round = 0; round < 10; round++) {
             if (TSAN_LEAVES_OUT(i + round)) continue;
             random_rows(0.5f);
@@ -749,7 +749,7 @@ THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
     set_up(1001, MOST_K, 2);
     random_rows(1);
     pack();
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < COUNT(values); i++) {
         random_x(1);
         fixture.x[33] = values[i];
         product(&fixture.plain, 1, whole);
