@@ -5,6 +5,7 @@
 #define GW_TEST_H
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,9 @@ void gw_test_register(gw_test *t);
 void gw_test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4), noreturn));
 /* Ends the test as skipped, with the reason in the summary. */
 void gw_test_skip(const char *reason) __attribute__((noreturn));
+
+/* Returns the next random number of the generator splitmix64 (Steele, Lea, Flood). */
+uint64_t splitmix(uint64_t *state);
 
 /* Returns the bytes in use on the heap, -1 if they cannot be counted. */
 double heap_in_use(void);

@@ -119,13 +119,6 @@ TEST(quant_every_f16) {
     CHECK(h == ggml_hashes[0]);
 }
 
-static uint64_t splitmix(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 TEST(quant_a_hundred_thousand_floats_to_halves) {
     uint64_t state = 42, f16 = 0xcbf29ce484222325u, bf16 = f16;
     for (int n = 0; n < 100000;) {

@@ -24,13 +24,6 @@ static gw_sampler *plain(uint32_t n) {
     return s;
 }
 
-static uint64_t splitmix(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* Returns logits with a bell-shaped distribution: scaled sums of four uniform numbers. */
 static float *bell(uint32_t n, uint64_t seed, double scale) {
     float *x = malloc(n * sizeof *x);
