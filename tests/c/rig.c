@@ -55,6 +55,13 @@ gw_model *fresh(gw_pool *pool) {
     return m;
 }
 
+gw_pool *one_thread(void) {
+    static gw_pool *pool;
+    if (!pool) pool = gw_pool_new(1);
+    CHECK(pool);
+    return pool;
+}
+
 rig rig_with(const tiny_config *c, int threads, uint32_t n_ctx, const char *option, const char *value) {
     scoped_file f = tiny_make(c);
     rig r = { gw_pool_new(threads), NULL };

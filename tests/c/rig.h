@@ -34,6 +34,8 @@ void free_parts(parts *files);
 #define scoped_parts SCOPED(free_parts) parts
 
 gw_model *fresh(gw_pool *pool);
+/* Returns a pool without helper threads, which lives until the program ends. */
+gw_pool *one_thread(void);
 
 void feed_header(gw_model *m, const tiny_file *f);
 

@@ -224,31 +224,28 @@ TEST(floats_auto_keeps_them) {
         { GW_F16, GW_Q4_0, GW_Q4_0 }, { GW_F32, GW_F16, GW_Q8_0 }, { GW_BF16, GW_Q8_0, GW_Q4_0 },
         { GW_F32, GW_F32, GW_F32 },   { GW_F16, GW_F16, GW_BF16 }, { GW_Q8_0, GW_Q4_0, GW_F16 },
     };
-    scoped_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < COUNT(cases); i++) {
         tiny_config c = with_floats();
         c.embd = cases[i].embd, c.attn = cases[i].attn, c.ffn = cases[i].ffn;
-        outcome by_default = run(&c, NULL, pool), automatic = run(&c, "auto", pool);
-        outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
+        outcome by_default = run(&c, NULL, one_thread()), automatic = run(&c, "auto", one_thread());
+        outcome kept = run(&c, "keep", one_thread()), packed = run(&c, "q8_0", one_thread());
         CHECK(same(&by_default, &kept) && same(&automatic, &kept));
         CHECK(memcmp(packed.logits, kept.logits, sizeof kept.logits));
     }
 }
 
 TEST(floats_untied_head_is_packed_too) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = with_floats();
     c.head = GW_BF16;
-    outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
+    outcome kept = run(&c, "keep", one_thread()), packed = run(&c, "q8_0", one_thread());
     CHECK_NEAR(kept.weights - packed.weights, 2 * 44 * (64 * 2 - 2 * 34), 256);
 }
 
 /* Matrices whose rows are not whole blocks stay floats: in this model all except attn_output and ffn_down. */
 TEST(floats_rows_of_broken_blocks_stay) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = with_floats();
     c.n_embd = 72, c.embd = c.attn = c.ffn = GW_F32;
-    outcome kept = run(&c, "keep", pool), packed = run(&c, "q8_0", pool);
+    outcome kept = run(&c, "keep", one_thread()), packed = run(&c, "q8_0", one_thread());
     CHECK_NEAR(kept.weights - packed.weights, 2 * 72 * ((64 * 4 - 2 * 34) + (96 * 4 - 3 * 34)), 512);
     double error = 0, size = 0;
     for (int i = 0; i < VOCAB; i++) {
@@ -259,10 +256,9 @@ TEST(floats_rows_of_broken_blocks_stay) {
 }
 
 TEST(floats_option_counts_until_memory_is_reserved) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = with_floats();
     scoped_file f = tiny_make(&c);
-    scoped_model *m = gw_model_new(pool);
+    scoped_model *m = fresh(one_thread());
     feed_header(m, &f);
     double kept = gw_plan_bytes(m, 0, "weights"), heap = gw_plan_bytes(m, 0, "heap");
     CHECK_INT(gw_load_option(m, "quantizeFloats", "q8_0"), 0);
@@ -275,8 +271,7 @@ TEST(floats_option_counts_until_memory_is_reserved) {
 }
 
 TEST(floats_option_says_what_it_takes) {
-    scoped_pool *pool = gw_pool_new(1);
-    scoped_model *m = gw_model_new(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(gw_load_option(m, "quantizeFloats", "f16"), GW_E_BAD_OPTION);
     CHECK_SAYS(gw_error_text(m, "what"), "`quantizeFloats` must be one of auto, keep, q8_0 (got f16).");
     CHECK_INT(gw_load_option(m, "floatMatrice", "keep"), GW_E_BAD_OPTION);

@@ -52,9 +52,8 @@ THREADED_TEST(load_any_chunks_give_the_same_bits) {
 }
 
 TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&small);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     const tiny_tensor *last = &f.tensors[f.n_tensors - 1];
     double end = (double)(f.header + last->offset + last->bytes);
     CHECK_INT(tiny_feed(m, f.data, (size_t)end - 1, 0, 0), GW_LOAD_WEIGHTS);
@@ -71,11 +70,10 @@ TEST(load_ready_comes_with_the_last_weight_and_ignores_what_follows) {
 }
 
 TEST(load_truncated_anywhere) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&small);
     size_t end = f.header + f.tensors[f.n_tensors - 1].offset + f.tensors[f.n_tensors - 1].bytes;
     for (size_t size = 0; size < end; size += size < f.header ? 1 : 97) {
-        scoped_model *m = fresh(pool);
+        scoped_model *m = fresh(one_thread());
         int state = tiny_feed(m, f.data, size, 1 << 30, 16);
         if (state < 0) gw_test_fail(__FILE__, __LINE__, "%zu bytes: %s", size, gw_error_name(state));
         CHECK(state != GW_LOAD_READY);
@@ -194,12 +192,12 @@ static const bad_file bad_files[] = {
       "sliding_window_pattern must have a bool or whole number for each of the 2 layers (got 1 of GGUF type 7)." },
 };
 
-static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
+static void check_bad(const bad_file *b, size_t chunk) {
     tiny_config c = small;
     c.damage = b->damage, c.victim = b->victim, c.number = b->number, c.text = b->text;
     c.pattern_as_bools = strstr(b->victim, "pattern") != NULL;
     scoped_file f = tiny_make(&c);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     int code = tiny_feed(m, f.data, f.size, chunk, 0);
     if (code != b->code)
         gw_test_fail(__FILE__, __LINE__, "%s: expected %s, got %s (%s)", b->victim, gw_error_name(b->code),
@@ -214,10 +212,9 @@ static void check_bad(const bad_file *b, size_t chunk, gw_pool *pool) {
 }
 
 TEST(load_every_damage_has_its_code_and_names_the_thing) {
-    scoped_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < COUNT(bad_files); i++) {
-        check_bad(&bad_files[i], 1 << 30, pool);
-        check_bad(&bad_files[i], 5, pool);
+        check_bad(&bad_files[i], 1 << 30);
+        check_bad(&bad_files[i], 5);
     }
 }
 
@@ -233,21 +230,19 @@ TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
         { "tokenizer.ggml.eos_token_id", "eos_id", UINT32_MAX },
         { "tokenizer.ggml.padding_token_id", "pad_id", UINT32_MAX },
     };
-    scoped_pool *pool = gw_pool_new(1);
     for (size_t i = 0; i < COUNT(files); i++) {
         tiny_config c = small;
         c.damage = TINY_SET_KEY, c.victim = files[i].key, c.number = files[i].value;
         scoped_file f = tiny_make(&c);
-        scoped_model *m = fresh(pool);
+        scoped_model *m = fresh(one_thread());
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
         CHECK(isnan(gw_model_number(m, files[i].number)));
     }
 }
 
 TEST(load_calls_out_of_order_are_refused) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&small);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     int32_t ids[8] = { 2 };
     CHECK_INT(gw_load_reserve(m, 0), GW_E_BAD_STATE);
     CHECK(isnan(gw_plan_bytes(m, 0, "total")) && isnan(gw_model_number(m, "n_embd")));
@@ -277,9 +272,8 @@ TEST(load_calls_out_of_order_are_refused) {
 TEST(load_reads_what_the_file_says) {
     tiny_config c = small;
     c.alignment = 128, c.attn = GW_BF16, c.ffn = GW_F16, c.n_vocab = 261;
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&c);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 77), GW_LOAD_READY);
     static const struct {
         const char *key;
@@ -305,9 +299,8 @@ TEST(load_reads_what_the_file_says) {
 TEST(load_without_a_window_makes_all_layers_global) {
     tiny_config c = small;
     c.damage = TINY_DROP_KEY, c.victim = KEY("attention.sliding_window");
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&c);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 64), GW_LOAD_READY);
     CHECK_NEAR(gw_model_number(m, "window"), 0, 0);
     CHECK_INT(gw_sync(m, (const int32_t[]){ 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 }, 12), 0);
@@ -324,9 +317,8 @@ static const tiny_config one_b = {
 TEST(load_plan_is_what_reserve_takes) {
     tiny_config c = small;
     c.n_ctx = 4096, c.n_embd = 256, c.n_ff = 512, c.head_dim = 64, c.n_vocab = 3000;
-    gw_pool *pool = gw_pool_new(1);
     tiny_file f = tiny_make(&c);
-    gw_model *m = fresh(pool);
+    gw_model *m = fresh(one_thread());
     feed_header(m, &f);
     double weights = gw_plan_bytes(m, 4096, "weights"), kv = gw_plan_bytes(m, 4096, "kv"), before = heap_in_use();
     double scratch = gw_plan_bytes(m, 4096, "scratch"), total = gw_plan_bytes(m, 4096, "total");
@@ -343,14 +335,12 @@ TEST(load_plan_is_what_reserve_takes) {
         gw_test_fail(__FILE__, __LINE__, "reserve: expected about %.0f bytes, got %.0f", total, taken);
     gw_model_free(m);
     tiny_free(&f);
-    gw_pool_free(pool);
     if (before < 0) gw_test_skip("under a sanitizer nobody counts the heap");
 }
 
 TEST(load_one_b_shape_with_its_whole_context) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&one_b);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     feed_header(m, &f);
     CHECK_NEAR(gw_model_number(m, "parameters"), 999885952, 0);
     CHECK(gw_plan_bytes(m, 32768, "kv") < 200e6);
@@ -360,10 +350,9 @@ TEST(load_one_b_shape_with_its_whole_context) {
 
 /* Checks that sizes beyond a 32-bit address space do not wrap to small ones, which would be accepted. */
 static void check_too_large(tiny_config c, const char *part, double least) {
-    scoped_pool *pool = gw_pool_new(1);
     c.header_only = true;
     scoped_file f = tiny_make(&c);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     feed_header(m, &f);
     double bytes = gw_plan_bytes(m, c.n_ctx, part);
     if (!(bytes >= least && bytes < least * 1.2))
@@ -395,9 +384,8 @@ TEST(load_sizes_beyond_32_bits) {
 TEST(load_limit_says_what_would_fit) {
     tiny_config c = small;
     c.n_ctx = 32768;
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&c);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(gw_largest_context(m, 1e12), 0);
     memcpy(gw_load_window(m), f.data, f.size);
     CHECK_INT(gw_load_commit(m, f.size), GW_LOAD_PLAN);
@@ -426,9 +414,8 @@ TEST(load_limit_says_what_would_fit) {
 }
 
 TEST(load_plan_of_an_impossible_context_is_no_number) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_file f = tiny_make(&small);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_LOAD_READY);
     CHECK(isnan(gw_plan_bytes(m, UINT32_MAX, "kv")) && isnan(gw_plan_bytes(m, 129, "total")));
     CHECK(gw_plan_bytes(m, 128, "kv") > 0);
@@ -478,8 +465,7 @@ TEST(load_refuses_vectors_and_planes_that_are_not_finite) {
                  { "token_embd.weight", 34, 0x00007c00 } };
     for (size_t i = 0; i < COUNT(wild); i++) {
         scoped_file f = tiny_make(&one_layer);
-        scoped_pool *pool = gw_pool_new(1);
-        scoped_model *m = gw_model_new(pool);
+        scoped_model *m = fresh(one_thread());
         CHECK_INT(gw_load_option(m, "output", "stages"), 0);
         memcpy(f.data + f.header + tiny_find(&f, wild[i].name)->offset + wild[i].at, &wild[i].value, 4);
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_E_NOT_FINITE);

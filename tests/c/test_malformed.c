@@ -15,8 +15,8 @@ static const struct {
 };
 enum { N_MALFORMED = COUNT(malformed) };
 
-static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
-    scoped_model *m = fresh(pool);
+static void check_refused(size_t i, size_t chunk) {
+    scoped_model *m = fresh(one_thread());
     int state = tiny_feed(m, (const uint8_t *)malformed[i].bytes, malformed[i].size, chunk, 16);
     int end = gw_load_end(m);
     if (end >= 0 || strcmp(gw_error_text(m, "code"), malformed[i].code))
@@ -26,22 +26,18 @@ static void check_refused(gw_pool *pool, size_t i, size_t chunk) {
 }
 
 TEST(malformed_files_are_refused_each_with_its_error) {
-    scoped_pool *pool = gw_pool_new(1);
-    CHECK(pool);
     for (size_t i = 0; i < N_MALFORMED; i++) {
-        check_refused(pool, i, 1 << 20);
-        check_refused(pool, i, 1);
-        check_refused(pool, i, 13);
+        check_refused(i, 1 << 20);
+        check_refused(i, 1);
+        check_refused(i, 13);
     }
 }
 
 TEST(malformed_files_leave_nothing_behind) {
     scoped_file f = tiny_make(&small);
-    scoped_pool *pool = gw_pool_new(1);
-    CHECK(pool);
     for (size_t i = 0; i < N_MALFORMED; i++) {
-        check_refused(pool, i, 100);
-        scoped_model *m = fresh(pool);
+        check_refused(i, 100);
+        scoped_model *m = fresh(one_thread());
         CHECK_INT(tiny_feed(m, f.data, f.size, 0, 16), GW_LOAD_READY);
         CHECK_TEXT(gw_error_text(m, "code"), "ok");
     }

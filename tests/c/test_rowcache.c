@@ -116,21 +116,19 @@ THREADED_TEST(rowcache_rows_in_the_file_give_the_same_bits) {
 }
 
 TEST(rowcache_small_and_tied_tables_stay_in_memory) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = untied(), tied = c;
     tied.head = -1;
     scoped_file f = tiny_make(&c), g = tiny_make(&tied);
-    scoped_host a = load(pool, &f, "large", "auto"), b = load(pool, &g, "file", "auto");
+    scoped_host a = load(one_thread(), &f, "large", "auto"), b = load(one_thread(), &g, "file", "auto");
     CHECK_NEAR(gw_plan_bytes(a.m, 0, "disk") + gw_plan_bytes(b.m, 0, "disk"), 0, 0);
 }
 
 TEST(rowcache_loading_skips_the_table) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = untied();
     scoped_file f = tiny_make(&c);
     static float first[3 * VOCAB], again[3 * VOCAB];
     for (size_t chunk = 1; chunk < 100000; chunk *= 7) {
-        scoped_host h = { .m = gw_model_new(pool), .file = &f };
+        scoped_host h = { .m = fresh(one_thread()), .file = &f };
         CHECK_INT(gw_load_option(h.m, "tables", "file"), 0);
         CHECK_INT(feed(&h, chunk), GW_LOAD_READY);
         answers_of(&h, chunk == 1 ? first : again);
@@ -140,12 +138,11 @@ TEST(rowcache_loading_skips_the_table) {
 }
 
 TEST(rowcache_refuses_rows_that_are_not_finite_and_stays_usable) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = untied();
     c.embd = GW_F32;
     scoped_file f = tiny_make(&c);
     static float sound[3 * VOCAB], after[3 * VOCAB];
-    scoped_host g = load(pool, &f, "file", "auto"), h = load(pool, &f, "file", "auto");
+    scoped_host g = load(one_thread(), &f, "file", "auto"), h = load(one_thread(), &f, "file", "auto");
     answers_of(&g, sound);
     const tiny_tensor *t = tiny_find(&f, "token_embd.weight");
     float *row = (float *)(f.data + f.header + t->offset) + 37 * 32, kept = row[5];
@@ -163,11 +160,10 @@ TEST(rowcache_refuses_rows_that_are_not_finite_and_stays_usable) {
 }
 
 TEST(rowcache_waits_for_rows_and_can_be_left) {
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = untied();
     scoped_file f = tiny_make(&c);
     static float sound[3 * VOCAB], after[3 * VOCAB];
-    scoped_host h = load(pool, &f, "file", "auto"), g = load(pool, &f, "file", "auto");
+    scoped_host h = load(one_thread(), &f, "file", "auto"), g = load(one_thread(), &f, "file", "auto");
     answers_of(&g, sound);
     int32_t ids[PROMPT];
     prompt_of(ids, PROMPT, 7);

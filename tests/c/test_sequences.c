@@ -138,8 +138,7 @@ TEST(sequences_are_counted_and_bounded) {
     CHECK_INT(gw_load_option(four.m, "sequences", "2"), GW_E_BAD_STATE);
     rig_free(&one);
     rig_free(&four);
-    scoped_pool *pool = gw_pool_new(1);
-    scoped_model *m = gw_model_new(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(gw_load_option(m, "sequences", "0"), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_option(m, "sequences", "17"), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_option(m, "sequences", "16"), 0);

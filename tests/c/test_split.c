@@ -47,10 +47,9 @@ THREADED_TEST(split_parts_give_the_bits_of_the_whole) {
 }
 
 TEST(split_asks_for_all_headers_then_for_all_weights) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_parts files = { 0 };
     make_parts(small, 3, files);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(gw_load_parts(m, 3), 0);
     CHECK(isnan(gw_model_number(m, "parts")) && isnan(gw_part_bytes(m, 0)));
     for (int i = 0; i < 3; i++) {
@@ -85,9 +84,8 @@ TEST(split_asks_for_all_headers_then_for_all_weights) {
 
 static void check_refused(const tiny_file *files, uint32_t n, int code, const char *sentence) {
     static const size_t chunks[] = { 1 << 30, 3 };
-    scoped_pool *pool = gw_pool_new(1);
     for (int i = 0; i < 2; i++) {
-        scoped_model *m = fresh(pool);
+        scoped_model *m = fresh(one_thread());
         CHECK_INT(tiny_feed_parts(m, files, n, chunks[i], 0), code);
         CHECK_TEXT(gw_error_text(m, "code"), gw_error_name(code));
         CHECK_SAYS(gw_error_text(m, "what"), sentence);
@@ -144,7 +142,6 @@ TEST(split_files_of_different_models) {
 TEST(split_tensor_twice_or_nowhere) {
     static const char *const victims[] = { "blk.0.attn_q.weight", "blk.0.ffn_norm.weight", "blk.1.attn_k.weight",
                                            "blk.1.post_ffw_norm.weight", "output_norm.weight" };
-    scoped_pool *pool = gw_pool_new(1);
     bool apart = false;
     for (int i = 0; i < 10; i++) {
         tiny_config c = small;
@@ -152,7 +149,7 @@ TEST(split_tensor_twice_or_nowhere) {
         c.damage = i % 2 ? TINY_DROP_TENSOR : TINY_TWICE, c.victim = victims[i / 2];
         make_parts(c, 7, f);
         for (int k = 0; k < 6; k++) apart |= i % 2 == 0 && tiny_find(&f[k], c.victim) && tiny_find(&f[k + 1], c.victim);
-        scoped_model *m = fresh(pool);
+        scoped_model *m = fresh(one_thread());
         CHECK_INT(tiny_feed_parts(m, f, 7, 0, 0), i % 2 ? GW_E_MISSING_TENSOR : GW_E_DUPLICATE);
         CHECK_SAYS(gw_error_text(m, "what"), c.victim);
     }
@@ -185,14 +182,12 @@ TEST(split_without_a_tensor_count_is_taken) {
     scoped_parts f = { 0 };
     c.damage = TINY_DROP_KEY, c.victim = "split.tensors.count";
     make_parts(c, 3, f);
-    scoped_pool *pool = gw_pool_new(1);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(tiny_feed_parts(m, f, 3, 0, 0), GW_LOAD_READY);
 }
 
 TEST(split_number_of_files_is_checked) {
-    scoped_pool *pool = gw_pool_new(1);
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(gw_load_parts(m, 0), GW_E_BAD_SPLIT);
     CHECK_INT(gw_load_parts(m, -1), GW_E_BAD_SPLIT);
     CHECK_INT(gw_load_parts(m, 1025), GW_E_BAD_SPLIT);
@@ -203,14 +198,13 @@ TEST(split_number_of_files_is_checked) {
 }
 
 TEST(split_truncated_anywhere) {
-    scoped_pool *pool = gw_pool_new(1);
     scoped_parts f = { 0 };
     make_parts(small, 3, f);
     for (uint32_t part = 0; part < 3; part++) {
         size_t size = f[part].size, end = f[part].header + f[part].tensors[f[part].n_tensors - 1].offset +
                                           f[part].tensors[f[part].n_tensors - 1].bytes;
         for (f[part].size = 0; f[part].size < end; f[part].size += f[part].size < 300 ? 1 : 97) {
-            scoped_model *m = fresh(pool);
+            scoped_model *m = fresh(one_thread());
             char name[32];
             snprintf(name, sizeof name, "file %u of 3", part + 1);
             CHECK(tiny_feed_parts(m, f, 3, 1 << 30, 16) != GW_LOAD_READY);
@@ -224,14 +218,13 @@ TEST(split_truncated_anywhere) {
 /* A tensor of 5 GB with arbitrary bytes precedes the last tensor, whose offset exceeds 32 bits. */
 TEST(split_part_larger_than_4_gb) {
     static const double far = 5e9;
-    scoped_pool *pool = gw_pool_new(1);
     tiny_config c = small;
     float expected[64], logits[64];
-    whole_logits(&c, pool, expected);
+    whole_logits(&c, one_thread(), expected);
     c.damage = TINY_FAR, c.victim = "output_norm.weight", c.number = far;
     scoped_file f = tiny_make(&c);
     const tiny_tensor *last = &f.tensors[f.n_tensors - 1];
-    scoped_model *m = fresh(pool);
+    scoped_model *m = fresh(one_thread());
     CHECK_INT(tiny_feed(m, f.data, f.size - 128, 0, 0), GW_LOAD_WEIGHTS);
     double at = gw_load_offset(m), end = (double)(f.header + last->offset);
     CHECK_NEAR(gw_model_number(m, "file_bytes"), end + 128, 0);

@@ -871,8 +871,7 @@ TEST(top_in_planes_takes_the_bytes_of_its_norms_more) {
         tiny_config c = small;
         c.n_embd = 64, c.n_vocab = VOCAB, c.header_only = true;
         scoped_file f = tiny_make(&c);
-        scoped_pool *pool = gw_pool_new(1);
-        scoped_model *m = gw_model_new(pool);
+        scoped_model *m = fresh(one_thread());
         feed_header(m, &f);
         CHECK_INT(gw_load_option(m, "output", how[i]), 0);
         bytes[i] = gw_plan_bytes(m, 0, "weights");
