@@ -6,6 +6,7 @@
  */
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
+import { count } from './references.js';
 import { TooComplex } from './refusal.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
@@ -105,6 +106,21 @@ export const stringArm = (demands) => ({ string: { ...noStrings(), ...demands } 
 export const arrayArm = (demands) => ({ array: { ...noItems(), ...demands } });
 /** @param {Partial<Members>} demands @returns {Arm} */
 export const objectArm = (demands) => ({ object: { ...noMembers(), ...demands } });
+
+/** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
+export const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
+
+/** Returns the clauses of two keywords that bound a size, such as minItems and maxItems. @param {Located} place
+ * @param {Record<string, any>} schema @param {[least: string, most: string]} keys
+ * @param {(bounds: { min?: number, max?: number }) => Arm} arm @returns {Clause[]} */
+export function sizeClauses(place, schema, [least, most], arm) {
+  const min = count(place, schema, least);
+  const max = count(place, schema, most);
+  return [
+    ...(min ? [clause([arm({ min })], [arm({ max: min - 1 })])] : []),
+    ...(max === undefined ? [] : [clause([arm({ max })], [arm({ min: max + 1 })])]),
+  ];
+}
 
 /** @param {Strings} a @param {Strings} b @returns {Strings} */
 const bothStrings = (a, b) => ({

@@ -1,15 +1,11 @@
 /* schema-arrays: translates array keywords to clauses (schema-arms.js). */
 import { count, isSchema } from './references.js';
 import { Unsupported } from './refusal.js';
-import { ALWAYS, arrayArm, isNever } from './schema-arms.js';
+import { ALWAYS, arrayArm, clause, isNever, sizeClauses } from './schema-arms.js';
 
 /** @typedef {import('./schema-arms.js').Logic} Logic */
 /** @typedef {import('./schema-arms.js').Clause} Clause */
 /** @typedef {import('./references.js').Located} Located */
-/** @typedef {import('./schema-arms.js').Arm} Arm */
-
-/** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
-const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function itemClauses(logic, place, schema) {
@@ -68,10 +64,7 @@ function containsClauses(logic, place, schema) {
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 export function arrayClauses(logic, place, schema) {
   const all = itemClauses(logic, place, schema);
-  const min = count(place, schema, 'minItems');
-  const max = count(place, schema, 'maxItems');
-  if (min) all.push(clause([arrayArm({ min })], [arrayArm({ max: min - 1 })]));
-  if (max !== undefined) all.push(clause([arrayArm({ max })], [arrayArm({ min: max + 1 })]));
+  all.push(...sizeClauses(place, schema, ['minItems', 'maxItems'], arrayArm));
   all.push(...containsClauses(logic, place, schema));
   if (schema.uniqueItems === true) {
     const pointer = `${place.pointer}/uniqueItems`;

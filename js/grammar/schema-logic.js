@@ -6,7 +6,7 @@
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
-import { count, isObject, isSchema } from './references.js';
+import { isObject, isSchema } from './references.js';
 import { searchNode } from './regex.js';
 import { TooComplex, Unsupported } from './refusal.js';
 import {
@@ -15,12 +15,14 @@ import {
   NEVER,
   TYPES,
   arrayArm,
+  clause,
   isBarren,
   isNever,
   mergeArms,
   mergeCost,
   numberArm,
   objectArm,
+  sizeClauses,
   stringArm,
   textsOf,
   unseen,
@@ -57,10 +59,7 @@ const LOOK_DEPTH = 4;
  * depends on which branches match. */
 const MOST_BRANCHES = 6;
 
-export const ANY_VALUE = [FREE];
-
-/** @param {Arm[]} arms */
-export const clause = (arms, /** @type {Arm[]} */ denied) => ({ demand: () => arms, deny: () => denied });
+const ANY_VALUE = [FREE];
 
 export class Logic {
   /** @param {import('./references.js').Document} document @param {import('./language.js').Languages} languages
@@ -317,12 +316,7 @@ export class Logic {
 
   /** @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
   stringClauses(place, schema) {
-    /** @type {Clause[]} */
-    const all = [];
-    const min = count(place, schema, 'minLength');
-    const max = count(place, schema, 'maxLength');
-    if (min) all.push(clause([stringArm({ min })], [stringArm({ max: min - 1 })]));
-    if (max !== undefined) all.push(clause([stringArm({ max })], [stringArm({ min: max + 1 })]));
+    const all = sizeClauses(place, schema, ['minLength', 'maxLength'], stringArm);
     if (schema.pattern !== undefined) {
       const node = this.pattern(schema.pattern, `${place.pointer}/pattern`);
       all.push(clause([stringArm({ all: [node] })], [stringArm({ none: [node] })]));

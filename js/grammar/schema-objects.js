@@ -1,16 +1,14 @@
 /* schema-objects: translates object keywords to clauses (schema-arms.js). */
 import { ANY_TEXT, choice, except, literal } from './nodes.js';
-import { count, escapePointer, isObject } from './references.js';
+import { escapePointer, isObject } from './references.js';
 import { Unsupported } from './refusal.js';
-import { ALWAYS, NEVER, isNever, mergeArms, objectArm } from './schema-arms.js';
+import { ALWAYS, NEVER, clause, isNever, mergeArms, objectArm, sizeClauses } from './schema-arms.js';
 
 /** @typedef {import('./schema-arms.js').Logic} Logic */
 /** @typedef {import('./schema-arms.js').Clause} Clause */
 /** @typedef {import('./references.js').Located} Located */
 /** @typedef {import('./schema-arms.js').Arm} Arm */
 
-/** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
-const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 /** @param {string} name */
 const forbidden = (name) => objectArm({ names: new Map([[name, NEVER]]) });
 /** @param {string[]} names */
@@ -144,10 +142,7 @@ export function objectClauses(logic, place, schema, track) {
     const names = nameList(place, schema.required, '/required');
     if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
   }
-  const min = count(place, schema, 'minProperties');
-  const max = count(place, schema, 'maxProperties');
-  if (min) all.push(clause([objectArm({ min })], [objectArm({ max: min - 1 })]));
-  if (max !== undefined) all.push(clause([objectArm({ max })], [objectArm({ min: max + 1 })]));
+  all.push(...sizeClauses(place, schema, ['minProperties', 'maxProperties'], objectArm));
   all.push(...dependencyClauses(logic, place, schema, track));
   return all;
 }
