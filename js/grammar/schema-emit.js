@@ -19,9 +19,9 @@ import {
   repeat,
   sequence,
 } from './nodes.js';
-import { numberNode } from './numbers.js';
+import { everyNumber, numberNode } from './numbers.js';
 import { TooComplex, Unsupported } from './refusal.js';
-import { ALWAYS, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from './schema-arms.js';
+import { ALWAYS, NEVER, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from './schema-arms.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Member} Member */
@@ -112,12 +112,7 @@ export class Emitter {
   /** @param {Arm[]} arms @returns {Node} */
   numbers(arms) {
     const { budget } = this.logic;
-    return choice(arms.map(({ number }) => (number ? numberNode(number, this.free, budget) : this.anyNumber())));
-  }
-
-  anyNumber() {
-    const all = { lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true };
-    return numberNode({ intervals: [all], multiples: [], notMultiples: [] }, this.free, this.logic.budget);
+    return choice(arms.map(({ number = everyNumber() }) => numberNode(number, this.free, budget)));
   }
 
   /** @param {Arm[]} arms @returns {Node} */
@@ -239,7 +234,7 @@ export class Emitter {
   /** Returns the negation of a goal that has one schema. @param {Goal} goal @returns {Goal} */
   denied(goal) {
     if (isNever(goal)) return ALWAYS;
-    return goal.length ? [goal[0] ^ 1] : [-1];
+    return goal.length ? [goal[0] ^ 1] : NEVER;
   }
 
   /** @param {Arm} arm @param {number} depth @returns {Node} */
@@ -312,7 +307,7 @@ export class Emitter {
     /** @type {Map<string, Goal>} */
     const all = new Map();
     for (const name of names) {
-      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask) : [-1];
+      const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask) : NEVER;
       all.set(name, goal);
     }
     return all;
