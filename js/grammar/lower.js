@@ -4,7 +4,7 @@
  * engine later determinises the automaton lazily. Rejects grammars that are too large, left-recursive, or match
  * nothing, in bounded time and memory.
  */
-import { ACT, KIND, Rule, weight } from './automaton.js';
+import { KIND, Rule, weight } from './automaton.js';
 import { partsOf } from './nodes.js';
 import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
@@ -383,5 +383,3 @@ function keyOf(node, how) {
 
 /** @param {Node} node */
 const nameOf = (node) => ('rule' in node ? node.rule : Object.keys(node)[0]);
-
-export { ACT, KIND };

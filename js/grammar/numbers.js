@@ -310,7 +310,7 @@ const SIGN = optional(
   ]),
 );
 /** Node for any JSON number. */
-export const NUMBER = sequence(
+const NUMBER = sequence(
   optional(MINUS),
   WHOLE,
   optional(FRACTION),

@@ -44,9 +44,6 @@ const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 /** @param {any} value @returns {value is Schema} */
 export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
-/** Returns whether `key` is an own property. Inherited names such as toString are ordinary names in a schema.
- * @param {object} object @param {string} key */
-export const own = (object, key) => Object.hasOwn(object, key);
 /** @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
@@ -214,7 +211,7 @@ export class Document {
     let path = resource.pointer;
     for (const part of pointer.split('/').slice(1)) {
       const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
-      if (value === null || typeof value !== 'object' || !own(value, name)) {
+      if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name)) {
         throw new Unsupported(`$ref ${text} points to nothing in the schema`, at);
       }
       value = value[name];

@@ -17,7 +17,7 @@ export function functionOf(tool) {
 }
 
 /** Returns a value as JSON text; returns a string unchanged. @param {any} value */
-export const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
+const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
 
 /** Returns a message in the form of chat templates, without its calls. @param {PostedMessage} message
  * @returns {Message} */
