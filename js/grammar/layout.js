@@ -2,6 +2,7 @@
  * per level (`pretty`), or `any`. */
 import { chars, literal, repeat, sequence } from './nodes.js';
 
+/** @import { Whitespace } from '../protocol.js' */
 /** @typedef {import('./nodes.js').Node} Node */
 /** Nodes for the whitespace in an array or object at some depth. open, close: after the opening and before the closing
  * bracket; comma, colon: separators with the whitespace around them; empty: inside an empty array or object.
@@ -36,8 +37,6 @@ function line(depth) {
   if (depth <= COUNTED) return literal(`\n${'  '.repeat(depth)}`);
   return sequence(literal(`\n${'  '.repeat(COUNTED)}`), repeat(literal(' '), 0, Infinity));
 }
-
-/** @typedef {'compact' | 'pretty' | 'any'} Whitespace */
 
 export class Layouts {
   /** @param {Whitespace} kind */

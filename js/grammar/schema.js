@@ -7,6 +7,7 @@ import { Unsupported } from './refusal.js';
 import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
+/** @import { Bounds, Whitespace } from '../protocol.js' */
 
 /** Matches the keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
 const LIMITS = new RegExp(
@@ -19,11 +20,10 @@ const LIMITS = new RegExp(
 const ANNOTATIONS =
   /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
 
-/** @typedef {import('./layout.js').Whitespace} Whitespace */
 /** `matching` (index.js) allows any whitespace, any notation of numbers, and `format` as the draft says; `bounds`:
  * limits for what the schema leaves unbounded.
- * @typedef {{ bounds?: import('../protocol.js').Bounds, whitespace?: Whitespace,
- *   matching?: boolean, draft?: number, formats?: boolean }} SchemaOptions */
+ * @typedef {{ bounds?: Bounds, whitespace?: Whitespace, matching?: boolean, draft?: number,
+ *   formats?: boolean }} SchemaOptions */
 
 /** @param {any} schema @param {SchemaOptions} options @param {import('./refusal.js').Budget} budget
  * @returns {import('./nodes.js').Grammar} */
