@@ -22,10 +22,10 @@ const ANSWERED_TIME = timeOf('Z', '\\d{1,9}');
 const CLOCK = 'T(\\d+H(\\d+M(\\d+S)?)?|\\d+M(\\d+S)?|\\d+S)';
 const DURATION = `P(\\d+W|${CLOCK}|(\\d+D|\\d+M(\\d+D)?|\\d+Y(\\d+M(\\d+D)?)?)(${CLOCK})?)`;
 
-const LABEL = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';
-const HOST = `${LABEL}(\\.${LABEL})*`;
-/** @param {number} n */
+/** @param {number} n maximum number of characters */
 const label = (n) => `[A-Za-z0-9]([A-Za-z0-9-]{0,${n - 2}}[A-Za-z0-9])?`;
+const LABEL = label(63);
+const HOST = `${LABEL}(\\.${LABEL})*`;
 /** Patterns for host names. A name may have 253 characters, but counting them needs too many states. These alternatives
  * stay below the limit: a few long labels, many short ones, or one long label among short ones. */
 const HOSTNAME =
