@@ -214,8 +214,7 @@ import { ModelError } from './errors.js';
 /** Limits for strings (characters), arrays (items) and objects (properties) that a schema leaves unbounded.
  * @typedef {{ maxLength?: number, maxItems?: number, maxProperties?: number }} Bounds */
 /** A constraint on answers, in its posted form.
- * @typedef {'json' | ({ json: true, whitespace?: Whitespace } & Bounds)
- *   | ({ schema: any, whitespace?: Whitespace } & Bounds)
+ * @typedef {'json' | ({ schema: any, whitespace?: Whitespace } & Bounds)
  *   | { regex: string | RegExp, flags?: string } | { grammar: string }
  *   | { choices: readonly string[] }} PostedFormat */
 /** A tool call in an answer that is being generated.

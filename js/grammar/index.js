@@ -42,14 +42,14 @@ export function toBytes(format, options = {}) {
 /** @param {any} format @param {Options} options @param {Budget} budget @returns {Grammar} */
 function compiled(format, options, budget) {
   if (format === 'json') return schemaGrammar(true, options, budget);
-  const kinds = ['json', 'schema', 'regex', 'grammar', 'choices'].filter((kind) => format?.[kind] !== undefined);
+  const kinds = ['schema', 'regex', 'grammar', 'choices'].filter((kind) => format?.[kind] !== undefined);
   if (kinds.length !== 1) {
     throw new Unsupported("it must be 'json' or have one of schema, regex, grammar, choices", '');
   }
-  const { whitespace, maxLength, maxItems, maxProperties } = format;
-  const how = { ...options, whitespace, bounds: { maxLength, maxItems, maxProperties } };
-  if (kinds[0] === 'json') return schemaGrammar(true, how, budget);
-  if (kinds[0] === 'schema') return schemaGrammar(format.schema, how, budget);
+  if (kinds[0] === 'schema') {
+    const { schema, whitespace, ...bounds } = format;
+    return schemaGrammar(schema, { ...options, whitespace, bounds }, budget);
+  }
   if (kinds[0] === 'regex') return regexGrammar(format.regex, format.flags, budget);
   if (kinds[0] === 'grammar') return gbnfGrammar(text(format.grammar, 'grammar'), budget, options.tokenOf);
   return choicesGrammar(format.choices, budget);
