@@ -78,11 +78,9 @@ class Reader {
 
   /** @param {Frame | undefined} frame */
   #string(frame) {
-    const begin = this.#at + 1;
-    let end = begin;
-    while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === '\\' ? 2 : 1;
+    const end = stringEnd(this.#text, this.#at);
     const whole = end < this.#text.length;
-    const value = decoded(this.#text.slice(begin, end), whole);
+    const value = decoded(this.#text.slice(this.#at + 1, end), whole);
     this.#at = Math.min(end + 1, this.#text.length);
     if (value === undefined) return false;
     if (!frame || Array.isArray(frame.value) || frame.key !== null) return this.#put(value);
@@ -104,6 +102,14 @@ class Reader {
     frame.key = null;
     return true;
   }
+}
+
+/** Returns the offset of the quote that closes a string; if it is missing, the length of the text or more.
+ * @param {string} text @param {number} from offset of the opening quote */
+export function stringEnd(text, from) {
+  let at = from + 1;
+  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+  return at;
 }
 
 /** Decodes the text between the quotes of a JSON string. If the string is incomplete, drops a lone high surrogate at

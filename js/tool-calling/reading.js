@@ -1,7 +1,7 @@
 /* reading: separates the calls of an answer from its text, token by token. Recognises the delimiters of calls by token
  * ids, so text that spells a control token stays text. Parses the whole answer at each step, so that callers can show
  * partial calls. */
-import { partialJson } from './partial.js';
+import { partialJson, stringEnd } from './partial.js';
 /** @import { PartialCall as Call, PostedMessage, ToolCall } from '../protocol.js' */
 
 /** A part of an answer: text, or the name of a token that delimits calls.
@@ -112,13 +112,6 @@ export function objectEnd(text, from) {
     else if ((c === '}' || c === ']') && --depth === 0) return at + 1;
   }
   return -1;
-}
-
-/** @param {string} text @param {number} from offset of the opening quote */
-function stringEnd(text, from) {
-  let at = from + 1;
-  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
-  return at;
 }
 
 /** Returns the call that a JSON object describes. @param {any} value @param {string} field name of the property with
