@@ -133,7 +133,7 @@ const LLAMA3 = {
 const ONE_CALL = '{"tool_call": ';
 const SEVERAL_CALLS = '{"tool_calls": [';
 /** The dialect of models that no other dialect recognises. @type {Dialect} */
-export const GENERIC = {
+const GENERIC = {
   name: 'generic',
   fits: () => true,
   marks: [],
@@ -163,7 +163,7 @@ export const GENERIC = {
   },
 };
 
-/** The dialects, in the order in which they are tested. */
+/** The dialects, in the order in which they are tested. The last one fits every model. */
 export const DIALECTS = [FUNCTION_GEMMA, GEMMA4, HERMES, LLAMA3, GENERIC];
 
 /** Returns a grammar of `{"name": "NAME", "FIELD": ARGUMENTS}` with each tool's name. @param {Builder} build

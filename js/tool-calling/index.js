@@ -1,12 +1,10 @@
 /* tool-calling: the entry of this folder, and the only file that others import. Finds the dialect of a model, prepares
  * messages for it and reads its calls. Loaded with the first conversation that has tools. */
-/** @import { Facts } from './dialects.js' */
-import { DIALECTS, GENERIC } from './dialects.js';
+/** @import { Dialect, Facts } from './dialects.js' */
+import { DIALECTS } from './dialects.js';
 
 export { withInstructions } from './messages.js';
 export { CallReader } from './reading.js';
 
 /** @param {Facts} facts */
-export function dialectOf(facts) {
-  return DIALECTS.find(({ fits }) => fits(facts)) ?? GENERIC;
-}
+export const dialectOf = (facts) => /** @type {Dialect} */ (DIALECTS.find(({ fits }) => fits(facts)));
