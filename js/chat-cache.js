@@ -3,6 +3,7 @@
 /** @import { CallOptions } from './options.js' */
 /** @import { Calls, StorageUse } from './protocol.js' */
 /** @import { ChatCacheEntry } from './download/chat-cache.js' */
+import { asBytes } from './download/describe.js';
 import { bytes as isBytes, checkOptions, checkValue, rule, signal } from './options.js';
 import { unpackChat } from './saved.js';
 
@@ -29,8 +30,7 @@ export class ChatCache {
     checkValue('name', key, name);
     checkValue('saved', saved, isBytes);
     checkOptions(options, { signal });
-    const view = ArrayBuffer.isView(saved) ? saved : new Uint8Array(saved);
-    const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+    const bytes = /** @type {Uint8Array} */ (asBytes(saved));
     unpackChat(bytes);
     return this.#ask({ what: 'put', name: key, bytes }, options.signal);
   }

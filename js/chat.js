@@ -6,6 +6,7 @@
 /** @import { GenerateOptions, ValueOf } from './options.js' */
 /** @import { Summarize } from './overflow.js' */
 /** @import { Prefixes } from './saved.js' */
+import { asBytes } from './download/describe.js';
 import { ModelError, abortError } from './errors.js';
 import { checkBegun, checkMessages, isMessages, textOf } from './messages.js';
 import {
@@ -320,9 +321,5 @@ function messageOf({ text, thoughts, finishReason, toolCalls }) {
 function unpack(saved, others) {
   const none = rule('left out with `saved`, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);
-  return unpackChat(
-    ArrayBuffer.isView(saved)
-      ? new Uint8Array(saved.buffer, saved.byteOffset, saved.byteLength)
-      : new Uint8Array(saved),
-  );
+  return unpackChat(/** @type {Uint8Array} */ (asBytes(saved)));
 }
