@@ -133,7 +133,7 @@ export async function openEngine(source, options, headerOnly = false) {
   checkDigests(options.sha256, parts.length);
   const { place, port } = startWorker(baseUrl);
   const connection = new Connection(port);
-  const unsubscribe = onAbort(signal, () => connection.kill(abortError(/** @type {AbortSignal} */ (signal))));
+  const unsubscribe = onAbort(signal, () => connection.kill(abortError(signal)));
   const descriptors = parts.map(({ descriptor }) => descriptor);
   try {
     const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };

@@ -132,7 +132,7 @@ export class ChatFiles {
   /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
   #inTurn(f) {
     const ended = this.#turn.then(f).catch((cause) => {
-      throw cause instanceof ModelError ? cause : failure('cache-failed', 'The chat cache failed', cause);
+      throw failure('cache-failed', 'The chat cache failed', cause);
     });
     this.#turn = ended.catch(() => {});
     return ended;

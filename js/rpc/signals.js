@@ -35,8 +35,7 @@ function listen(signal) {
  * @template T @param {Promise<T>} promise @param {AbortSignal} [signal] @returns {Promise<T>} */
 export function unlessAborted(promise, signal) {
   return new Promise((resolve, reject) => {
-    const abort = () => reject(abortError(/** @type {AbortSignal} */ (signal)));
-    promise.then(resolve, reject).finally(onAbort(signal, abort));
+    promise.then(resolve, reject).finally(onAbort(signal, () => reject(abortError(signal))));
   });
 }
 

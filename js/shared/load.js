@@ -55,7 +55,7 @@ export async function loadModel(source, options = {}) {
     return openEngine(source, { ...others, signal, onProgress: tell });
   };
   const peer = new Peer(key, load, onProgress);
-  const unsubscribe = onAbort(signal, () => void peer.leave(abortError(/** @type {AbortSignal} */ (signal))));
+  const unsubscribe = onAbort(signal, () => void peer.leave(abortError(signal)));
   try {
     if (signal?.aborted) throw abortError(signal);
     return new SharedModel(peer, await peer.enter());
