@@ -4,7 +4,7 @@
 /** @import { LogitsOptions, PerplexityOptions } from './options.js' */
 import { checkGenerative } from './errors.js';
 import { insideArgs } from './inside.js';
-import { boolean, checkOptions, checkValue, integer, rule, signal, string } from './options.js';
+import { boolean, checkOptions, checkThat, checkValue, integer, signal, string } from './options.js';
 
 export { matches } from './matches.js';
 
@@ -24,11 +24,7 @@ export async function perplexity(model, text, options) {
   checkGenerative(model.info);
   checkValue('text', text, string);
   const { contextLength } = model.info;
-  checkValue(
-    'contextLength',
-    contextLength,
-    rule('at least 2 to score a token', () => contextLength > 1),
-  );
+  checkThat('contextLength', contextLength, 'at least 2 to score a token', contextLength > 1);
   checkOptions(options, { window: integer(2, contextLength), signal });
   return model.call('perplexity', { text, window: options.window }, options.signal);
 }

@@ -3,7 +3,18 @@
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
 import { unlessAborted } from './rpc/signals.js';
-import { boolean, callback, checkOptions, checkValue, integer, oneOf, rule, signal, string } from './options.js';
+import {
+  boolean,
+  callback,
+  checkOptions,
+  checkThat,
+  checkValue,
+  integer,
+  oneOf,
+  rule,
+  signal,
+  string,
+} from './options.js';
 
 /** Prompts of Qwen3-Embedding: the text before each input, by task (from its model card).
  * @type {Record<string, string>} */
@@ -95,16 +106,9 @@ function checkKind({ embedding, architecture }, { pooling, task }) {
     checkValue('pooling', pooling ?? embedding.pooling, oneOf(embedding.pooling));
     return checkValue('task', task ?? 'query', oneOf(...Object.keys(promptsOf(architecture))));
   }
-  checkValue(
-    'pooling',
-    pooling,
-    rule(`'mean' or 'last', since ${architecture} models are not made for embedding`, Boolean),
-  );
-  checkValue(
-    'task',
-    task,
-    rule(`left out, since ${architecture} models have no tasks: pass \`prompt\` instead`, (one) => one === undefined),
-  );
+  const models = `${architecture} models`;
+  checkThat('pooling', pooling, `'mean' or 'last', since ${models} are not made for embedding`, pooling !== undefined);
+  checkThat('task', task, `left out, since ${models} have no tasks: pass \`prompt\` instead`, task === undefined);
 }
 
 /** @param {string} architecture */
@@ -113,26 +117,13 @@ const promptsOf = (architecture) => (architecture === 'qwen3' ? QWEN3 : GEMMA);
 /** @param {string} architecture @param {readonly string[]} list @param {EmbedOptions} options */
 function prefixesOf(architecture, list, { task, title, prompt }) {
   if (prompt !== undefined) {
-    checkValue(
-      'prompt',
-      prompt,
-      rule('passed without `task` and `title`', () => task === undefined && title === undefined),
-    );
+    checkThat('prompt', prompt, 'passed without `task` and `title`', task === undefined && title === undefined);
     return [prompt];
   }
   if (title === undefined) return [task ? promptsOf(architecture)[task] : ''];
-  checkValue(
-    'title',
-    title,
-    rule("passed with the task 'document' of EmbeddingGemma only", () => {
-      return task === 'document' && architecture !== 'qwen3';
-    }),
-  );
+  const mayHaveTitle = task === 'document' && architecture !== 'qwen3';
+  checkThat('title', title, "passed with the task 'document' of EmbeddingGemma only", mayHaveTitle);
   const fits = !Array.isArray(title) || title.length === list.length;
-  checkValue(
-    'title',
-    title,
-    rule(`a string, or an array of ${list.length}, one for each text`, () => fits),
-  );
+  checkThat('title', title, `a string, or an array of ${list.length}, one for each text`, fits);
   return [title].flat().map((one) => `title: ${one || 'none'} | text: `);
 }

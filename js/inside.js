@@ -1,5 +1,5 @@
 /* inside: checks the options of model.debug.inside(). Loaded on first use. See docs/inside.md. */
-import { boolean, checkOptions, checkValue, integer, rule, signal } from './options.js';
+import { boolean, checkOptions, checkThat, integer, rule, signal } from './options.js';
 /** @import { ModelInfo } from './protocol.js' */
 
 /** Options of `inside`. A value out of range fails with `bad-option`.
@@ -36,10 +36,6 @@ export function insideArgs({ layers: nLayers, heads: nHeads, contextLength, embe
     lens: integer(0, MAX_TOP),
   });
   const { layers = upTo(nLayers), heads = [], positions = null, lens = 0, norms = false } = options;
-  checkValue(
-    'lens',
-    lens,
-    rule('0, since the model has no logits', () => !embedding || lens === 0),
-  );
+  checkThat('lens', lens, '0, since the model has no logits', !embedding || lens === 0);
   return { layers, heads: heads === 'all' ? upTo(nHeads) : heads, positions, lens, norms };
 }

@@ -25,12 +25,12 @@ import {
   LOAD_OPTIONS,
   boolean,
   checkOptions,
+  checkThat,
   checkValue,
   defaultsOf,
   given,
   headerPairs,
   postable,
-  rule,
   signal,
   string,
 } from './options.js';
@@ -288,16 +288,8 @@ export class HeaderModel {
     const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
     const { length = 0 } = isList ? ids : {};
     const top = this.info.vocabSize - 1;
-    checkValue(
-      name,
-      ids,
-      rule(expected, () => isList && length >= least),
-    );
-    checkValue(
-      `The length of ${name}`,
-      length,
-      rule(`at most ${MAX_IDS}`, () => length <= MAX_IDS),
-    );
+    checkThat(name, ids, expected, isList && length >= least);
+    checkThat(`The length of ${name}`, length, `at most ${MAX_IDS}`, length <= MAX_IDS);
     /** @type {number[]} */
     const list = [];
     // The ids are appended one by one, because an array-like object can claim any length.

@@ -492,6 +492,11 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
   throw new ModelError('bad-option', `${subject} must be ${expected}${got && ` (got ${got})`}.`, { expected, got });
 }
 
+/** Throws `bad-option` unless `fits`, which depends on more than the value.
+ * @param {string} name as in checkValue() @param {unknown} value @param {string} expected completes "`name` must be …"
+ * @param {boolean} fits */
+export const checkThat = (name, value, expected, fits) => checkValue(name, value, { expected, fits: () => fits });
+
 /** @param {string} name @param {string[]} known */
 function unknownOption(name, known) {
   const plain = (/** @type {string} */ word) => word.toLowerCase().replace(/[^a-z]/g, '');
