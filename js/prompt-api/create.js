@@ -1,17 +1,19 @@
 /* create: implements create() and availability(), and creates the class `LanguageModel` that a page uses. */
+/** @import { Loader } from '../lazy-model.js' */
 /** @import { Model } from '../model.js' */
-/** @import { LoadOptions } from '../options.js' */
+/** @import { LoadOptions, ModelSource } from '../options.js' */
 /** @import { Availability, CreateCoreOptions, CreateOptions, ExpectedContent } from './idl.js' */
 /** @import { SchemaBounds } from './prompts.js' */
-/** @import { PromptSource } from './source.js' */
 import { domError, domErrorOf } from './errors.js';
 import { CreateMonitor } from './events.js';
 import { toCreateOptions } from './idl.js';
 import { messagesOf } from './prompts.js';
 import { LanguageModel } from './session.js';
-import { Source } from './source.js';
-import { boolean, checkOptions, checkValue, integer, rule } from '../options.js';
+import { LazyModel, isModel } from '../lazy-model.js';
+import { LOAD_OPTIONS, boolean, checkOptions, checkValue, integer, rule } from '../options.js';
 
+/** A model for sessions: what loadModel() takes, a loaded model, or a function that loads one. The function is called
+ * for the first create(), and again if it failed. @typedef {ModelSource | Model | Loader} PromptSource */
 /** Options of `createLanguageModel()` besides those of `loadModel()`.
  * @typedef {object} SessionOptions
  * @property {readonly string[]} [languages] Language tags (BCP 47) that the model knows. Others are `unavailable`.
@@ -55,7 +57,9 @@ export function createLanguageModel(source, options = {}) {
   if (maxTokens !== undefined) checkValue('maxTokens', maxTokens, integer(1, 1 << 20));
   checkValue('userActivation', userActivation, boolean);
   checkOptions(schemaBounds ?? {}, { maxLength: natural, maxItems: natural, maxProperties: natural });
-  const factory = new Factory(new Source(source, load), { languages, maxTokens, schemaBounds, userActivation });
+  checkOptions(load, LOAD_OPTIONS);
+  const model = new LazyModel(source, isModel(source) ? {} : load);
+  const factory = new Factory(model, { languages, maxTokens, schemaBounds, userActivation });
   const Class = class extends LanguageModel {
     /** @param {CreateOptions} [options] */
     static async create(options) {
@@ -73,12 +77,12 @@ export function createLanguageModel(source, options = {}) {
 }
 
 class Factory {
-  #source;
+  #model;
   #options;
 
-  /** @param {Source} source @param {SessionOptions} options */
-  constructor(source, options) {
-    this.#source = source;
+  /** @param {LazyModel} model which all sessions share @param {SessionOptions} options */
+  constructor(model, options) {
+    this.#model = model;
     this.#options = options;
   }
 
@@ -87,7 +91,7 @@ class Factory {
     const fits = (/** @type {ExpectedContent[]} */ expected, /** @type {string[]} */ types) =>
       expected.every(({ type, languages = [] }) => types.includes(type) && languages.every((tag) => this.#knows(tag)));
     if (!fits(expectedInputs, INPUTS) || !fits(expectedOutputs, OUTPUTS)) return 'unavailable';
-    return this.#source.availability();
+    return this.#model.availability();
   }
 
   /** @param {string} tag canonical language tag */
@@ -147,8 +151,11 @@ class Factory {
     }
     monitor.report(0);
     await nextTask();
-    // The fraction 1 is reported only when the model is ready.
-    const model = await this.#source.model((fraction) => monitor.report(Math.min(fraction, 1 - 2 ** -16)));
+    // The load has no AbortSignal, because other sessions may wait for it. The fraction 1 is reported only when the model
+    // is ready.
+    const model = await this.#model.open(undefined, ({ loaded, total }) => {
+      if (total) monitor.report(Math.min(loaded / total, 1 - 2 ** -16));
+    });
     const { embedding, chatTemplate } = model.info;
     if (embedding || !chatTemplate) {
       throw domError(
