@@ -297,10 +297,10 @@ export class Engine {
     return ids;
   }
 
-  /** Returns the bytes of a token. Valid until the next call.
+  /** Returns a copy of the bytes of a token.
    * @param {number} id @param {boolean} special whether to return the names of control tokens
    * @param {number} [before] the previous token, -1 at the beginning of a text */
-  piece(id, special, before = -1) {
+  decode(id, special, before = -1) {
     const piece = this.#piece;
     const read = () => this.call('decode', before, id, Number(special), piece.address, piece.size);
     let n = read();
@@ -311,13 +311,7 @@ export class Engine {
       Object.assign(piece, { address, size });
       n = read();
     }
-    return this.#heap.view(piece.address, n);
-  }
-
-  /** Returns a copy of the bytes that piece() returns. @param {number} id @param {boolean} special
-   * @param {number} [before] */
-  decode(id, special, before) {
-    return this.piece(id, special, before).slice();
+    return this.#heap.copy(Uint8Array, piece.address, n);
   }
 
   /** Id of the chat that restored the session's state; '' if the session evaluated everything itself. A saved state can

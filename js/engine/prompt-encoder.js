@@ -146,8 +146,7 @@ export class PromptEncoder {
     const bytes = new Uint8Array(Math.min(DECODED_AT_ONCE, ROOM * ids.length));
     let n = 0;
     for (const [i, id] of ids.entries()) {
-      // A copy, because TextDecoders may refuse shared memory.
-      const piece = this.#native.piece(id, special, i ? ids[i - 1] : before).slice();
+      const piece = this.#native.decode(id, special, i ? ids[i - 1] : before);
       if (n + piece.length > bytes.length) {
         yield decoder.decode(bytes.subarray(0, n), { stream: true });
         n = 0;
