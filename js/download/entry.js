@@ -38,7 +38,6 @@ function noFile(error) {
 
 export class Entry {
   #store;
-  #name;
   #sum;
   #unsaved = 0;
   #saved = 0;
@@ -58,7 +57,7 @@ export class Entry {
   /** @param {Store} store @param {string} name @param {Journal} journal @param {EntryDeps} deps */
   constructor(store, name, journal, { sum, readOnly }) {
     this.#store = store;
-    this.#name = name;
+    this.name = name;
     this.#sum = sum;
     this.journal = journal;
     this.state = readOnly ? 'reading' : isWhole(journal) ? 'whole' : 'writing';
@@ -74,10 +73,6 @@ export class Entry {
       if (journal) found.push(new Entry(store, name, journal, deps));
     }
     return found.sort((a, b) => b.journal.used - a.journal.used);
-  }
-
-  get name() {
-    return this.#name;
   }
 
   get #writes() {
@@ -121,7 +116,7 @@ export class Entry {
     const { total, piece } = this.journal;
     if (!this.#checks && piece) {
       const table = new Uint8Array(tableBytes(this.journal));
-      await readAll(this.#store, this.#name, total, table);
+      await readAll(this.#store, this.name, total, table);
       this.#checks ??= new Checks(table);
     }
     return this.#checks;
@@ -161,7 +156,7 @@ export class Entry {
     const whole = at + into.length === total ? into.length : into.length - (into.length % piece);
     const direct = at === start ? Math.min(whole, Math.max(AT_ONCE, piece)) : 0;
     const bytes = direct ? into.subarray(0, direct) : new Uint8Array(end - start);
-    await readAll(this.#store, this.#name, start, bytes, wanted);
+    await readAll(this.#store, this.name, start, bytes, wanted);
     if (!wanted()) return 0;
     const right = checks ? this.#check(checks, first, bytes) : bytes.length;
     if (direct || !right) return right;
@@ -210,7 +205,7 @@ export class Entry {
 
   /** @param {Part} lane @param {number} at @param {number} end */
   async #write(lane, at, end) {
-    if (this.#writes) await this.#store.write(this.#name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
+    if (this.#writes) await this.#store.write(this.name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
   /** Called when all bytes of a piece have arrived. Stores the piece's checksum. Returns false if the bytes are no
@@ -237,7 +232,7 @@ export class Entry {
   async #bytesOf(lane, start, end) {
     if (start >= lane.start) return lane.bytes.subarray(start - lane.start, end - lane.start);
     const bytes = new Uint8Array(end - start);
-    await readAll(this.#store, this.#name, start, bytes);
+    await readAll(this.#store, this.name, start, bytes);
     return bytes;
   }
 
@@ -268,17 +263,17 @@ export class Entry {
     const now = { ...journal, have, used: Date.now(), turn: ++journal.turn };
     this.#unsaved = 0;
     this.#saved = Date.now();
-    if (rows && this.#writes) await this.#store.write(this.#name, journal.total + rows.at, rows.bytes);
-    await this.#store.flush?.(this.#name);
-    if (this.#writes) await writeJournal(this.#store, this.#name, now);
+    if (rows && this.#writes) await this.#store.write(this.name, journal.total + rows.at, rows.bytes);
+    await this.#store.flush?.(this.name);
+    if (this.#writes) await writeJournal(this.#store, this.name, now);
   }
 
   /** Returns whether another tab has removed the copy, or has begun to download it again since it was complete. Writing
    * the journal would make a copy without bytes count as complete. */
   async #replaced() {
-    const size = !this.journal.turn || (await this.#store.size(this.#name));
+    const size = !this.journal.turn || (await this.#store.size(this.name));
     if (!size || this.state !== 'whole' || !this.mended) return !size;
-    const journal = await readJournal(this.#store, this.#name);
+    const journal = await readJournal(this.#store, this.name);
     return Boolean(journal && !isWhole(journal));
   }
 
@@ -287,7 +282,7 @@ export class Entry {
     await this.#saving;
     try {
       await this.save();
-      if (this.#writes) await this.#store.flush?.(this.#name);
+      if (this.#writes) await this.#store.flush?.(this.name);
     } finally {
       await this.leave();
     }
@@ -307,18 +302,18 @@ export class Entry {
 
   /** Closes the copy without saving the journal. */
   async leave() {
-    await this.#store.close?.(this.#name);
+    await this.#store.close?.(this.name);
   }
 
   /** Returns whether the store still has the copy as it was saved: it may have been removed or truncated. */
   async there() {
-    return (await readJournal(this.#store, this.#name))?.turn === this.journal.turn;
+    return (await readJournal(this.#store, this.name))?.turn === this.journal.turn;
   }
 
   /** Removes the copy, after pending writes. */
   async remove() {
     this.state = 'removed';
     await this.#saving;
-    await this.#store.remove(this.#name);
+    await this.#store.remove(this.name);
   }
 }

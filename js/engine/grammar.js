@@ -24,6 +24,7 @@ export class Grammar {
 /** The state of matching one text with a grammar. Its DFA cache lives until dispose(). */
 export class Matcher {
   #native;
+  /** Address in the heap, 0 after dispose(). */
   #address;
   #words;
 
@@ -32,11 +33,6 @@ export class Matcher {
     this.#native = native;
     this.#address = address;
     this.#words = Math.ceil(native.number('n_vocab') / 32);
-  }
-
-  /** Address in the heap, 0 after dispose(). */
-  get address() {
-    return this.#address;
   }
 
   /** Appends a token to the text. Returns false if the grammar does not allow the token. @param {number} id */

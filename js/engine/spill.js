@@ -42,7 +42,6 @@ export async function spill(sources, { rowsOnDisk, cache }, { native, platform, 
 /** The embedding tables of one source, one after the other in a temporary file. */
 export class Spill {
   #tables;
-  #total;
   /** @type {TemporaryFile | undefined} */
   #file;
   #sum;
@@ -58,15 +57,11 @@ export class Spill {
    * @param {(bytes: Uint8Array) => number[]} sum computes a checksum */
   constructor(tables, total, file, sum) {
     this.#tables = tables;
-    this.#total = total;
+    this.total = total;
     this.#file = file;
     this.#sum = sum;
     this.grain = pieceOf(total, CHUNK);
     this.#checks = new Checks(new Uint8Array(tableBytes({ total, piece: this.grain })));
-  }
-
-  get total() {
-    return this.#total;
   }
 
   /** Starts copying the embedding tables to the temporary file while their source is read. @param {Source} source
@@ -92,7 +87,7 @@ export class Spill {
     };
     this.finish = async () => {
       const scratch = new Uint8Array(CHUNK);
-      while (this.#size < this.#total) {
+      while (this.#size < this.total) {
         const count = await source.read(scratch);
         if (!source.download) meter.add(count);
         if (!count)
