@@ -7,7 +7,19 @@
 import { newId } from '../answer-parts.js';
 import { unixTime } from './context.js';
 import { invalid, unsupported } from './errors.js';
-import { COMMON, commonOptions, field, fieldsOf, formatOf, required, seedsOf, thinkingOf, toolsOf } from './options.js';
+import {
+  COMMON,
+  commonOptions,
+  field,
+  fieldsOf,
+  formatOf,
+  isBoolean,
+  isInteger,
+  required,
+  seedsOf,
+  thinkingOf,
+  toolsOf,
+} from './options.js';
 import { isObject, itemsOf, messagesOf } from './response-items.js';
 
 const KNOWN = COMMON.filter((name) => name !== 'n').concat(
@@ -68,8 +80,6 @@ export function requestOf(given, stored) {
 /** @param {any} value */
 const isString = (value) => typeof value === 'string';
 /** @param {any} value */
-const isBoolean = (value) => typeof value === 'boolean';
-/** @param {any} value */
 const isPositive = (value) => Number.isInteger(value) && value > 0;
 /** @param {any} value */
 const isMetadata = (value) =>
@@ -125,13 +135,7 @@ function logprobsOf(body) {
   const include = field(body, 'include', 'an array', Array.isArray, /** @type {string[]} */ ([]));
   const unknown = include.find((name) => !INCLUDABLE.includes(name));
   if (unknown !== undefined) throw unsupported(`\`${unknown}\` in \`include\``, 'include');
-  const top = field(
-    body,
-    'top_logprobs',
-    'an integer between 0 and 20',
-    (n) => Number.isInteger(n) && n >= 0 && n <= 20,
-    0,
-  );
+  const top = field(body, 'top_logprobs', 'an integer between 0 and 20', isInteger(0, 20), 0);
   if (include.includes(INCLUDABLE[0])) return top;
   if (!top) return undefined;
   throw invalid(`\`top_logprobs\` requires \`include\`: ['${INCLUDABLE[0]}'].`, 'top_logprobs');
