@@ -15,21 +15,22 @@ import { Replay } from './replay.js';
 import { Runner } from './runner.js';
 import { PromptEncoder } from './prompt-encoder.js';
 
+/** Returns a function that calls an export of a part, which is imported on first use (platform/files.js).
+ * @param {'look' | 'grammar'} part @param {string} name
+ * @returns {(context: Context, ...args: any[]) => Promise<any>} */
+function inPart(part, name) {
+  return async (context, ...args) => (await context.load(part))[name](context, ...args);
+}
+
 /** Calls that use the session, which holds the KV cache and the sampler. */
 const EVALUATING = {
   generate,
-  /** @type {typeof import('./logits.js').logits} */
-  logits: async (...call) => (await call[0].load('look')).logits(...call),
-  /** @type {typeof import('./logits.js').perplexity} */
-  perplexity: async (...call) => (await call[0].load('look')).perplexity(...call),
-  /** @type {typeof import('./saving.js').save} */
-  save: async (...call) => (await call[0].load('look')).save(...call),
-  /** @type {typeof import('./saving.js').restore} */
-  restore: async (...call) => (await call[0].load('look')).restore(...call),
-  /** @type {typeof import('./embed.js').embed} */
-  embed: async (...call) => (await call[0].load('look')).embed(...call),
-  /** @type {typeof import('./inside.js').inside} */
-  inside: async (...call) => (await call[0].load('look')).inside(...call),
+  logits: inPart('look', 'logits'),
+  perplexity: inPart('look', 'perplexity'),
+  save: inPart('look', 'save'),
+  restore: inPart('look', 'restore'),
+  embed: inPart('look', 'embed'),
+  inside: inPart('look', 'inside'),
 };
 
 /** Calls that do not use the session.
@@ -45,8 +46,8 @@ const QUICK = {
   count: async ({ encoder, runner }, { prompt }, job) => {
     return (await encoder.prompted(prompt, runner.pauses(job))).ids.length;
   },
-  match: async (...call) => (await call[0].load('grammar')).match(...call),
-  stored: async (...call) => (await call[0].load('look')).stored(...call),
+  match: inPart('grammar', 'match'),
+  stored: inPart('look', 'stored'),
   heapBytes: ({ runner }) => runner.native.heapBytes,
   inspect: ({ runner: { native } }) => ({
     version: native.number('gguf_version'),
