@@ -28,7 +28,7 @@ import { ModelError, show } from '../errors.js';
  * @property {number} stallMs Longest time in which a client reads nothing, in ms.
  */
 
-export const DEFAULTS = { port: 8080, host: '127.0.0.1', queue: 64, cors: [], allowHost: [] };
+export const DEFAULTS = { port: 8080, host: '127.0.0.1', queue: 64 };
 
 /** @type {Limits} */
 export const LIMITS = {
