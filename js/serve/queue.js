@@ -12,31 +12,6 @@ const MAX_RETRY_AFTER = 120;
 /** The requests of one model. most: maximum number that run at a time.
  * @typedef {{ most: number, running: number, waiting: (() => void)[] }} Line */
 
-/** A request in the queue. */
-class Ticket {
-  #queue;
-  /** Queue of the request's model; null before the request runs. @type {Line | null} */
-  #line = null;
-  #began = 0;
-
-  /** @param {Queue} queue */
-  constructor(queue) {
-    this.#queue = queue;
-  }
-
-  /** Resolves when the ticket's request may run. Rejects if the signal aborts.
-   * @param {string} model id @param {AbortSignal} signal */
-  async turn(model, signal) {
-    this.#line = await this.#queue.start(model, signal);
-    this.#began = performance.now();
-  }
-
-  /** Removes the ticket's request from the queue. Must be called once. */
-  leave() {
-    this.#queue.end(this.#line, (performance.now() - this.#began) / 1000);
-  }
-}
-
 export class Queue {
   #capacity;
   #sequences;
@@ -76,11 +51,23 @@ export class Queue {
   enter() {
     this.check();
     this.#inside++;
-    return new Ticket(this);
+    /** Queue of the request's model; null before the request runs. @type {Line | null} */
+    let line = null;
+    let began = 0;
+    return {
+      /** Resolves when the request may run. Rejects if the signal aborts.
+       * @param {string} model id @param {AbortSignal} signal */
+      turn: async (model, signal) => {
+        line = await this.#start(model, signal);
+        began = performance.now();
+      },
+      /** Removes the request from the queue. Must be called once. */
+      leave: () => this.#end(line, (performance.now() - began) / 1000),
+    };
   }
 
   /** @param {string} model @param {AbortSignal} signal @returns {Promise<Line>} */
-  async start(model, signal) {
+  async #start(model, signal) {
     signal.throwIfAborted();
     const line = this.#lines.get(model) ?? { most: this.#sequences(model) + AHEAD, running: 0, waiting: [] };
     this.#lines.set(model, line);
@@ -105,7 +92,7 @@ export class Queue {
   }
 
   /** @param {Line | null} line null if the request did not run @param {number} seconds how long the request ran */
-  end(line, seconds) {
+  #end(line, seconds) {
     this.#inside--;
     if (!line) return;
     this.#seconds += WEIGHT * (seconds - this.#seconds);
