@@ -6,39 +6,30 @@ import { cutter } from './pump.js';
 
 const CHUNK = 1 << 20;
 
-/** Splits the chunks of an iterator into pieces. Copies the pieces, because posting a piece would detach the caller's
- * buffer. */
-class ChunkFeeder {
-  #iterator;
-  #take;
-
-  /** @param {ByteIterator} iterator */
-  constructor(iterator) {
-    this.#iterator = iterator;
-    this.#take = cutter(async () => {
-      const { done, value } = await iterator.next();
-      const bytes = done ? null : asBytes(value);
-      if (done || bytes) return bytes;
-      const got = value?.constructor?.name ?? typeof value;
-      throw new ModelError('read-error', `A stream of a model must yield bytes (got ${got}).`, { got });
-    });
-  }
-
-  /** Returns the next piece of the stream; null at the end. Throws `read-error`. */
-  next() {
-    return reading('The model stream', async () => {
-      const piece = await this.#take(CHUNK);
-      return piece.length ? piece.slice() : null;
-    });
-  }
-
-  async close() {
-    try {
-      await this.#iterator.return?.();
-    } catch {
-      /* The load has ended, so an error when the caller's iterator is closed is ignored. */
-    }
-  }
+/** Splits the chunks of an iterator into pieces. next: returns the next piece, null at the end; throws `read-error`.
+ * @param {ByteIterator} iterator */
+function feederOf(iterator) {
+  const take = cutter(async () => {
+    const { done, value } = await iterator.next();
+    const bytes = done ? null : asBytes(value);
+    if (done || bytes) return bytes;
+    const got = value?.constructor?.name ?? typeof value;
+    throw new ModelError('read-error', `A stream of a model must yield bytes (got ${got}).`, { got });
+  });
+  return {
+    next: () =>
+      reading('The model stream', async () => {
+        const piece = await take(CHUNK);
+        return piece.length ? piece.slice() : null; // a copy, because posting a piece detaches its buffer
+      }),
+    async close() {
+      try {
+        await iterator.return?.();
+      } catch {
+        /* The load has ended, so an error when the caller's iterator is closed is ignored. */
+      }
+    },
+  };
 }
 
 /** The feeders of all files of a model whose bytes the client has. */
@@ -47,7 +38,7 @@ export class Feeders {
 
   /** @param {Part[]} parts */
   constructor(parts) {
-    this.#feeders = parts.map(({ bytes }) => bytes && new ChunkFeeder(bytes));
+    this.#feeders = parts.map(({ bytes }) => bytes && feederOf(bytes));
   }
 
   /** Returns the next piece of a file; null at the end. @param {number} part index of the file */
