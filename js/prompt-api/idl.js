@@ -61,6 +61,17 @@
  * @property {AbortSignal} [signal] Aborts the call.
  */
 
+/** Temperatures of the sampling modes, as multiples of the model's default. @type {Record<SamplingMode, number>} */
+export const HEAT = {
+  'most-predictable': 0,
+  predictable: 0.5,
+  'slightly-predictable': 0.75,
+  balanced: 1,
+  'slightly-creative': 1.125,
+  creative: 1.25,
+  'most-creative': 1.5,
+};
+
 /** A function that converts a value. where: name of the value in error messages.
  * @typedef {(value: any, where: string) => any} Conversion */
 /** @typedef {{ to: Conversion, required?: boolean, fallback?: unknown }} Member */
@@ -144,19 +155,10 @@ const tool = dictionary({
   inputSchema: { to: object, required: true },
   name: { to: string, required: true },
 });
-const MODES = [
-  'most-predictable',
-  'predictable',
-  'slightly-predictable',
-  'balanced',
-  'slightly-creative',
-  'creative',
-  'most-creative',
-];
 const CORE = {
   expectedInputs: { to: sequence(expected) },
   expectedOutputs: { to: sequence(expected) },
-  samplingMode: { to: oneOf(MODES) },
+  samplingMode: { to: oneOf(Object.keys(HEAT)) },
   temperature: { to: number },
   tools: { to: sequence(tool) },
   topK: { to: number },

@@ -6,22 +6,12 @@
 /** @import { Said, SchemaBounds } from './prompts.js' */
 import { domError, quotaError } from './errors.js';
 import { Handlers } from './events.js';
-import { toPrompt, toSignalOptions } from './idl.js';
+import { HEAT, toPrompt, toSignalOptions } from './idl.js';
 import { Operations } from './operations.js';
 import { compacted, conversationOf, followsCut, formatOf, messagesOf, withConstraint } from './prompts.js';
 
 /** Maximum number of tokens that the context window reserves for an answer, unless the option `maxTokens` is given. */
 const DEFAULT_ROOM = 1024;
-/** Temperatures of the sampling modes, as multiples of the model's default. @type {Record<SamplingMode, number>} */
-const HEAT = {
-  'most-predictable': 0,
-  predictable: 0.5,
-  'slightly-predictable': 0.75,
-  balanced: 1,
-  'slightly-creative': 1.125,
-  creative: 1.25,
-  'most-creative': 1.5,
-};
 
 /** The parts of a new session. initial: messages that are never evicted; maxTokens: maximum number of tokens of an
  * answer.
