@@ -125,7 +125,7 @@ export class Rule {
     if ('rule' in node) return this.#rule(node.rule, counted);
     if ('token' in node) return this.#single(KIND.TOKEN, node.token);
     if ('jsonString' in node) return this.#string(node);
-    if ('members' in node) return this.#called(node, this.how);
+    if ('members' in node) return this.#called(node);
     return this.#automaton(node);
   }
 
@@ -248,7 +248,7 @@ export class Rule {
     if (max === 1 || (max === Infinity && min < 2)) return this.#loose(repeat, min, max, counted);
     const copies = max === Infinity ? min : max;
     if (weight(repeat, WRITTEN_OUT) * copies <= WRITTEN_OUT) return this.#writtenOut(repeat, min, max, counted);
-    if (counted) return this.#called(node, this.how);
+    if (counted) return this.#called(node);
     const from = this.edges.length;
     const loop = this.whole.loop({ min, max });
     const body = this.#build(repeat, true);
@@ -284,7 +284,7 @@ export class Rule {
     if (!this.whole.productive(name)) return null;
     // Without a limit, inlining could make the automaton exponentially large.
     const calls = this.#inside.size >= DEEPEST_INLINED || this.#inside.has(name) || !this.whole.inlined(name);
-    if (calls) return this.#called({ rule: name }, this.how);
+    if (calls) return this.#called({ rule: name });
     this.#inside.add(name);
     this.whole.spend(INLINED);
     const fragment = this.#build(this.whole.rule(name), counted);
@@ -292,21 +292,19 @@ export class Rule {
     return fragment;
   }
 
-  /** @param {Node} node @param {Spelling} how @returns {Fragment | null} */
-  #called(node, how) {
-    const rule = this.whole.call(node, how);
-    return rule < 0
-      ? this.whole.nullable(node)
-        ? empty()
-        : null
-      : { ...this.#single(KIND.CALL, rule), nullable: this.whole.nullable(node) };
+  /** @param {Node} node @returns {Fragment | null} */
+  #called(node) {
+    const rule = this.whole.call(node, this.how);
+    const nullable = this.whole.nullable(node);
+    if (rule < 0) return nullable ? empty() : null;
+    return { ...this.#single(KIND.CALL, rule), nullable };
   }
 
   /** @param {{ jsonString: Node }} node */
   #string(node) {
     if (this.how !== 'text') throw new Unsupported('a JSON string cannot contain another JSON string', '');
     const texts = textsOf(node);
-    return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node, 'text');
+    return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node);
   }
 
   /** @param {string[]} texts */
