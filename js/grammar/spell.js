@@ -24,6 +24,8 @@ for (const [point, letter] of [
 ]) {
   SHORT.set(Number(point), String(letter).charCodeAt(0));
 }
+/** Orders ranges by their starts. @param {number[]} a @param {number[]} b */
+const byStart = (a, b) => a[0] - b[0];
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const FIRST_PRINTABLE = 0x20;
@@ -127,7 +129,7 @@ export class Spells {
     const spans = this.#utf8(raw);
     if (escaped.length) spans.push([BACKSLASH, BACKSLASH, this.#node(escaped)]);
     if (closing >= 0) spans.push([closing, closing, END]);
-    return this.#node(spans.sort((a, b) => a[0] - b[0]));
+    return this.#node(spans.sort(byStart));
   }
 
   /** @param {Segment[]} segments */
@@ -192,7 +194,7 @@ export class Spells {
   #rest(segments, digits, bits) {
     if (digits === 0) return segments[0][2];
     const write = bits === 6 ? continuation : hexDigits;
-    return this.#node(this.#split(segments, digits - 1, bits, write).sort((a, b) => a[0] - b[0]));
+    return this.#node(this.#split(segments, digits - 1, bits, write).sort(byStart));
   }
 
   /** Returns the node that spells any `digits` digits of `bits` bits each. @param {number} digits
@@ -224,7 +226,7 @@ export class Spells {
             ),
           );
     if (coded.length) spans.push([0x75, 0x75, this.#code(coded, how)]);
-    return spans.sort((a, b) => a[0] - b[0]);
+    return spans.sort(byStart);
   }
 
   /** Returns the node that spells code points as four hexadecimal digits, or as a surrogate pair.
@@ -232,14 +234,13 @@ export class Spells {
   #code(segments, how) {
     const units = within(segments, 0, 0xffff);
     const high = this.#surrogates(within(segments, 0x10000, 0x10ffff));
-    const all = [...units, ...high].sort((a, b) => a[0] - b[0]);
-    const write = how === 'any' ? hexDigits : lowerDigits;
-    if (how === 'any') return this.#node(this.#split(all, 3, 4, hexDigits).sort((a, b) => a[0] - b[0]));
+    const all = [...units, ...high].sort(byStart);
+    if (how === 'any') return this.#node(this.#split(all, 3, 4, hexDigits).sort(byStart));
     // In the shortest spelling, only control characters are codes, so their first two digits are 00.
     const last = (/** @type {Segment[]} */ part) =>
       part
-        .flatMap(([lo, hi, to]) => write(lo & 15, hi & 15).map(([a, b]) => /** @type {Span} */ ([a, b, to])))
-        .sort((a, b) => a[0] - b[0]);
+        .flatMap(([lo, hi, to]) => lowerDigits(lo & 15, hi & 15).map(([a, b]) => /** @type {Span} */ ([a, b, to])))
+        .sort(byStart);
     /** @type {Span[]} */
     const third = [];
     for (const digit of [0, 1]) {
@@ -280,7 +281,7 @@ export class Spells {
 
   /** @param {Segment[]} units */
   #low(units) {
-    const digits = this.#node(this.#split(units, 3, 4, hexDigits).sort((a, b) => a[0] - b[0]));
+    const digits = this.#node(this.#split(units, 3, 4, hexDigits).sort(byStart));
     return this.bytes(Uint8Array.of(BACKSLASH, 0x75), digits);
   }
 }
@@ -299,7 +300,7 @@ function lowerDigits(a, b) {
 /** @param {number} a @param {number} b */
 function hexDigits(a, b) {
   const graph = b >= 10 ? [[0x37 + Math.max(a, 10), 0x37 + b]] : [];
-  return [...lowerDigits(a, b), ...graph].sort((one, other) => one[0] - other[0]);
+  return [...lowerDigits(a, b), ...graph].sort(byStart);
 }
 
 /** @param {Segment[]} segments @param {number} lo @param {number} hi @returns {Segment[]} */
