@@ -115,6 +115,11 @@ function anyCase(ranges, unicode) {
   return all;
 }
 
+/** @param {number} code @returns {Ranges} */
+const point = (code) => [[code, code]];
+/** @param {Ranges} ranges */
+const isPoint = (ranges) => ranges.length === 1 && ranges[0][0] === ranges[0][1];
+
 class Parser {
   /** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget */
   constructor(text, flags, budget) {
@@ -206,8 +211,7 @@ class Parser {
 
   /** @returns {Ranges} */
   letter() {
-    const code = /** @type {number} */ (this.letters[this.at++].codePointAt(0));
-    return [[code, code]];
+    return point(/** @type {number} */ (this.letters[this.at++].codePointAt(0)));
   }
 
   /** @param {Ranges} ranges @returns {Tree} */
@@ -259,13 +263,13 @@ class Parser {
     if (letter === undefined) this.refuse('the expression ends with a backslash', place);
     if (letter === 'W' && this.ignoreCase) return complement(anyCase(WORD, this.unicode));
     if (letter in CLASSES) return CLASSES[letter];
-    if (letter in CONTROLS) return [[CONTROLS[letter], CONTROLS[letter]]];
-    if (letter === '0') return [[0, 0]];
+    if (letter in CONTROLS) return point(CONTROLS[letter]);
+    if (letter === '0') return point(0);
     if (letter === 'p' || letter === 'P') return this.property(letter === 'P', place);
     if (letter === 'x' || letter === 'u') return this.code(letter, place);
     if (letter === 'c' && /[a-zA-Z]/.test(this.next ?? '')) {
       const [[code]] = this.letter();
-      return [[code % 32, code % 32]];
+      return point(code % 32);
     }
     if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter} is not supported`, place);
     this.at--;
@@ -296,15 +300,10 @@ class Parser {
     const low = found[3] ? parseInt(found[3], 16) : 0;
     if (low && code >= 0xd800 && code < 0xdc00) {
       this.at += found[0].length;
-      return this.point(0x10000 + (code - 0xd800) * 0x400 + low - 0xdc00);
+      return point(0x10000 + (code - 0xd800) * 0x400 + low - 0xdc00);
     }
     this.at += low ? 4 : found[0].length;
-    return this.point(code);
-  }
-
-  /** @param {number} code @returns {Ranges} */
-  point(code) {
-    return [[code, code]];
+    return point(code);
   }
 
   /** @param {number} place @returns {Ranges} */
@@ -322,7 +321,7 @@ class Parser {
       }
       const dash = this.at++;
       const to = this.member();
-      if (!isPoint(to)) ranges.push(...from, ...this.point(45), ...to);
+      if (!isPoint(to)) ranges.push(...from, ...point(45), ...to);
       else if (to[0][0] < from[0][0]) this.refuse('a range ends before it begins', dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));
     }
@@ -334,14 +333,11 @@ class Parser {
   member() {
     const place = this.at;
     if (!this.take('\\')) return this.letter();
-    if (this.take('b')) return this.point(8);
-    if (this.take('-')) return this.point(45);
+    if (this.take('b')) return point(8);
+    if (this.take('-')) return point(45);
     return this.escaped(place);
   }
 }
-
-/** @param {Ranges} ranges */
-const isPoint = (ranges) => ranges.length === 1 && ranges[0][0] === ranges[0][1];
 
 /** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget @returns {Tree} */
 export function parseRegex(text, flags, budget) {
