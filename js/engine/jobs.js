@@ -10,9 +10,7 @@ const FLUSH_MS = 10;
 /** @import { PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Drafts } from './drafts.js' */
-/** @import { Matcher } from './grammar.js' */
 /** @import { CallRunner } from './runner.js' */
-/** @import { Begins } from './constraint.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
 /** Exports of js/grammar.js that an answer with a constraint needs. The module is imported on first use.
  * @typedef {typeof import('./constraint.js')
@@ -47,12 +45,15 @@ async function begin(context, job, args) {
   const thinks = Boolean(thoughts?.inside || (thoughts && thinking));
   const assembler = new TextAssembler(args.stop);
   if (cut) assembler.add(encoder.template.lastBytes(encoder, ids, cut));
+  const { native } = context.runner;
+  const matcher = part && constraint ? part.matcherOf(native, constraint, prompt) : null;
+  const waits = begins || thinks;
   return {
     ...context,
     part,
     job,
     args,
-    native: context.runner.native,
+    native,
     prompt: ids,
     marked: text,
     reader,
@@ -75,19 +76,11 @@ async function begin(context, job, args) {
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
-    ...matchersOf(
-      part && constraint ? part.matcherOf(context.runner.native, constraint, prompt) : null,
-      begins,
-      thinks,
-    ),
+    begins,
+    matcher: waits ? null : matcher,
+    /** The matcher, if the constraint applies only after the thoughts or from a tool call on. */
+    waiting: waits ? matcher : null,
   };
-}
-
-/** Returns the matcher as `waiting` if the constraint applies only after the thoughts or from a tool call on,
- * otherwise as `matcher`. @param {Matcher | null} matcher @param {Begins | null} begins @param {boolean} thinks */
-function matchersOf(matcher, begins, thinks) {
-  const waits = begins || thinks;
-  return { matcher: waits ? null : matcher, waiting: waits ? matcher : null, begins };
 }
 
 /** Generates one answer and posts its steps. An abort resolves with the answer so far.
@@ -312,17 +305,12 @@ function append({ native, matcher }, ids) {
   matcher?.want();
 }
 
-/** @param {number[]} tokens @param {number[]} prompt */
-function lastOf(tokens, prompt) {
-  return tokens.at(-1) ?? prompt.at(-1) ?? -1;
-}
-
 /** @param {Run} run @param {number} id @param {boolean} forced */
 function record(run, id, forced) {
   const { native, assembler, outbox, prompt, reader, thoughts, tokens, logprobs, args } = run;
   // Keeps the leading space that some tokenizers insert, because a constrained text must have exactly the bytes that
   // the grammar accepted.
-  const before = run.matcher ? id : lastOf(tokens, prompt);
+  const before = run.matcher ? id : (tokens.at(-1) ?? prompt.at(-1) ?? -1);
   tokens.push(id);
   native.accept(id);
   const said = args.logprobs === null ? {} : { logprobs: [logprobOf(run, id, before)] };
