@@ -145,16 +145,12 @@ export class Generation {
     for (const how of /** @type {const} */ (['return', 'throw'])) {
       const end = pieces[how].bind(pieces);
       pieces[how] = async (value) => {
-        this.#leave();
+        if (!this.#settled) this.#abort.abort();
         const [ended] = await Promise.all([end(value), this.#start().catch(() => {})]);
         return ended;
       };
     }
     return pieces;
-  }
-
-  #leave() {
-    if (!this.#settled) this.#abort.abort();
   }
 
   #start() {
