@@ -2,6 +2,7 @@
 /** @import { Generation } from '../generation.js' */
 /** @import { GenerateResult, PartialCall, TokenLogprob } from '../protocol.js' */
 import { ArgumentWriter, newId } from '../answer-parts.js';
+import { sseEvent } from './sse.js';
 
 /** A tool call whose arguments are JSON text. @typedef {{ id: string, name: string, arguments: string }}
  * FunctionCall */
@@ -40,7 +41,7 @@ export async function* eventsOf(generation, single = false) {
 
 /** Yields the events of several answers, one answer after the other.
  * @param {Events[]} answers @returns {AsyncGenerator<Step, void, undefined>} */
-export async function* inTurn(answers) {
+async function* inTurn(answers) {
   for (const [index, events] of answers.entries()) {
     for (let first = true; ; first = false) {
       const next = await events.next();
@@ -58,6 +59,23 @@ export async function allOf(answers) {
   const all = [];
   for await (const { answer } of inTurn(answers)) if (answer) all.push(answer);
   return all;
+}
+
+/** Yields the server-sent events of answers: chunks with one element of `choices` each, token counts, and [DONE].
+ * @param {Events[]} answers @param {object} head fields of each chunk
+ * @param {{ usage: boolean, count: number }} how usage: whether to send token counts; count: answers per prompt
+ * @param {(step: Step) => Iterable<object>} choicesOf returns the elements of `choices` for a step */
+export async function* chunksOf(answers, head, { usage, count }, choicesOf) {
+  const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
+    sseEvent({ ...head, choices, ...(usage && { usage: counts }) });
+  /** @type {Answer[]} */
+  const done = [];
+  for await (const step of inTurn(answers)) {
+    for (const choice of choicesOf(step)) yield chunk([choice]);
+    if (step.answer) done.push(step.answer);
+  }
+  if (usage) yield chunk([], usageOf(done, count));
+  yield sseEvent('[DONE]');
 }
 
 /** Writes the arguments of tool calls as JSON while the calls are generated. */

@@ -1,7 +1,7 @@
 /* chat: implements the endpoint POST /v1/chat/completions. */
-/** @import { Answer, AnswerEvent, Events, FunctionCall } from './answer.js' */
+/** @import { Answer, AnswerEvent, FunctionCall, Step } from './answer.js' */
 /** @import { Context } from './context.js' */
-import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
+import { allOf, chunksOf, eventsOf, finishOf, usageOf } from './answer.js';
 import { newId } from '../answer-parts.js';
 import { unixTime } from './context.js';
 import { invalid } from './errors.js';
@@ -20,7 +20,7 @@ import {
   thinkingOf,
   toolsOf,
 } from './options.js';
-import { eventStream, sseEvent } from './sse.js';
+import { eventStream } from './sse.js';
 
 const KNOWN = COMMON.concat(
   'messages max_tokens max_completion_tokens logprobs top_logprobs'.split(' '),
@@ -49,7 +49,10 @@ export async function chatCompletions(context) {
     return eventsOf(model.generate(messages, { ...all, seed }), !parallel);
   });
   const head = { id: newId('chatcmpl-'), created: unixTime(), model: id };
-  if (stream) return eventStream(chunks(answers, head, usage), context);
+  if (stream) {
+    const chunk = { ...head, object: 'chat.completion.chunk' };
+    return eventStream(chunksOf(answers, chunk, { usage, count }, choicesOf), context);
+  }
   const done = await allOf(answers);
   const choices = done.map(choiceOf);
   return Response.json({ ...head, object: 'chat.completion', choices, usage: usageOf(done, count) });
@@ -84,23 +87,13 @@ function callOf({ id, ...rest }) {
   return { id, type: /** @type {const} */ ('function'), function: rest };
 }
 
-/** @param {Events[]} answers @param {{ id: string, created: number, model: string }} head
- * @param {boolean} usage whether to end with token counts */
-async function* chunks(answers, head, usage) {
-  const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
-    sseEvent({ ...head, object: 'chat.completion.chunk', choices, ...(usage && { usage: counts }) });
-  const done = [];
-  for await (const { index, first, event, answer } of inTurn(answers)) {
-    const base = { index, logprobs: null, finish_reason: null };
-    const content = !event || event.kind === 'text' ? '' : null;
-    if (first) yield chunk([{ ...base, delta: { role: 'assistant', content, refusal: null } }]);
-    if (event) yield chunk([{ ...base, ...deltaOf(event) }]);
-    if (!answer) continue;
-    done.push(answer);
-    yield chunk([{ ...base, delta: {}, finish_reason: finishOf(answer) }]);
-  }
-  if (usage) yield chunk([], usageOf(done, answers.length));
-  yield sseEvent('[DONE]');
+/** @param {Step} step */
+function* choicesOf({ index, first, event, answer }) {
+  const base = { index, logprobs: null, finish_reason: null };
+  const content = !event || event.kind === 'text' ? '' : null;
+  if (first) yield { ...base, delta: { role: 'assistant', content, refusal: null } };
+  if (event) yield { ...base, ...deltaOf(event) };
+  if (answer) yield { ...base, delta: {}, finish_reason: finishOf(answer) };
 }
 
 /** Returns the fields of a chunk's choice for an event of the answer. @param {AnswerEvent} event */

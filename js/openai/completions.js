@@ -1,15 +1,15 @@
 /* completions: implements the endpoint POST /v1/completions, which continues text without a chat template. */
 /** @import { Model } from '../model.js' */
-/** @import { Answer, Events } from './answer.js' */
+/** @import { Step } from './answer.js' */
 /** @import { Context } from './context.js' */
 import { show } from '../errors.js';
-import { allOf, eventsOf, finishOf, inTurn, usageOf } from './answer.js';
+import { allOf, chunksOf, eventsOf, finishOf, usageOf } from './answer.js';
 import { newId } from '../answer-parts.js';
 import { unixTime } from './context.js';
 import { invalid, unsupported } from './errors.js';
 import { completionLogprobs } from './logprobs.js';
 import { COMMON, commonOptions, field, fieldsOf, isBoolean, isInteger, required, seedsOf } from './options.js';
-import { eventStream, sseEvent } from './sse.js';
+import { eventStream } from './sse.js';
 
 const KNOWN = COMMON.concat('prompt max_tokens logprobs echo best_of'.split(' '));
 /** OpenAI's default of `max_tokens` for this endpoint. */
@@ -34,7 +34,7 @@ export async function completions(context) {
   });
   const head = { id: newId('cmpl-'), object: 'text_completion', created: unixTime(), model: id };
   const echoed = (/** @type {number} */ index) => before[Math.floor(index / count)] ?? '';
-  if (stream) return eventStream(chunks(answers, head, { usage, count, echoed }), context);
+  if (stream) return eventStream(chunksOf(answers, head, { usage, count }, choicesOf(echoed)), context);
   const done = await allOf(answers);
   const choices = done.map((answer, index) => {
     const { text, logprobs } = answer.result;
@@ -48,30 +48,21 @@ export async function completions(context) {
   return Response.json({ ...head, choices, usage: usageOf(done, count) });
 }
 
-/** Yields the chunks of answers. echoed: returns the text before an answer.
- * @param {Events[]} answers @param {object} head
- * @param {{ usage: boolean, count: number, echoed: (index: number) => string }} how */
-async function* chunks(answers, head, { usage, count, echoed }) {
-  const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
-    sseEvent({ ...head, choices, ...(usage && { usage: counts }) });
-  /** @type {Answer[]} */
-  const done = [];
+/** Returns a function that yields the elements of `choices` for a step.
+ * @param {(index: number) => string} echoed returns the text before an answer */
+function choicesOf(echoed) {
   let offset = 0;
-  for await (const { index, first, event, answer } of inTurn(answers)) {
+  return function* (/** @type {Step} */ { index, first, event, answer }) {
     const base = { index, text: '', logprobs: null, finish_reason: null };
     if (first) offset = 0;
-    if (first && echoed(index)) yield chunk([{ ...base, text: echoed(index) }]);
+    if (first && echoed(index)) yield { ...base, text: echoed(index) };
     if (event?.kind === 'text') {
       const logprobs = completionLogprobs(event.logprobs, offset);
       for (const token of logprobs?.tokens ?? []) offset += token.length;
-      yield chunk([{ ...base, text: event.text, logprobs }]);
+      yield { ...base, text: event.text, logprobs };
     }
-    if (!answer) continue;
-    done.push(answer);
-    yield chunk([{ ...base, finish_reason: finishOf(answer) }]);
-  }
-  if (usage) yield chunk([], usageOf(done, count));
-  yield sseEvent('[DONE]');
+    if (answer) yield { ...base, finish_reason: finishOf(answer) };
+  };
 }
 
 /** @param {any} prompt @returns {(string | number[])[]} */
