@@ -84,7 +84,7 @@ export const noItems = () => ({
   alsoSeen: [],
 });
 /** @returns {Members} */
-const noMembers = () => ({
+export const noMembers = () => ({
   names: new Map(),
   patterns: [],
   additional: [],

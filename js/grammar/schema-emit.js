@@ -21,7 +21,7 @@ import {
 } from './nodes.js';
 import { everyNumber, numberNode } from './numbers.js';
 import { TooComplex, Unsupported } from './refusal.js';
-import { ALWAYS, NEVER, TYPES, goalOfName, isNever, joinGoals, noItems, textsOf } from './schema-arms.js';
+import { ALWAYS, NEVER, TYPES, goalOfName, isNever, joinGoals, noItems, noMembers, textsOf } from './schema-arms.js';
 
 /** @typedef {import('./nodes.js').Node} Node */
 /** @typedef {import('./nodes.js').Member} Member */
@@ -130,8 +130,7 @@ export class Emitter {
   }
 
   /** @param {Arm} arm @param {number} depth @returns {Node} */
-  array({ array }, depth) {
-    const free = array ?? noItems();
+  array({ array: free = noItems() }, depth) {
     const least = Math.max(free.min, ...free.contains.map(({ from, min }) => from + min));
     const items = free.max < Infinity ? free : { ...free, max: Math.max(this.most.items, least) };
     const layout = this.layouts.at(depth);
@@ -238,25 +237,19 @@ export class Emitter {
   }
 
   /** @param {Arm} arm @param {number} depth @returns {Node} */
-  object({ object }, depth) {
+  object({ object = noMembers() }, depth) {
     const layout = this.layouts.at(depth);
-    const members = object ? this.members(object, depth) : [this.freeMembers(depth)];
-    const nodes = members.map((list) => {
-      const min = Math.max(object?.min ?? 0, list.filter(({ required }) => required).length);
+    const nodes = this.members(object, depth).map((list) => {
+      const min = Math.max(object.min, list.filter(({ required }) => required).length);
       const reach = list.every(({ once }) => once) ? list.length : Infinity;
-      const bound = (object?.max ?? Infinity) < Infinity ? Infinity : Math.max(this.most.members, min);
-      const max = Math.min(object?.max ?? Infinity, reach, bound);
+      const bound = object.max < Infinity ? Infinity : Math.max(this.most.members, min);
+      const max = Math.min(object.max, reach, bound);
       const empty = min === 0 ? layout.empty : NOTHING;
       if (max < 1 || max < min) return empty;
       const some = { members: list, colon: layout.colon, comma: layout.comma, min: Math.max(min, 1), max };
       return choice([sequence(layout.open, some, layout.close), empty]);
     });
     return sequence(literal('{'), choice(nodes), literal('}'));
-  }
-
-  /** @param {number} depth @returns {Member[]} */
-  freeMembers(depth) {
-    return [{ key: this.bounded(ANY_TEXT), value: this.value(ALWAYS, depth + 1), required: false, once: false }];
   }
 
   /** Returns lists of properties, one for each way to fulfil the `exists` requirements (schema-arms.js).
@@ -294,7 +287,6 @@ export class Emitter {
 
   /** @param {Goal} goal @returns {Node} */
   textsOfGoal(goal) {
-    if (!goal.length) return ANY_TEXT;
     const arms = this.logic.arms(goal, 'string');
     return choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
   }
@@ -345,7 +337,7 @@ export class Emitter {
 
   /** @param {import('./schema-arms.js').Exists} one @returns {Node} */
   existsKey(one) {
-    one.key = one.name.length ? both([one.key, this.textsOfGoal(one.name)]) : one.key;
+    one.key = both([one.key, this.textsOfGoal(one.name)]);
     one.name = ALWAYS;
     return one.key;
   }
