@@ -21,15 +21,14 @@ function sees(seen, stamp) {
 }
 
 /** Returns a function that tells whether a file deletes an item: its writer had seen the item, and the file no longer
- * has it. Files of earlier format versions do not record what their writer had seen; there, every item whose stamp is
- * lower than the file's counts as seen.
+ * has it.
  * @param {Stamped} file @returns {(id: string, stamp: string) => boolean} */
-function judge({ stamp: own, about: { entries, stamps, deleted, seen } }) {
+function judge({ about: { entries, stamps, deleted, seen = {} } }) {
   const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp]));
   const ids = new Set(deleted);
   return (id, stamp) => {
     const meant = stamps ? kept.get(id) !== stamp : ids.has(id);
-    return meant && (seen ? sees(seen, stamp) : stamp < own);
+    return meant && sees(seen, stamp);
   };
 }
 
