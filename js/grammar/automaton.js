@@ -12,8 +12,8 @@ import { hasHalfPair } from './nodes.js';
 import { regular } from './regular.js';
 import { TooComplex, Unsupported } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./spell.js').Spelling} Spelling */
+/** @import { Members, Node } from './nodes.js' */
+/** @import { Spelling, Spells } from './spell.js' */
 /** An edge of an automaton. label: graph node (spell.js), rule or token, depending on `kind`; to: next state; member:
  * index of a JSON property, or -1. Fragments share edges, so edges never change.
  * @typedef {{ kind: number, label: number, to: number, member: number, act: number }} Edge */
@@ -42,7 +42,7 @@ const DEEPEST_INLINED = 4;
 const LONGEST = 150_000;
 
 /** The members of Lowering (lower.js) that a rule uses.
- * @typedef {{ spell: import('./spell.js').Spells, spelling: Spelling, rule: (name: string) => Node,
+ * @typedef {{ spell: Spells, spelling: Spelling, rule: (name: string) => Node,
  *   regularRule: (name: string) => Node, productive: (name: string) => boolean, nullable: (node: Node) => boolean,
  *   inlined: (name: string) => boolean, call: (node: Node, how: Spelling) => number, loop: (loop: Loop) => number,
  *   spend: (steps?: number) => void }} Whole */
@@ -361,7 +361,7 @@ export class Rule {
     };
   }
 
-  /** @param {import('./nodes.js').Members} node @returns {Fragment | null} */
+  /** @param {Members} node @returns {Fragment | null} */
   #members({ members, colon, comma, min, max }) {
     const from = this.edges.length;
     /** @type {Edge[]} */

@@ -6,7 +6,8 @@ import { ANY_CHAR, chars, choice, hasHalfPair, literal, repeat, sequence } from 
 import { complement, scalars } from './ranges.js';
 import { Unsupported } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
+/** @import { Grammar, Node } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
 
 const NAME = /[a-zA-Z0-9_-]+/y;
 const SPACES = /(?:[ \t]|#[^\r\n]*)*/y;
@@ -27,7 +28,7 @@ const COUNTS = /\{\s*(\d*)\s*(?:(,)\s*(\d*)\s*)?\}/y;
 const LAST = 0x10ffff;
 
 class Parser {
-  /** @param {string} text @param {import('./refusal.js').Budget} budget
+  /** @param {string} text @param {Budget} budget
    * @param {((text: string) => number | null | undefined) | undefined} tokenOf returns the id of a token by its text */
   constructor(text, budget, tokenOf) {
     this.text = text;
@@ -217,6 +218,6 @@ class Parser {
   }
 }
 
-/** @param {string} text @param {import('./refusal.js').Budget} budget
- * @param {(text: string) => number | null | undefined} [tokenOf] @returns {import('./nodes.js').Grammar} */
+/** @param {string} text @param {Budget} budget
+ * @param {(text: string) => number | null | undefined} [tokenOf] @returns {Grammar} */
 export const gbnfGrammar = (text, budget, tokenOf) => new Parser(text, budget, tokenOf).grammar();

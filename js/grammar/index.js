@@ -14,7 +14,8 @@ import { schemaGrammar } from './schema.js';
 export { lower } from './lower.js';
 export { Budget, Unsupported } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Grammar} Grammar */
+/** @import { Grammar } from './nodes.js' */
+/** @import { Limits } from './refusal.js' */
 
 /** Maximum number of characters in the text of a format. */
 const MOST_TEXT = 4 << 20;
@@ -22,7 +23,7 @@ const MOST_TEXT = 4 << 20;
 /** Options of a compilation. `matching`: accept every text that the format's specification accepts, instead of the
  * narrower constraint for answers; `draft`: draft of schemas without `$schema`; `formats`: whether to enforce the
  * keyword `format`, whatever the draft says; `tokenOf`: returns the id of a token by its text.
- * @typedef {import('./refusal.js').Limits & { matching?: boolean, draft?: number, formats?: boolean, budget?: Budget,
+ * @typedef {Limits & { matching?: boolean, draft?: number, formats?: boolean, budget?: Budget,
  *   tokenOf?: (text: string) => number | null | undefined }} Options */
 
 /** Compiles a format to a grammar. Throws `Unsupported` if the format cannot be enforced. @param {Format} format

@@ -6,16 +6,17 @@
 import { lengths } from './nodes.js';
 import { ANY, has } from './ranges.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./ranges.js').Ranges} Ranges */
+/** @import { Automaton, Node } from './nodes.js' */
+/** @import { Ranges } from './ranges.js' */
+/** @import { Budget } from './refusal.js' */
 /** @typedef {{ id: number, nullable: boolean, kind: string, of: Term[], ranges: Ranges, min: number, max: number,
- *   automaton?: import('./nodes.js').Automaton, steps: Map<number, Term> | undefined }} Term */
+ *   automaton?: Automaton, steps: Map<number, Term> | undefined }} Term */
 
 /** Maximum number of terms that isEmpty() visits before it gives up. */
 const VISITS = 3000;
 
 export class Languages {
-  /** @param {import('./refusal.js').Budget} budget */
+  /** @param {Budget} budget */
   constructor(budget) {
     this.budget = budget;
     /** @type {Map<string, Term>} */

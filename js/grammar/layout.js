@@ -3,7 +3,7 @@
 import { chars, literal, repeat, sequence } from './nodes.js';
 
 /** @import { Whitespace } from '../protocol.js' */
-/** @typedef {import('./nodes.js').Node} Node */
+/** @import { Node } from './nodes.js' */
 /** Nodes for the whitespace in an array or object at some depth. open, close: after the opening and before the closing
  * bracket; comma, colon: separators with the whitespace around them; empty: inside an empty array or object.
  * @typedef {{ open: Node, close: Node, comma: Node, colon: Node, empty: Node }} Layout */

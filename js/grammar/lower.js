@@ -10,10 +10,13 @@ import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./nodes.js').Grammar} Grammar */
+/** @import { Loop } from './automaton.js' */
+/** @import { Grammar, Node } from './nodes.js' */
+/** @import { Limits } from './refusal.js' */
+/** @import { Simple } from './simplify.js' */
+/** @import { Spelling } from './spell.js' */
 /** spelling: `any` allows every legal escape of a character in a JSON string, `shortest` only the shortest spelling.
- * @typedef {import('./refusal.js').Limits & { spelling?: 'any' | 'shortest', budget?: Budget }} LowerOptions */
+ * @typedef {Limits & { spelling?: 'any' | 'shortest', budget?: Budget }} LowerOptions */
 
 const MAGIC = 0x31475747;
 const VERSION = 1;
@@ -39,13 +42,13 @@ const KEPT_NODES = 1 << 16;
 let spells = new Spells();
 
 class Lowering {
-  /** @type {{ node: Node, how: import('./spell.js').Spelling, rule: Rule | null }[]} */
+  /** @type {{ node: Node, how: Spelling, rule: Rule | null }[]} */
   #rules = [];
   /** @type {Map<unknown, number>} */
   #calls = new Map();
-  /** @type {Record<import('./spell.js').Spelling, Map<Node, unknown>>} */
+  /** @type {Record<Spelling, Map<Node, unknown>>} */
   #keys = { text: new Map(), any: new Map(), shortest: new Map() };
-  /** @type {import('./automaton.js').Loop[]} */
+  /** @type {Loop[]} */
   #loops = [{ min: 0, max: Infinity }];
   #depth = 0;
 
@@ -101,14 +104,14 @@ class Lowering {
     return weight(this.rule(name), INLINED) <= INLINED && !('members' in this.rule(name));
   }
 
-  /** @param {import('./automaton.js').Loop} loop */
+  /** @param {Loop} loop */
   loop(loop) {
     if (loop.min >= NO_MOST) throw new TooComplex(`a part is repeated too many times (${loop.min})`);
     return this.#loops.push(loop) - 1;
   }
 
   /** Returns the number of the rule for the non-empty texts of a node, -1 if there are none. Builds the rule if it is
-   * new. @param {Node} node @param {import('./spell.js').Spelling} how */
+   * new. @param {Node} node @param {Spelling} how */
   call(node, how) {
     const keys = this.#keys[how];
     const key = keys.get(node) ?? keyOf(node, how);
@@ -209,8 +212,7 @@ class Lowering {
   }
 }
 
-/** Returns the graph nodes (spell.js) with which the edges of rules are labelled.
- * @param {(import('./simplify.js').Simple | null)[]} rules */
+/** Returns the graph nodes (spell.js) with which the edges of rules are labelled. @param {(Simple | null)[]} rules */
 const spellings = (rules) =>
   rules.flatMap((rule) => {
     return rule ? rule.label.filter((_, i) => (rule.how[i] & 3) === KIND.BYTES) : [];

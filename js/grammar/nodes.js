@@ -5,7 +5,7 @@
  */
 import { ANY } from './ranges.js';
 
-/** @typedef {import('./ranges.js').Ranges} Ranges */
+/** @import { Ranges } from './ranges.js' */
 /** A DFA over code points. `edges[state]` are sorted, disjoint ranges and their targets.
  * @typedef {{ start: number, accept: number[], edges: [number, number, number][][] }} Automaton */
 /** One or several properties of a JSON object. key: regular node for their unescaped names; once: whether only one of

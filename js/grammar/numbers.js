@@ -5,8 +5,8 @@
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
 import { TooComplex } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./refusal.js').Budget} Budget */
+/** @import { Node } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
 /** A number. An integer that exceeds a double's precision may be a BigInt. @typedef {number | bigint} Value */
 /** @typedef {{ lo: Value, loOpen: boolean, hi: Value, hiOpen: boolean }} Interval */
 /** A set of numbers: those in any of the intervals that are multiples of all `multiples` and of none of `notMultiples`.

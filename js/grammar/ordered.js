@@ -6,6 +6,7 @@ import { EMPTY, NOTHING, choice, repeat, sequence } from './nodes.js';
 import { bounded } from './refusal.js';
 
 /** @import { Grammar, Member, Members, Node } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
 /** How to write JSON objects. key: returns the node for a property's name; sort: orders the named properties; others:
  * whether properties without a fixed name may follow.
  * @typedef {{ key: (name: Node) => Node, sort?: (names: Member[]) => Member[], others?: boolean }} Writing */
@@ -13,7 +14,7 @@ import { bounded } from './refusal.js';
  *   prefix: string }} List */
 
 /** Returns the grammar with properties in the order of the schema. @param {Grammar} grammar
- * @param {import('./refusal.js').Budget} [budget] @returns {Grammar} */
+ * @param {Budget} [budget] @returns {Grammar} */
 export function ordered({ rules, start }, budget) {
   /** @type {Grammar['rules']} */
   const made = {};
@@ -34,7 +35,7 @@ export class Ordering {
    * properties. @type {(() => void)[]} */
   #open = [];
 
-  /** @param {Grammar['rules']} rules @param {Writing} writing @param {import('./refusal.js').Budget} [budget] */
+  /** @param {Grammar['rules']} rules @param {Writing} writing @param {Budget} [budget] */
   constructor(rules, writing, budget) {
     this.#rules = rules;
     this.#writing = writing;

@@ -4,7 +4,7 @@
  */
 import { TooComplex, Unsupported } from './refusal.js';
 
-/** @typedef {import('./refusal.js').Budget} Budget */
+/** @import { Budget } from './refusal.js' */
 /** @typedef {Record<string, any> | boolean} Schema */
 /** A schema with its base URI, JSON pointer and draft.
  * @typedef {{ schema: Schema, base: string, pointer: string, draft: number, id: number }} Located */

@@ -5,7 +5,8 @@
 import { ANY, complement, intersect, normal, scalars } from './ranges.js';
 import { TooComplex, Unsupported } from './refusal.js';
 
-/** @typedef {import('./ranges.js').Ranges} Ranges */
+/** @import { Ranges } from './ranges.js' */
+/** @import { Budget } from './refusal.js' */
 /** @typedef {{ kind: 'chars', ranges: Ranges } | { kind: 'sequence' | 'choice', parts: Tree[] }
  *   | { kind: 'repeat', part: Tree, min: number, max: number } | { kind: 'start' | 'end', place: number }
  *   | { kind: 'boundary', not: boolean, place: number } | { kind: 'ahead', part: Tree, not: boolean }} Tree */
@@ -121,7 +122,7 @@ const point = (code) => [[code, code]];
 const isPoint = (ranges) => ranges.length === 1 && ranges[0][0] === ranges[0][1];
 
 class Parser {
-  /** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget */
+  /** @param {string} text @param {string} flags @param {Budget} budget */
   constructor(text, flags, budget) {
     this.budget = budget;
     this.letters = [...text];
@@ -339,7 +340,7 @@ class Parser {
   }
 }
 
-/** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget @returns {Tree} */
+/** @param {string} text @param {string} flags @param {Budget} budget @returns {Tree} */
 export function parseRegex(text, flags, budget) {
   const unknown = /[^dgimsuvy]/.exec(flags)?.[0] ?? /[mvy]/.exec(flags)?.[0];
   if (unknown) throw new Unsupported(`the flag ${unknown} is not supported`, 0);

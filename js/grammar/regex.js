@@ -21,8 +21,9 @@ import { complement } from './ranges.js';
 import { WORD, parseRegex } from './regex-parse.js';
 import { TooComplex } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./regex-parse.js').Tree} Tree */
+/** @import { Node } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
+/** @import { Tree } from './regex-parse.js' */
 /** What precedes a position in a text: nothing, a word character, or another character.
  * @typedef {'none' | 'word' | 'other'} Before */
 
@@ -91,7 +92,7 @@ class Rest {
 }
 
 class Compiler {
-  /** @param {import('./refusal.js').Budget} budget */
+  /** @param {Budget} budget */
   constructor(budget) {
     this.budget = budget;
     this.depth = 0;
@@ -190,7 +191,7 @@ function within(node) {
   return sequence(ANY_TEXT, ...parts, ANY_TEXT);
 }
 
-/** @param {string} text @param {string} flags @param {import('./refusal.js').Budget} budget
+/** @param {string} text @param {string} flags @param {Budget} budget
  * @param {boolean} search whether the expression may match anywhere in the text @returns {Node} */
 function build(text, flags, budget, search) {
   const tree = parseRegex(text, flags, budget);
@@ -212,9 +213,9 @@ function build(text, flags, budget, search) {
 }
 
 /** Returns a node for the texts that contain a match, as `pattern` of a JSON schema requires. @param {string} text
- * @param {import('./refusal.js').Budget} budget */
+ * @param {Budget} budget */
 export const searchNode = (text, budget) => build(text, '', budget, true);
 
 /** Returns a node for the texts that match as a whole. @param {string} text @param {string} flags
- * @param {import('./refusal.js').Budget} budget */
+ * @param {Budget} budget */
 export const wholeNode = (text, flags, budget) => build(text, flags, budget, false);

@@ -5,7 +5,7 @@
  */
 import { TooComplex, Unsupported } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
+/** @import { Automaton, Node } from './nodes.js' */
 /** @typedef {[lo: number, hi: number, to: number]} Edge */
 /** A DFA. edges: by state, sorted and disjoint; accept: by state. Every state can reach an accepting state.
  * @typedef {{ start: number, accept: boolean[], edges: Edge[][] }} Dfa */
@@ -425,7 +425,7 @@ function joined(edges) {
   return out;
 }
 
-/** @param {import('./nodes.js').Automaton} automaton @returns {Dfa} */
+/** @param {Automaton} automaton @returns {Dfa} */
 function fromAutomaton({ start, accept, edges }) {
   const ends = new Set(accept);
   return trim({ start, accept: edges.map((_, i) => ends.has(i)), edges });

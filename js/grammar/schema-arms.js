@@ -9,8 +9,10 @@ import { bothNumbers, everyNumber, noNumber } from './numbers.js';
 import { count } from './references.js';
 import { TooComplex } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./references.js').Located} Located */
+/** @import { Node } from './nodes.js' */
+/** @import { Numbers } from './numbers.js' */
+/** @import { Located } from './references.js' */
+/** @import { Budget } from './refusal.js' */
 /** The schemas that a value must or must not match, as sorted numbers: 2 * id of a schema, + 1 if the value must not
  * match it. NEVER if no value can fulfil them.
  * @typedef {number[]} Goal */
@@ -30,7 +32,7 @@ import { TooComplex } from './refusal.js';
  * @typedef {{ names: Map<string, Goal>, patterns: { key: Node, goal: Goal }[], additional: Additional[],
  *   nameGoal: Goal, required: Set<string>, min: number, max: number, exists: Exists[],
  *   seenNames: Set<string>, seenPatterns: Node[], seenAll: boolean }} Members */
-/** @typedef {{ number?: import('./numbers.js').Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
+/** @typedef {{ number?: Numbers, string?: Strings, array?: Items, object?: Members }} Arm */
 /** The meaning of a keyword for values of one type. demand: returns the alternatives that fulfil it; deny: returns
  * the alternatives that violate it.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
@@ -38,7 +40,7 @@ import { TooComplex } from './refusal.js';
  * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
  *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
 /** The members of Logic (schema-logic.js) that the keywords of arrays and objects use.
- * @typedef {{ budget: import('./refusal.js').Budget, goal: (place: Located, deny?: boolean) => Goal,
+ * @typedef {{ budget: Budget, goal: (place: Located, deny?: boolean) => Goal,
  *   child: (from: Located, schema: any, path: string) => Located, pattern: (text: string, pointer: string) => Node,
  *   list: (place: Located, schema: Record<string, any>, key: string) => Located[],
  *   fit: (place: Located, type: Type, track: boolean) => Arm[],
@@ -98,7 +100,7 @@ export const noMembers = () => ({
   seenAll: false,
 });
 
-/** @param {Partial<import('./numbers.js').Numbers>} demands @returns {Arm} */
+/** @param {Partial<Numbers>} demands @returns {Arm} */
 export const numberArm = (demands) => ({ number: { ...everyNumber(), ...demands } });
 /** @param {Partial<Strings>} demands @returns {Arm} */
 export const stringArm = (demands) => ({ string: { ...noStrings(), ...demands } });

@@ -3,9 +3,8 @@ import { count, isSchema } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, arrayArm, clause, isNever, sizeClauses } from './schema-arms.js';
 
-/** @typedef {import('./schema-arms.js').Logic} Logic */
-/** @typedef {import('./schema-arms.js').Clause} Clause */
-/** @typedef {import('./references.js').Located} Located */
+/** @import { Located } from './references.js' */
+/** @import { Clause, Logic } from './schema-arms.js' */
 
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 function itemClauses(logic, place, schema) {

@@ -23,12 +23,11 @@ import { everyNumber, numberNode } from './numbers.js';
 import { TooComplex, Unsupported } from './refusal.js';
 import { ALWAYS, NEVER, TYPES, goalOfName, isNever, joinGoals, noItems, noMembers, textsOf } from './schema-arms.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./nodes.js').Member} Member */
-/** @typedef {import('./schema-arms.js').Goal} Goal */
-/** @typedef {import('./schema-arms.js').Items} Items */
-/** @typedef {import('./schema-arms.js').Members} Members */
-/** @typedef {import('./schema-arms.js').Arm} Arm */
+/** @import { Bounds } from '../protocol.js' */
+/** @import { Layouts } from './layout.js' */
+/** @import { Grammar, Member, Node } from './nodes.js' */
+/** @import { Arm, Exists, Goal, Items, Members } from './schema-arms.js' */
+/** @import { Logic } from './schema-logic.js' */
 /** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
 /** A required property of an object, with a fixed name or with any name of a name class.
  * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
@@ -44,8 +43,8 @@ const NESTED = 4;
 const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
 
 export class Emitter {
-  /** @param {import('./schema-logic.js').Logic} logic @param {import('./layout.js').Layouts} layouts
-   * @param {{ free: boolean, bounds?: import('../protocol.js').Bounds }} options free: allow any spelling of numbers;
+  /** @param {Logic} logic @param {Layouts} layouts
+   * @param {{ free: boolean, bounds?: Bounds }} options free: allow any spelling of numbers;
    * bounds: limits for strings, arrays and objects that the schema leaves unbounded */
   constructor(logic, layouts, { free, bounds: { maxLength, maxItems, maxProperties } = {} }) {
     this.logic = logic;
@@ -68,7 +67,7 @@ export class Emitter {
     return { rule: name };
   }
 
-  /** @param {Goal} goal @returns {import('./nodes.js').Grammar} */
+  /** @param {Goal} goal @returns {Grammar} */
   grammar(goal) {
     const { around } = this.layouts;
     const value = this.value(goal, 0);
@@ -275,7 +274,7 @@ export class Emitter {
     });
   }
 
-  /** @param {import('./schema-arms.js').Exists} exists @param {string} name */
+  /** @param {Exists} exists @param {string} name */
   existsFits({ key, name: goal }, name) {
     return this.logic.languages.matches(key, name) && this.nameFits(goal, name);
   }
@@ -335,7 +334,7 @@ export class Emitter {
       .filter(({ key, goal }) => !isNever(goal) && !languages.isEmpty(key));
   }
 
-  /** @param {import('./schema-arms.js').Exists} one @returns {Node} */
+  /** @param {Exists} one @returns {Node} */
   existsKey(one) {
     one.key = both([one.key, this.textsOfGoal(one.name)]);
     one.name = ALWAYS;

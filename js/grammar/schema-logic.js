@@ -31,12 +31,11 @@ import { arrayClauses } from './schema-arrays.js';
 import { objectClauses } from './schema-objects.js';
 import { formatNode } from './text-formats.js';
 
-/** @typedef {import('./schema-arms.js').Arm} Arm */
-/** @typedef {import('./schema-arms.js').Clause} Clause */
-/** @typedef {import('./schema-arms.js').Goal} Goal */
-/** @typedef {import('./schema-arms.js').Type} Type */
-/** @typedef {import('./references.js').Located} Located */
-/** @typedef {import('./nodes.js').Node} Node */
+/** @import { Languages } from './language.js' */
+/** @import { Node } from './nodes.js' */
+/** @import { Document, Located } from './references.js' */
+/** @import { Budget } from './refusal.js' */
+/** @import { Arm, Clause, Goal, Strings, Type } from './schema-arms.js' */
 /** A branch of `oneOf`, and the alternatives into which it was split. @typedef {{ part: Located, list: Arm[] }} Branch */
 
 const KINDS = /^(null|boolean|number|integer|string|array|object|any)$/;
@@ -62,8 +61,8 @@ const MOST_BRANCHES = 6;
 const ANY_VALUE = [FREE];
 
 export class Logic {
-  /** @param {import('./references.js').Document} document @param {import('./language.js').Languages} languages
-   * @param {import('./refusal.js').Budget} budget @param {boolean | undefined} formats whether `format` is enforced;
+  /** @param {Document} document @param {Languages} languages
+   * @param {Budget} budget @param {boolean | undefined} formats whether `format` is enforced;
    * undefined for the draft's default @param {boolean} narrow whether to use the narrower formats for answers */
   constructor(document, languages, budget, formats, narrow) {
     this.document = document;
@@ -81,7 +80,7 @@ export class Logic {
     this.ask = {
       fits: (/** @type {Node} */ key, /** @type {string} */ name) => this.languages.matches(key, name),
       empty: (/** @type {Goal} */ goal) => this.isEmpty(goal),
-      noText: (/** @type {import('./schema-arms.js').Strings} */ strings) =>
+      noText: (/** @type {Strings} */ strings) =>
         (strings.all.length > 0 || strings.none.length > 0) && this.languages.isEmpty(textsOf(strings)),
       spend: (/** @type {number} */ steps) => this.budget.spend('', steps),
     };

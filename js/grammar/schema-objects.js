@@ -4,10 +4,8 @@ import { escapePointer, isObject } from './references.js';
 import { Unsupported } from './refusal.js';
 import { ALWAYS, NEVER, clause, isNever, mergeArms, objectArm, sizeClauses } from './schema-arms.js';
 
-/** @typedef {import('./schema-arms.js').Logic} Logic */
-/** @typedef {import('./schema-arms.js').Clause} Clause */
-/** @typedef {import('./references.js').Located} Located */
-/** @typedef {import('./schema-arms.js').Arm} Arm */
+/** @import { Located } from './references.js' */
+/** @import { Arm, Clause, Logic } from './schema-arms.js' */
 
 /** @param {string} name */
 const forbidden = (name) => objectArm({ names: new Map([[name, NEVER]]) });

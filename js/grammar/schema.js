@@ -8,6 +8,8 @@ import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
 /** @import { Bounds, Whitespace } from '../protocol.js' */
+/** @import { Grammar } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
 
 /** Matches the keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
 const LIMITS = new RegExp(
@@ -25,8 +27,7 @@ const ANNOTATIONS =
  * @typedef {{ bounds?: Bounds, whitespace?: Whitespace, matching?: boolean, draft?: number,
  *   formats?: boolean }} SchemaOptions */
 
-/** @param {any} schema @param {SchemaOptions} options @param {import('./refusal.js').Budget} budget
- * @returns {import('./nodes.js').Grammar} */
+/** @param {any} schema @param {SchemaOptions} options @param {Budget} budget @returns {Grammar} */
 export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', '');
   const keys = typeof schema === 'object' ? Object.keys(schema) : [];

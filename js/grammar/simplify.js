@@ -1,7 +1,7 @@
 /* simplify: removes duplicate edges and equivalent states from a rule's automaton, and turns it into number lists. */
 import { STATES, merge } from './regular.js';
 
-/** @typedef {import('./automaton.js').Edge} Edge */
+/** @import { Edge } from './automaton.js' */
 /** A simplified rule. ends: for each state, the end of its edges; how, label, to: for each edge, the fields described
  * in src/text/grammar.h.
  * @typedef {{ accept: boolean[], loop: number[], ends: number[], how: number[], label: number[], to: number[] }} Simple

@@ -7,7 +7,8 @@
 import { wholeNode } from './regex.js';
 import { Unsupported } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
+/** @import { Node } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
 
 const LONG = '(0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])';
 const SHORT = '(0[469]|11)-(0[1-9]|[12]\\d|30)';
@@ -127,7 +128,7 @@ export const REFUSED = Object.freeze({
 const made = new Map();
 
 /** Returns a node for the texts of a format; undefined if the format is unknown and so only an annotation.
- * @param {string} name @param {import('./refusal.js').Budget} budget @param {string} pointer
+ * @param {string} name @param {Budget} budget @param {string} pointer
  * @param {boolean} narrow whether to use the narrower patterns for answers @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {
   if (Object.hasOwn(REFUSED, name))

@@ -6,13 +6,12 @@ import { EMPTY, NOTHING, choice, isNothing, partsOf, repeat, sequence } from './
 import { eachOnce } from './ordered.js';
 import { Unsupported } from './refusal.js';
 
-/** @typedef {import('./nodes.js').Node} Node */
-/** @typedef {import('./nodes.js').Grammar} Grammar */
-/** @typedef {import('./language.js').Languages} Languages */
+/** @import { Languages } from './language.js' */
+/** @import { Grammar, Node } from './nodes.js' */
+/** @import { Budget } from './refusal.js' */
 
 /** Returns the names of the rules that match some text. @param {Grammar} grammar
- * @param {(node: Node) => boolean} hasText whether a regular node matches some text
- * @param {import('./refusal.js').Budget} budget */
+ * @param {(node: Node) => boolean} hasText whether a regular node matches some text @param {Budget} budget */
 function fruitful({ rules }, hasText, budget) {
   /** @type {Set<string>} */
   const good = new Set();
@@ -37,7 +36,7 @@ function fruitful({ rules }, hasText, budget) {
 /** Returns a function that decides whether a node matches some text, assuming that only the rules in `good` do. Visits
  * each node once, because there may be very many paths to a shared node. @param {Set<string>} good
  * @param {Set<string>} missing collects needed rules that are not in `good` @param {(node: Node) => boolean} hasText
- * @param {import('./refusal.js').Budget} budget @returns {(node: Node) => boolean} */
+ * @param {Budget} budget @returns {(node: Node) => boolean} */
 function endsBy(good, missing, hasText, budget) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
@@ -69,7 +68,7 @@ function endsBy(good, missing, hasText, budget) {
   return ends;
 }
 
-/** @param {(node: Node) => boolean} ends @param {import('./refusal.js').Budget} budget */
+/** @param {(node: Node) => boolean} ends @param {Budget} budget */
 const pruning = (ends, budget) =>
   eachOnce((node, inner) => {
     budget.spend('', 2);
@@ -88,8 +87,7 @@ const pruning = (ends, budget) =>
     return ends(node) ? node : NOTHING;
   });
 
-/** @param {Grammar} grammar @param {Languages} languages @param {import('./refusal.js').Budget} budget
- * @returns {Grammar} */
+/** @param {Grammar} grammar @param {Languages} languages @param {Budget} budget @returns {Grammar} */
 export function trimmed(grammar, languages, budget) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
