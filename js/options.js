@@ -6,7 +6,7 @@
 /** @import { CacheEntry } from './download/cache.js' */
 /** @import { HubSource } from './download/hub.js' */
 /** @import { SamplingOptions } from './generated.js' */
-/** @import { ChatMessage, PrefillProgress, Progress } from './protocol.js' */
+/** @import { ChatMessage, PostedFormat, PrefillProgress, Progress } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
 import { ModelError, inBraces, show } from './errors.js';
 import { SAMPLING } from './generated.js';
@@ -576,10 +576,13 @@ function postableTools({ tools = [], toolChoice = 'auto' }) {
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }
 
-/** Returns a format in the form that is posted to the worker. @param {Format} format @returns {Format} */
+/** Returns a format in the form that is posted to the worker. @param {Format} format @returns {PostedFormat} */
 export function postableFormat(format) {
   if (format === 'json') return format;
-  if ('regex' in format) return { regex: String(format.regex instanceof RegExp ? format.regex.source : format.regex) };
+  if ('regex' in format && format.regex instanceof RegExp) {
+    const { source, flags } = format.regex;
+    return { regex: source, flags };
+  }
   return 'schema' in format ? { ...format } : format;
 }
 

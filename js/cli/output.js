@@ -38,9 +38,10 @@ export function print({ json }, result, text = linesOf(result)) {
   process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
-/** Returns the properties of an object as text, one per line. @param {object} facts */
+/** Returns the properties of an object that JSON would contain as text, one per line. @param {object} facts */
 export function linesOf(facts) {
   return Object.entries(facts)
+    .filter(([, value]) => value !== undefined)
     .map(([key, value]) => `${key}: ${JSON.stringify(value)}`)
     .join('\n');
 }

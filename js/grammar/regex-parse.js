@@ -342,7 +342,7 @@ class Parser {
 
 /** @param {string} text @param {string} flags @param {Budget} budget @returns {Tree} */
 export function parseRegex(text, flags, budget) {
-  const unknown = /[^dgimsuvy]/.exec(flags)?.[0] ?? /[mvy]/.exec(flags)?.[0];
+  const unknown = /[^dgisuy]/.exec(flags)?.[0];
   if (unknown) throw new Unsupported(`the flag ${unknown} is not supported`, 0);
   const parser = new Parser(text, flags, budget);
   const tree = parser.choice();

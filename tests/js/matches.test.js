@@ -43,6 +43,14 @@ test('a text is accepted, or rejected at the offset of its first error', async (
   assert.equal((await model.debug.matches({ regex: '[a-z]+😀' }, 'story😀')).accepted, true);
 });
 
+test('a regular expression keeps its flags', async () => {
+  const accepts = async (/** @type {RegExp} */ regex, /** @type {string} */ text) =>
+    (await model.debug.matches({ regex }, text)).accepted;
+  assert.deepEqual([await accepts(/yes/i, 'YES'), await accepts(/yes/, 'YES')], [true, false]);
+  assert.deepEqual([await accepts(/a.b/s, 'a\nb'), await accepts(/a.b/, 'a\nb')], [true, false]);
+  assert.equal(await accepts(/yes/dgy, 'yes'), true); // flags that do not change which whole texts match
+});
+
 test('a format that can constrain answers can also be matched', async () => {
   // With a maximum length, the automaton of all email addresses of the RFC has too many states. The automaton of the
   // subset that constrains answers is small enough.
@@ -135,6 +143,7 @@ test('the match command judges one text, and a file of cases', () => {
   const path = file('schema.json', JSON.stringify(schema));
   const one = JSON.parse(run('--schema', path, '--text', file('text.json', '{"name":"Tom"}\n'), '--json'));
   assert.deepEqual([one.compiled, one.accepted], [true, true]);
+  assert.doesNotMatch(run('--regex', 'ab', '--text', file('ab.txt', 'ab')), /undefined/);
   const accepts = (/** @type {string[]} */ ...shape) => JSON.parse(run(...shape, '--json')).accepted;
   const [none, ab] = [file('none.txt', ''), file('ab.txt', 'ab')];
   assert.deepEqual(
