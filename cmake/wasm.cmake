@@ -21,28 +21,26 @@ set(simd128_flags -msimd128)
 set(relaxed_flags -msimd128 -mrelaxed-simd)
 set(threads_flags -matomics)
 
+# gw_compile(OPTIONS FILE…): compiles files of src/ with these options.
+function(gw_compile options)
+  list(TRANSFORM ARGN REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${options})
+endfunction()
+
 # What runs once for a file or a token, or only leads to kernels, is built small: it is a tenth of a module's bytes
 # otherwise.
-set(gw_small text/trie model/attention model/describe model/kv
+gw_compile(-Os text/trie model/attention model/describe model/kv
     model/tokens file/store file/types base/half text/tokenizer text/vocabulary text/merge_queue text/added text/alphabet model/arch model/vectors
     base/threads model/ops)
-set(gw_smallest kernels/proof kernels/proof_relaxed kernels/ref   # for the proofs alone
+gw_compile(-Oz kernels/proof kernels/proof_relaxed kernels/ref   # for the proofs alone
     api file/gguf model/config model/forward model/load model/model run/session run/state run/step text/grammar text/matcher text/plain)
-list(TRANSFORM gw_small REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
-list(TRANSFORM gw_smallest REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
-set_source_files_properties(${gw_small} PROPERTIES COMPILE_OPTIONS -Os)
-set_source_files_properties(${gw_smallest} PROPERTIES COMPILE_OPTIONS -Oz)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the
 # other types no longer.
-set(gw_rolled file/formats text/split)
+gw_compile(-fno-unroll-loops file/formats text/split)
 # Functions that are called in many places: a third less without a copy in each. Draws take no longer, measured.
-set(gw_called run/sampler text/states)
-list(TRANSFORM gw_called REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
-set_source_files_properties(${gw_called} PROPERTIES COMPILE_OPTIONS "-mllvm;-inline-threshold=5")
+gw_compile("-mllvm;-inline-threshold=5" run/sampler text/states)
 # Vector code for its short loops is a kilobyte.
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/text/states.c APPEND PROPERTY COMPILE_OPTIONS -fno-vectorize -fno-unroll-loops)
-list(TRANSFORM gw_rolled REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1.c")
-set_source_files_properties(${gw_rolled} PROPERTIES COMPILE_OPTIONS -fno-unroll-loops)
+gw_compile("-fno-vectorize;-fno-unroll-loops" text/states)
 
 # gw_objects(NAME FLAG…): all of src/ compiled for one variant.
 function(gw_objects name)
