@@ -39,6 +39,7 @@ ADD = {
     },
 }
 FLAT_ADD = {"type": "function", **ADD["function"]}
+BY_NAME = {"type": "function", "function": {"name": "add"}}
 PERSON = {
     "type": "object",
     "properties": {"name": {"enum": ["Tom", "Lily"]}, "age": {"type": "integer", "minimum": 1, "maximum": 99}},
@@ -83,9 +84,18 @@ def fails(error, f, *parts):
 # Chat completions
 
 
+def complete(**options):
+    """Returns the completion of STORY with other options."""
+    return client.chat.completions.create(**{**STORY, **options})
+
+
+def answer(**options):
+    return complete(**options).choices[0].message.content
+
+
 @call
 def chat_has_the_shape_of_openai():
-    done = client.chat.completions.create(**STORY)
+    done = complete()
     assert done.object == "chat.completion" and done.model == "story" and done.id.startswith("chatcmpl-")
     assert done.choices[0].message.role == "assistant" and done.choices[0].finish_reason == "length"
     assert done.usage.completion_tokens == 12
@@ -95,44 +105,42 @@ def chat_has_the_shape_of_openai():
 @call
 def chat_with_a_developer_message():
     messages = [{"role": "developer", "content": "Be brief."}, *USER]
-    assert client.chat.completions.create(**{**STORY, "messages": messages}).choices[0].message.content
+    assert answer(messages=messages)
 
 
 @call
 def chat_with_a_system_message():
     messages = [{"role": "system", "content": "Be brief."}, *USER]
-    assert client.chat.completions.create(**{**STORY, "messages": messages}).choices[0].message.content
+    assert answer(messages=messages)
 
 
 @call
 def chat_with_content_parts():
     messages = [{"role": "user", "content": [{"type": "text", "text": "Tell me a story about a cat."}]}]
-    parts = client.chat.completions.create(**{**STORY, "messages": messages})
-    assert parts.choices[0].message.content == client.chat.completions.create(**STORY).choices[0].message.content
+    assert answer(messages=messages) == answer()
 
 
 @call
 def chat_of_several_turns():
-    first = client.chat.completions.create(**STORY).choices[0].message
+    first = complete().choices[0].message
     messages = [*USER, first, {"role": "user", "content": "Tell me more."}]
-    assert client.chat.completions.create(**{**STORY, "messages": messages}).choices[0].message.content
+    assert answer(messages=messages)
 
 
 @call
 def chat_seed_repeats():
-    texts = [client.chat.completions.create(**{**STORY, "seed": seed}).choices[0].message.content for seed in (3, 3, 4)]
+    texts = [answer(seed=seed) for seed in (3, 3, 4)]
     assert texts[0] == texts[1] != texts[2]
 
 
 @call
 def chat_temperature_zero():
-    texts = [client.chat.completions.create(**{**STORY, "seed": s, "temperature": 0}) for s in (1, 2)]
-    assert texts[0].choices[0].message.content == texts[1].choices[0].message.content
+    assert answer(seed=1, temperature=0) == answer(seed=2, temperature=0)
 
 
 @call
 def chat_top_p():
-    assert client.chat.completions.create(**STORY, top_p=0.1).choices[0].message.content
+    assert answer(top_p=0.1)
 
 
 @call
@@ -155,14 +163,14 @@ def chat_max_completion_tokens():
 
 @call
 def chat_several_choices():
-    done = client.chat.completions.create(**STORY, n=3)
+    done = complete(n=3)
     assert [choice.index for choice in done.choices] == [0, 1, 2]
     assert len({choice.message.content for choice in done.choices}) > 1
 
 
 @call
 def chat_logprobs():
-    done = client.chat.completions.create(**STORY, logprobs=True, top_logprobs=3)
+    done = complete(logprobs=True, top_logprobs=3)
     content = done.choices[0].logprobs.content
     assert len(content) == 12 and all(len(token.top_logprobs) == 3 for token in content)
     assert "".join(token.token for token in content) == done.choices[0].message.content
@@ -171,25 +179,22 @@ def chat_logprobs():
 
 @call
 def chat_logit_bias():
-    done = client.chat.completions.create(**STORY, logit_bias={"300": 100})
-    other = client.chat.completions.create(**STORY)
-    assert done.choices[0].message.content != other.choices[0].message.content
+    assert answer(logit_bias={"300": 100}) != answer()
 
 
 @call
 def chat_penalties():
-    assert client.chat.completions.create(**STORY, frequency_penalty=1, presence_penalty=1).choices[0].message.content
+    assert answer(frequency_penalty=1, presence_penalty=1)
 
 
 @call
 def chat_user_and_metadata_are_ignored():
-    assert client.chat.completions.create(**STORY, user="me", metadata={"a": "b"}).choices
+    assert complete(user="me", metadata={"a": "b"}).choices
 
 
 @call
 def chat_extra_body_top_k():
-    done = [client.chat.completions.create(**{**STORY, "seed": s}, extra_body={"top_k": 1}) for s in (1, 2)]
-    assert done[0].choices[0].message.content == done[1].choices[0].message.content
+    assert answer(seed=1, extra_body={"top_k": 1}) == answer(seed=2, extra_body={"top_k": 1})
 
 
 @call
@@ -240,7 +245,7 @@ def chat_with_streaming_response():
 
 @call
 def chat_request_id():
-    assert client.chat.completions.create(**STORY)._request_id.startswith("req_")
+    assert complete()._request_id.startswith("req_")
 
 
 @call
@@ -275,43 +280,41 @@ def joined(stream):
 
 @call
 def stream_equals_the_whole():
-    assert joined(client.chat.completions.create(**STORY, stream=True)) == (
-        client.chat.completions.create(**STORY).choices[0].message.content
-    )
+    assert joined(complete(stream=True)) == answer()
 
 
 @call
 def stream_chunks():
-    chunks = list(client.chat.completions.create(**STORY, stream=True))
+    chunks = list(complete(stream=True))
     assert len({chunk.id for chunk in chunks}) == 1 and chunks[0].object == "chat.completion.chunk"
     assert chunks[0].choices[0].delta.role == "assistant" and chunks[-1].choices[0].finish_reason == "length"
 
 
 @call
 def stream_usage():
-    chunks = list(client.chat.completions.create(**STORY, stream=True, stream_options={"include_usage": True}))
+    chunks = list(complete(stream=True, stream_options={"include_usage": True}))
     assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == 12
     assert all(chunk.usage is None for chunk in chunks[:-1])
 
 
 @call
 def stream_logprobs():
-    chunks = client.chat.completions.create(**STORY, stream=True, logprobs=True)
+    chunks = complete(stream=True, logprobs=True)
     assert sum(len(c.choices[0].logprobs.content) for c in chunks if c.choices and c.choices[0].logprobs) == 12
 
 
 @call
 def stream_several_choices():
-    chunks = list(client.chat.completions.create(**STORY, stream=True, n=2))
+    chunks = list(complete(stream=True, n=2))
     assert {choice.index for chunk in chunks for choice in chunk.choices} == {0, 1}
 
 
 @call
 def stream_left_early():
-    with client.chat.completions.create(**{**STORY, "max_tokens": 1500}, stream=True) as stream:
+    with complete(max_tokens=1500, stream=True) as stream:
         for _ in stream:
             break
-    assert client.chat.completions.create(**STORY).choices
+    assert complete().choices
 
 
 @call
@@ -346,6 +349,10 @@ def stream_raw_response():
 # Tools
 
 
+def use_tool(**options):
+    return client.chat.completions.create(**{"model": "chat", "messages": USER, "tools": [ADD], **options})
+
+
 def added(message):
     assert message.tool_calls, message
     arguments = json.loads(message.tool_calls[0].function.arguments)
@@ -355,55 +362,45 @@ def added(message):
 
 @call
 def tool_required():
-    done = client.chat.completions.create(model="chat", messages=USER, tools=[ADD], tool_choice="required", **WILD)
+    done = use_tool(tool_choice="required", **WILD)
     added(done.choices[0].message)
 
 
 @call
 def tool_by_name():
-    choice = {"type": "function", "function": {"name": "add"}}
-    done = client.chat.completions.create(model="chat", messages=USER, tools=[ADD], tool_choice=choice, **WILD)
+    done = use_tool(tool_choice=BY_NAME, **WILD)
     assert len(done.choices[0].message.tool_calls) == 1 and added(done.choices[0].message)
 
 
 @call
 def tool_none():
-    done = client.chat.completions.create(model="chat", messages=USER, tools=[ADD], tool_choice="none", max_tokens=8)
+    done = use_tool(tool_choice="none", max_tokens=8)
     assert not done.choices[0].message.tool_calls
 
 
 @call
 def tool_auto():
-    assert client.chat.completions.create(model="chat", messages=USER, tools=[ADD], tool_choice="auto", max_tokens=8)
+    assert use_tool(tool_choice="auto", max_tokens=8)
 
 
 @call
 def tool_not_parallel():
-    done = client.chat.completions.create(
-        model="chat", messages=USER, tools=[ADD], tool_choice="required", parallel_tool_calls=False, **WILD
-    )
+    done = use_tool(tool_choice="required", parallel_tool_calls=False, **WILD)
     assert len(done.choices[0].message.tool_calls) == 1
     assert done.choices[0].finish_reason == "tool_calls"
 
 
 @call
 def tool_results():
-    choice = {"type": "function", "function": {"name": "add"}}
-    message = client.chat.completions.create(
-        model="chat", messages=USER, tools=[ADD], tool_choice=choice, **WILD
-    ).choices[0].message
+    message = use_tool(tool_choice=BY_NAME, **WILD).choices[0].message
     result = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "5"}
-    done = client.chat.completions.create(
-        model="chat", messages=[*USER, message, result], tools=[ADD], tool_choice="none", max_tokens=8
-    )
+    done = use_tool(messages=[*USER, message, result], tool_choice="none", max_tokens=8)
     assert done.choices[0].message.role == "assistant"
 
 
 @call
 def tool_stream():
-    stream = client.chat.completions.create(
-        model="chat", messages=USER, tools=[ADD], tool_choice="required", stream=True, **WILD
-    )
+    stream = use_tool(tool_choice="required", stream=True, **WILD)
     parts = [call for chunk in stream if chunk.choices for call in chunk.choices[0].delta.tool_calls or []]
     assert parts[0].id and parts[0].function.name == "add"
     arguments = "".join(part.function.arguments or "" for part in parts if part.index == 0)
@@ -602,17 +599,13 @@ def error_unknown_model_retrieved():
 
 @call
 def error_value_out_of_range():
-    error = fails(openai.BadRequestError, lambda: client.chat.completions.create(**STORY, top_p=7))
+    error = fails(openai.BadRequestError, lambda: complete(top_p=7))
     assert error.param == "top_p" and error.type == "invalid_request_error"
 
 
 @call
 def error_unknown_parameter():
-    fails(
-        openai.BadRequestError,
-        lambda: client.chat.completions.create(**STORY, extra_body={"colour": "red"}),
-        "colour",
-    )
+    fails(openai.BadRequestError, lambda: complete(extra_body={"colour": "red"}), "colour")
 
 
 @call
@@ -645,7 +638,7 @@ def error_unsupported_endpoint():
 
 @call
 def error_in_a_stream_is_raised_before_it():
-    fails(openai.BadRequestError, lambda: client.chat.completions.create(**STORY, top_p=7, stream=True))
+    fails(openai.BadRequestError, lambda: complete(top_p=7, stream=True))
 
 
 @call
@@ -682,7 +675,7 @@ async def async_chat():
 async def async_stream():
     stream = await aclient.chat.completions.create(**STORY, stream=True)
     text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
-    assert text == client.chat.completions.create(**STORY).choices[0].message.content
+    assert text == answer()
 
 
 @call
