@@ -8,14 +8,13 @@ length 1, as in sentence-transformers. Qwen3-Embedding: Qwen3Model and the vecto
   node tools/vectors/embed-llama.js                adds the distances of llama.cpp's vectors to embed.json
 """
 import json
-import subprocess
 import sys
 
 import numpy as np
 import torch
 import transformers
-from hf import common, layer_types, plain_rope, state_of
-from parity import GEMMA, OUT, RECIPES, ROOT, File, versions
+from hf import common, layer_types, load, plain_rope, state_of
+from parity import GEMMA, OUT, RECIPES, File, model_path, versions
 
 RECIPES['gemma-embedding'] = GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4}
 
@@ -34,10 +33,7 @@ def text_model(f):
 
 
 def filled(model, f):
-    state = {k.removeprefix('model.'): v for k, v in state_of(f).items() if k.startswith('model.')}
-    model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(np.float32))) for k, v in state.items()},
-                          strict=True)
-    return model.eval()
+    return load(model, {k.removeprefix('model.'): v for k, v in state_of(f).items() if k.startswith('model.')})
 
 
 def vector(f, model, ids):
@@ -60,9 +56,7 @@ def main():
     at = sum(map(len, rows))
     for name in names or about['models']:
         model = about['models'][name]
-        file = subprocess.run(['node', 'tests/js/models.js', name], cwd=ROOT, check=True, capture_output=True,
-                              text=True).stdout.strip()
-        f = File(file)
+        f = File(model_path(name))
         network = text_model(f)
         made = [vector(f, network, ids) for ids in about['texts'][model['texts']]['ids']]
         model |= {'weightsSha256': f.sha256, 'first': at, 'width': f.d}

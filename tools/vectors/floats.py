@@ -9,7 +9,6 @@ tests/vectors/floats.md, which no test reads. Needs the packages of parity.py an
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -18,22 +17,10 @@ from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 
 from mixes import IDS, SHAPE, quantiser
-from parity import OUT, ROOT, File, forward64
+from parity import OUT, File, errors, forward64, llama_rows, node, our_rows
 
 EMBEDDING = 'token_embd.weight'
 TALE = 200   # number of tokens of the tale that is the trained model's prompt
-
-
-def run(command):
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-
-
-def rows_of(path, count):
-    return np.fromfile(path, '<f4').astype(np.float64).reshape(count, -1)
-
-
-def nmse(rows, exact):
-    return float((((rows - exact) ** 2).sum(-1) / (exact ** 2).sum(-1)).mean())
 
 
 def log_p(rows):
@@ -52,7 +39,7 @@ def divergence(rows, exact):
     return float((np.exp(p) * (p - q)).sum(-1).mean())
 
 
-def study(folder, path, ids):
+def study(path, ids):
     """Returns logits by name: exact and rounded (float64; rounded: the embedding in Q8_0), keep and q8_0 (this package
     with that `quantizeFloats`), llama.cpp."""
     f = File(path)
@@ -60,17 +47,13 @@ def study(folder, path, ids):
     q8 = GGMLQuantizationType.Q8_0
     f.w[EMBEDDING] = dequantize(quantize(f.w[EMBEDDING].astype(np.float32), q8), q8).astype(np.float64)
     rows['rounded'] = forward64(f, ids)
-    out, listed = os.path.join(folder, 'rows'), ','.join(map(str, ids))
     for mode in ('keep', 'q8_0'):
-        run(['node', 'js/cli.js', 'logits', path, '--ids', listed, '--all', '--out', out, '--quantize-floats', mode])
-        rows[mode] = rows_of(out, len(ids))
-    run(['node', 'tools/vectors/llama.js', path, listed, out])
-    rows['llama.cpp'] = rows_of(out, len(ids))
-    return rows
+        rows[mode] = our_rows(path, ids, '--quantize-floats', mode)
+    return rows | {'llama.cpp': llama_rows(path, ids)}
 
 
 def line(name, rows):
-    e = {key: nmse(value, rows['exact']) for key, value in rows.items() if key != 'exact'}
+    e = {key: errors(value, rows['exact']).mean() for key, value in rows.items() if key != 'exact'}
     return (f'| {name} | {e["rounded"]:.2e} | {e["keep"]:.3e} | {e["q8_0"]:.3e} | {e["q8_0"] / e["keep"]:.3f} '
             f'| {e["llama.cpp"]:.2e} |')
 
@@ -86,11 +69,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for kind in ('F16', 'BF16', 'F32'):
             path = os.path.join(folder, 'random.gguf')
-            run(['node', 'tools/models/make-model.js', path, '--type', 'Q4_0', '--embedding-type', kind, *SHAPE])
-            lines.append(line(f'random, embedding {kind}', study(folder, path, IDS)))
+            node('tools/models/make-model.js', path, '--type', 'Q4_0', '--embedding-type', kind, *SHAPE)
+            lines.append(line(f'random, embedding {kind}', study(path, IDS)))
             print(lines[-1], flush=True)
         ids = json.loads((OUT / 'storyteller.json').read_text())['texts'][0]['ids'][:TALE]
-        rows = study(folder, trained_file(folder, sys.argv[1]), ids)
+        rows = study(trained_file(folder, sys.argv[1]), ids)
         lines.append(line('trained, embedding F16', rows))
         print(lines[-1], flush=True)
         text = [f'| {key} | {loss(value, ids):.5f} | {divergence(value, rows["exact"]):.1e} |' for key, value in rows.items()]

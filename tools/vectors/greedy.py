@@ -10,7 +10,7 @@ import numpy as np
 from gguf import GGUFReader
 from gguf.quants import dequantize
 
-from parity import File, ROOT, forward64
+from parity import File, ROOT, errors, forward64
 
 
 class Weights(dict):
@@ -34,10 +34,6 @@ class BigFile(File):
         self.w = Weights(reader)
 
 
-def nmse(a, truth):
-    return float((((a - truth) ** 2).sum(-1) / (truth ** 2).sum(-1)).mean())
-
-
 for name in sys.argv[1:]:
     left = ROOT / 'build' / 'greedy' / name
     record = json.loads(left.with_suffix('.json').read_text())
@@ -47,8 +43,8 @@ for name in sys.argv[1:]:
     truth = forward64(f, led['prompt'] + ids[:-1])[-n:]
     theirs, ours = (np.fromfile(f'{left}.{who}.bin', '<f4').reshape(n, -1) for who in ('llama', 'node'))
     at = np.arange(n)
-    record['truth'] = {'choices': truth.argmax(-1).tolist(), 'llamaNmse': nmse(theirs, truth),
-                       'oursNmse': nmse(ours, truth),
+    record['truth'] = {'choices': truth.argmax(-1).tolist(), 'llamaNmse': float(errors(theirs, truth).mean()),
+                       'oursNmse': float(errors(ours, truth).mean()),
                        'margins': (truth[at, ids] - truth[at, seconds]).tolist()}
     left.with_suffix('.json').write_text(json.dumps(record))
     print(name, 'llama.cpp', (theirs.argmax(-1) == truth.argmax(-1)).sum(), record['truth']['llamaNmse'],

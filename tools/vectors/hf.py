@@ -157,14 +157,21 @@ def state_of(f):
     return state
 
 
-def transformers_model(f, dtype=torch.float32):
-    """Returns a function that maps ids to the logits of every position."""
-    make, config = MAKERS[f.architecture](f)
-    model = make(config).to(dtype).eval()
-    state = gpt2_state(f) if f.architecture == 'gpt2' else state_of(f)
-    numbers = np.float32 if dtype == torch.float32 else np.float64
-    model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(numbers))) for k, v in state.items()},
+def load(model, state):
+    """Sets a model's weights, as float32, and returns the model."""
+    model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(np.float32))) for k, v in state.items()},
                           strict=True)
+    return model.eval()
+
+
+def model_of(f):
+    make, config = MAKERS[f.architecture](f)
+    return load(make(config), gpt2_state(f) if f.architecture == 'gpt2' else state_of(f))
+
+
+def transformers_model(f):
+    """Returns a function that maps ids to the logits of every position."""
+    model = model_of(f)
 
     def run(ids):
         with torch.no_grad():

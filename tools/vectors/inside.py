@@ -5,24 +5,14 @@ the residual stream's vectors, and pooled vectors.
   venv/bin/python tools/vectors/inside.py      writes tests/vectors/inside.bin and inside.json   (venv: see parity.py)
 """
 import json
-import subprocess
 
 import numpy as np
 import torch
-from hf import MAKERS, gpt2_state, state_of
-from parity import OUT, ROOT, File, prompts_of, versions
+from hf import model_of
+from parity import OUT, File, model_path, prompts_of, versions
 
 MODELS = ('mqa-f32', 'gemma2-f32', 'gpt2-f32', 'llama-f32')
 TOKENS, TOP = 40, 8   # 40 tokens exceed the windows of the first two models
-
-
-def model_of(f):
-    make, config = MAKERS[f.architecture](f)
-    model = make(config).eval()
-    state = gpt2_state(f) if f.architecture == 'gpt2' else state_of(f)
-    model.load_state_dict({k: torch.from_numpy(np.ascontiguousarray(v.astype(np.float32))) for k, v in state.items()},
-                          strict=True)
-    return model
 
 
 def streams(model, ids):
@@ -52,9 +42,7 @@ def lens(f, model, trunk, x):
 
 
 def look(name):
-    path = subprocess.run(['node', 'tests/js/models.js', name], cwd=ROOT, check=True, capture_output=True,
-                          text=True).stdout.strip()
-    f = File(path)
+    f = File(model_path(name))
     ids = prompts_of(name, len(f.w['token_embd.weight']))[-1][:TOKENS]
     model = model_of(f)
     stream, attention, trunk, out = streams(model, ids)

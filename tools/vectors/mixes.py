@@ -10,15 +10,13 @@ files. Writes tests/vectors/mixes.md. Needs the packages of parity.py and llama.
 import ctypes
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 
-import numpy as np
 from gguf import GGUFReader
 
-from parity import File, ROOT, forward64
+from parity import File, ROOT, errors, forward64, llama_rows, node, our_rows
 
 FILE_TYPES = {'Q4_0': 2, 'Q4_1': 3, 'Q8_0': 7, 'Q5_0': 8, 'Q5_1': 9, 'Q2_K': 10, 'Q3_K_S': 11, 'Q3_K_M': 12, 'Q3_K_L': 13,
               'Q4_K_S': 14, 'Q4_K_M': 15, 'Q5_K_S': 16, 'Q5_K_M': 17, 'Q6_K': 18, 'IQ4_NL': 25, 'IQ4_XS': 30}
@@ -61,31 +59,16 @@ def types_of(path):
     return groups
 
 
-def mean_nmse(path, exact):
-    rows = np.fromfile(path, '<f4').astype(np.float64).reshape(exact.shape)
-    return float((((rows - exact) ** 2).sum(-1) / (exact ** 2).sum(-1)).mean())
-
-
-def study(folder, path):
-    ids = ','.join(map(str, IDS))
-    exact = forward64(File(path), IDS)
-    out = os.path.join(folder, 'rows')
-    subprocess.run(['node', 'tools/vectors/llama.js', path, ids, out], cwd=ROOT, check=True)
-    theirs = mean_nmse(out, exact)
-    subprocess.run(['node', 'js/cli.js', 'logits', path, '--ids', ids, '--all', '--out', out], cwd=ROOT, check=True,
-                   capture_output=True)
-    return theirs, mean_nmse(out, exact)
-
-
 def main():
     quantise = quantiser(os.environ['NODE_LLAMA_CPP'])
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         source, target = os.path.join(folder, 'f32.gguf'), os.path.join(folder, 'quantised.gguf')
-        subprocess.run(['node', 'tools/models/make-model.js', source, '--type', 'F32', *SHAPE], cwd=ROOT, check=True)
+        node('tools/models/make-model.js', source, '--type', 'F32', *SHAPE)
         for name in sys.argv[1:] or FILE_TYPES:
             quantise(source, target, FILE_TYPES[name])
-            theirs, ours = study(folder, target)
+            exact = forward64(File(target), IDS)
+            theirs, ours = (errors(rows(target, IDS), exact).mean() for rows in (llama_rows, our_rows))
             groups = types_of(target)
             kinds = [', '.join(groups[g]) for g in ('token_embd', 'attn_q', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_down')]
             lines.append(f'| {name} | {" | ".join(kinds)} | {ours:.2e} | {theirs:.2e} | {ours / theirs:.2f} |')

@@ -12,15 +12,11 @@ built package.
 """
 import json
 import os
-import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 
-import numpy as np
-
-from parity import ROOT, File, forward64
+from parity import ROOT, File, errors, forward64, llama_rows, node, our_rows
 
 QAT = 'Q4_0, embedding F16'
 KINDS = {'F32': {'type': 'F32'}, 'F16': {'type': 'F16'}, 'BF16': {'type': 'BF16'}, 'Q8_0': {'type': 'Q8_0'},
@@ -58,15 +54,6 @@ def spec_of(number, kind):
                 outlierNorms=row[9], outliers=row[10], name=f'outliers {number}', **KINDS[kind])
 
 
-def errors(rows, truth):
-    """Returns the NMSE of the logits at every position."""
-    return ((rows.astype(np.float64) - truth) ** 2).sum(-1) / (truth ** 2).sum(-1)
-
-
-def node(*arguments):
-    subprocess.run(['node', *arguments], cwd=ROOT, check=True, capture_output=True)
-
-
 def ways(kind):
     """Yields names and flags of the ways to run this package."""
     yield 'default', []
@@ -77,19 +64,16 @@ def ways(kind):
 def study(folder, number, kind):
     """Returns the errors of each of WAYS at every position."""
     from hf import transformers_model
-    path, out = os.path.join(folder, 'model.gguf'), os.path.join(folder, 'rows')
+    path = os.path.join(folder, 'model.gguf')
     node('--input-type=module', '-e', MAKE, json.dumps(spec_of(number, kind)), path)
     draw = random.Random(number)
     ids = [draw.randrange(VOCAB) for _ in range(tokens_of(number))]
-    text, f = ','.join(map(str, ids)), File(path)
+    f = File(path)
     truth = forward64(f, ids)
     found = {'float32': errors(transformers_model(f)(ids), truth)} if kind == 'F32' else {}
     for name, more in ways(kind):
-        node('js/cli.js', 'logits', path, '--ids', text, '--all', '--out', out, *more)
-        found[name] = errors(np.fromfile(out, '<f4').reshape(truth.shape), truth)
-    node('tools/vectors/llama.js', path, text, out)
-    found['llama.cpp'] = errors(np.fromfile(out, '<f4').reshape(truth.shape), truth)
-    return found
+        found[name] = errors(our_rows(path, ids, *more), truth)
+    return found | {'llama.cpp': errors(llama_rows(path, ids), truth)}
 
 
 def missed(kind, found):

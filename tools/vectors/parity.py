@@ -17,6 +17,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 from gguf import GGUFReader
@@ -252,9 +253,37 @@ def forward64(f, ids, trace=None):
     return f.final_cap * np.tanh(logits / f.final_cap) if f.final_cap else logits
 
 
-def nmse(a, b):
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    return float((((a - b) ** 2).sum(-1) / (b ** 2).sum(-1)).max())
+def errors(rows, truth):
+    """Returns the NMSE of the logits at every position."""
+    rows, truth = rows.astype(np.float64), truth.astype(np.float64)
+    return ((rows - truth) ** 2).sum(-1) / (truth ** 2).sum(-1)
+
+
+def node(*arguments):
+    """Runs Node in the root of the repository. Returns its standard output."""
+    return subprocess.run(['node', *arguments], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def model_path(name):
+    """Returns the path of a test model."""
+    return node('tests/js/models.js', name)
+
+
+def rows_of(ids, command):
+    """Returns the float64 logits that a Node program writes to a file. `command` maps the ids and the file to arguments."""
+    with tempfile.NamedTemporaryFile() as out:
+        node(*command(','.join(map(str, ids)), out.name))
+        return np.fromfile(out.name, '<f4').astype(np.float64).reshape(len(ids), -1)
+
+
+def our_rows(path, ids, *flags):
+    """Returns this package's logits at every position."""
+    return rows_of(ids, lambda text, out: ['js/cli.js', 'logits', path, '--ids', text, '--all', '--out', out, *flags])
+
+
+def llama_rows(path, ids):
+    """Returns llama.cpp's logits at every position."""
+    return rows_of(ids, lambda text, out: ['tools/vectors/llama.js', path, text, out])
 
 
 def prompts_of(name, vocab):
@@ -273,13 +302,11 @@ def make(names):
     OUT.mkdir(exist_ok=True)
     models = {} if set(names) == set(LENGTHS) else json.loads((OUT / 'parity.json').read_text())['models']
     for name in names:
-        path = subprocess.run(['node', 'tests/js/models.js', name], cwd=ROOT, check=True, capture_output=True,
-                              text=True).stdout.strip()
-        f = File(path)
+        f = File(model_path(name))
         prompts = prompts_of(name, len(f.w['token_embd.weight']))
         exact = [forward64(f, ids) for ids in prompts]
         theirs = [transformers_model(f)(ids) for ids in prompts]
-        apart = max(nmse(a, b) for a, b in zip(theirs, exact))
+        apart = max(float(errors(a, b).max()) for a, b in zip(theirs, exact))
         print(name, sum(map(len, prompts)), 'positions, transformers against float64: NMSE', apart,
               'logit deviation', np.concatenate(exact).std(), flush=True)
         # A model with outliers amplifies the rounding errors of float32.
