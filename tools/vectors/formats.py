@@ -34,10 +34,6 @@ def random_blocks(number, items, size, halves):
     return bytes(out)
 
 
-def one_nan(raw):
-    return [w if w & 0x7FFFFFFF <= 0x7F800000 else 0x7FC00000 for w in base.words(raw)]
-
-
 def main():
     lib = base.load(sys.argv[1])
     base.TYPES.update({name: row[0] for name, row in FORMATS.items()})
@@ -51,7 +47,7 @@ def main():
         parts.append(base.array('uint32_t', f'ggml_{low}_back', base.words(base.dequantise(lib, name, raw, 256)),
                                 '0x%08x', 8))
         wild = random_blocks(number, items, size, halves)
-        words = one_nan(base.dequantise(lib, name, wild, RANDOM))
+        words = base.one_nan(base.dequantise(lib, name, wild, RANDOM))
         digest = base.fnv(struct.pack('<%dI' % len(words), *words))
         places = list(halves) + [-1] * (2 - len(halves))
         rows.append(f'    {{ {number}, {{ {places[0]}, {places[1]} }}, ggml_{low}, ggml_{low}_back, 0x{digest:016x}u }},')

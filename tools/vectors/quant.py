@@ -132,6 +132,11 @@ def words(raw):
     return list(struct.unpack('<%dI' % (len(raw) // 4), raw))
 
 
+def one_nan(raw):
+    """Returns the words of floats. An infinite scale times 0 is NaN. No standard fixes its bits, so it is 0x7fc00000."""
+    return [w if w & 0x7FFFFFFF <= 0x7F800000 else 0x7FC00000 for w in words(raw)]
+
+
 def type_table(lib):
     rows = []
     for i in range(64):
@@ -169,8 +174,7 @@ def main():
                            words(dequantise(lib, kind, quantise(lib, kind, real), len(real))), '0x%08x', 8))
         raw = raw_blocks(kind, size, 12)
         parts.append(array('uint8_t', 'ggml_%s_raw' % low, list(raw), '%d', 24))
-        # An infinite scale times 0 is NaN. No standard fixes its bits, so it is written as 0x7fc00000.
-        back = [w if w & 0x7FFFFFFF <= 0x7F800000 else 0x7FC00000 for w in words(dequantise(lib, kind, raw, 12 * 32))]
+        back = one_nan(dequantise(lib, kind, raw, 12 * 32))
         parts.append(array('uint32_t', 'ggml_%s_raw_back' % low, back, '0x%08x', 8))
     floats = [float_of(u) for u in tricky]
     parts.append(array('uint32_t', 'ggml_tricky', tricky, '0x%08x', 8))
