@@ -3,17 +3,14 @@
 Also writes the files beside it: LICENSE, NOTICE, ATTRIBUTION.tsv, loss.png. Run it last.
 """
 import argparse
-import csv
-import io
 import json
-import lzma
 import math
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
-from corpus import read_corpus
+from corpus import read_corpus, read_index
+from curve import draw
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -27,6 +24,11 @@ def held_out_rows(figures):
                f"| {f['fivegram']['perplexity_per_word']:.1f} |")
 
 
+def node(*arguments):
+    """Runs a Node program that prints JSON."""
+    return json.loads(subprocess.run(["node", *arguments], check=True, capture_output=True, text=True).stdout)
+
+
 def engine_rows():
     """Yields rows of perplexities on the texts of the test vectors: of transformers, llama.cpp and this package."""
     vectors = ROOT / "tests" / "vectors"
@@ -35,8 +37,7 @@ def engine_rows():
     counts = [len(t["ids"]) - 1 for t in reference["texts"]]
     def perplexity(nlls):
         return math.exp(sum(n * c for n, c in zip(nlls, counts)) / sum(counts))
-    script = HERE / "perplexity.js"
-    ours = json.loads(subprocess.run(["node", script], check=True, capture_output=True, text=True).stdout)
+    ours = node(HERE / "perplexity.js")
     exact = perplexity([t["nll"] for t in reference["texts"]])
     for kind in ("F32", "Q8_0", "Q4_0"):
         theirs = f"{perplexity(llama['nll'][kind]):.3f}" if kind in llama["nll"] else "-"
@@ -54,9 +55,7 @@ def attribution(corpus, config, path):
     """Writes a table of the CC-BY works among the training documents."""
     grade = config["data"]["grade_below"]
     used = {d.key for d in read_corpus(corpus, grade) if not d.held_out and d.licence.startswith("CC-BY")}
-    table = io.StringIO(lzma.open(Path(corpus) / "index.tsv.xz", "rt", encoding="utf-8").read())
-    rows = [r for r in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE)
-            if f"{r['file']}/{r['n']}" in used]
+    rows = [r for r in read_index(corpus) if f"{r['file']}/{r['n']}" in used]
     columns = ("title", "author", "licence", "url", "group")
     lines = ["\t".join(columns), *("\t".join(r[c] for c in columns) for r in rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -72,8 +71,7 @@ def main():
     figures = json.loads((args.folder / "figures.json").read_text())
     log = [json.loads(line) for line in (args.folder / "log.jsonl").read_text().splitlines()]
     model = args.out / "storyteller.gguf"
-    told = json.loads(subprocess.run(["node", HERE / "stories.js", model], check=True,
-                                     capture_output=True, text=True).stdout)
+    told = node(HERE / "stories.js", model)
     m, o, last = config["model"], told["options"], [r for r in log if "held_out" in r][-1]
     vectors = json.loads((ROOT / "tests" / "vectors" / "storyteller.json").read_text())
     values = {
@@ -94,8 +92,7 @@ def main():
     shutil.copy(ROOT / "LICENSE", args.out / "LICENSE")
     shutil.copy(HERE / "NOTICE", args.out / "NOTICE")
     attribution(args.corpus, config, args.out / "ATTRIBUTION.tsv")
-    subprocess.run([sys.executable, HERE / "curve.py", "--from", args.folder, "--out", args.out / "loss.png"],
-                   check=True)
+    draw(log, args.out / "loss.png")
 
 
 if __name__ == "__main__":

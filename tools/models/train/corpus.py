@@ -4,7 +4,6 @@ The folder has `corpus-NAME.txt.xz` files and `index.tsv.xz` (one row per docume
 """
 import csv
 import hashlib
-import io
 import lzma
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +42,15 @@ def _usable(row, grade_below):
     return row["file"] == "simple" and row["fk_grade"] and float(row["fk_grade"]) < grade_below
 
 
+def read_index(folder):
+    """Returns a row for each document of the corpus."""
+    with lzma.open(Path(folder) / "index.tsv.xz", "rt", encoding="utf-8") as table:
+        return list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 def read_corpus(folder, grade_below):
     """Returns the usable documents: TinyStories, and other texts below a Flesch-Kincaid grade. Some are held out."""
-    folder = Path(folder)
-    table = io.StringIO(lzma.open(folder / "index.tsv.xz", "rt", encoding="utf-8").read())
-    rows = list(csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE))
+    folder, rows = Path(folder), read_index(folder)
     texts = {}
     for name in ("tinystories", "simple"):
         texts[name] = list(_texts(folder / f"corpus-{name}.txt.xz"))
