@@ -7,15 +7,13 @@
  *
  * Needs NODE_LLAMA_CPP like llama.js.
  */
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import path from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { testModel } from '../../tests/js/models.js';
 import { random } from '../models/vocab.js';
+import { at } from '../support/proc.js';
 import { startLlama } from './llama.js';
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const FILE = path.join(ROOT, 'tests', 'vectors', 'embed.json');
+const FILE = at('tests', 'vectors', 'embed.json');
 /** Numbers of tokens of each model's texts, with begin and end tokens: empty, short, longer than a window and a batch,
  * as long as the context. */
 const LENGTHS = {
@@ -32,8 +30,6 @@ const isTexts = process.argv[2] === 'texts';
 const names = process.argv.slice(isTexts ? 3 : 2);
 const read = () => JSON.parse(fs.readFileSync(FILE, 'utf8'));
 
-/** @param {string} name */
-const pathOf = (name) => execFileSync('node', ['tests/js/models.js', name], { cwd: ROOT, encoding: 'utf8' }).trim();
 /** @param {string} name */
 const kindsOf = (name) => {
   if (name === 'embed-300m') return [name];
@@ -60,7 +56,7 @@ async function makeTexts(llama) {
     if (names.length && !names.includes(name)) continue;
     const next = random(77);
     const kinds = kindsOf(name);
-    const model = await llama.loadModel({ modelPath: pathOf(kinds[0]), gpuLayers: 0 });
+    const model = await llama.loadModel({ modelPath: await testModel(kinds[0]), gpuLayers: 0 });
     const made = lengths.map((count) => textOf(model, count, next));
     about.texts[name] = { texts: made.map(({ text }) => text), ids: made.map(({ ids }) => ids) };
     for (const kind of kinds) about.models[kind] = { texts: name };
@@ -92,7 +88,7 @@ async function measure(llama, about) {
     if (names.length && !names.includes(name)) continue;
     const { first, width, texts } = /** @type {any} */ (entry);
     const list = [];
-    const model = await llama.loadModel({ modelPath: pathOf(name), gpuLayers: 0 });
+    const model = await llama.loadModel({ modelPath: await testModel(name), gpuLayers: 0 });
     const context = await model.createEmbeddingContext({ contextSize: 2304, batchSize: 2304, threads: 2 });
     for (const [i, ids] of about.texts[texts].ids.entries()) {
       const { vector } = await context.getEmbeddingFor(ids);

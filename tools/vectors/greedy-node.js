@@ -6,6 +6,7 @@
 import fs from 'node:fs';
 import { loadModel } from '../../js/index.node.js';
 import { follow } from './greedy-follow.js';
+import { nmse } from './llama.js';
 
 const [file, recordFile, rowsFile, threads, outFile] = process.argv.slice(2);
 const { led } = JSON.parse(fs.readFileSync(recordFile, 'utf8'));
@@ -16,12 +17,6 @@ let sum = 0;
 const found = await follow(loadModel, file, { threads: Number(threads) }, led, (row, k) => {
   const theirs = new Float32Array(bytes.buffer, bytes.byteOffset + 4 * k * size, size);
   fs.writeSync(out, row);
-  let error = 0;
-  let square = 0;
-  for (let i = 0; i < size; i++) {
-    error += (row[i] - theirs[i]) ** 2;
-    square += theirs[i] ** 2;
-  }
-  sum += error / square;
+  sum += nmse(row, theirs);
 });
 console.log(JSON.stringify({ ...found, nmse: sum / led.ids.length }));

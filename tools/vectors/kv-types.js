@@ -5,11 +5,11 @@
  *   node tools/vectors/kv-types.js
  */
 import { readFileSync, writeFileSync } from 'node:fs';
-import { pathToFileURL } from 'node:url';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { testModel } from '../../tests/js/models.js';
 import { SHIPPED } from '../../tests/js/storyteller-files.js';
-import { at } from '../support/proc.js';
+import { at, isMain } from '../support/proc.js';
+import { nmse } from './llama.js';
 
 export const KV_TYPES = /** @type {const} */ (['auto', 'f32', 'i16', 'q8_0']);
 /** @typedef {typeof KV_TYPES[number]} KvType */
@@ -28,18 +28,14 @@ export async function errorsOf(name, kvType, options = {}) {
     const bytes = vectors(`${name}.bin`);
     const truth = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
     const { vocabSize } = model.info;
+    /** @type {number[]} */
     const errors = [];
     for (const ids of json('parity.json').models[name].prompts) {
       const rows = await model.debug.logits(ids, { all: true });
       for (let k = 0; k < ids.length; k++) {
         const from = errors.length * vocabSize;
-        let error = 0;
-        let size = 0;
-        for (let i = 0; i < vocabSize; i++) {
-          error += (rows[k * vocabSize + i] - truth[from + i]) ** 2;
-          size += truth[from + i] ** 2;
-        }
-        errors.push(error / size);
+        const row = rows.subarray(k * vocabSize, (k + 1) * vocabSize);
+        errors.push(nmse(row, truth.subarray(from, from + vocabSize)));
       }
     }
     return errors;
@@ -112,4 +108,4 @@ Made by \`tools/vectors/kv-types.js\`.
   );
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();
+if (isMain(import.meta.url)) await main();

@@ -10,14 +10,15 @@
  *
  * If this checkout's node_modules lacks the package, NODE_LLAMA_CPP names a folder whose node_modules has it.
  */
-import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
+import { testModel } from '../../tests/js/models.js';
+import { at, isMain } from '../support/proc.js';
+import { choice } from './greedy-follow.js';
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-const VECTORS = path.join(ROOT, 'tests', 'vectors');
+const VECTORS = at('tests', 'vectors');
 const THREADS = 2;
 const GREEDY = 48;
 
@@ -33,7 +34,7 @@ export const SETTINGS = {
 };
 
 export async function startLlama() {
-  const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? ROOT, 'package.json'));
+  const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? at(), 'package.json'));
   const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
   return getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' });
 }
@@ -89,19 +90,18 @@ async function greedy(evaluate, ids) {
   const margins = [];
   for (let i = 0; i < GREEDY; i++) {
     const row = /** @type {Float32Array} */ ((await evaluate(context)).at(-1));
-    const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
+    const { id, margin } = choice(row);
     const deviation = Math.sqrt(row.reduce((sum, v) => sum + v * v, 0) / row.length);
-    context.push(order[0].id);
-    margins.push(Number(((order[0].v - order[1].v) / deviation).toFixed(3)));
+    context.push(id);
+    margins.push(Number((margin / deviation).toFixed(3)));
   }
   return { ids: context.slice(ids.length), margins };
 }
 
 /** @param {any} llama @param {string} name @param {number[][]} prompts */
 async function study(llama, name, prompts) {
-  const file = execFileSync('node', ['tests/js/models.js', name], { cwd: ROOT, encoding: 'utf8' }).trim();
   const bytes = fs.readFileSync(path.join(VECTORS, `${name}.bin`));
-  const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
+  const model = await llama.loadModel({ modelPath: await testModel(name), gpuLayers: 0 });
   const vocab = bytes.length / 4 / prompts.flat().length;
   const truth = (/** @type {number} */ row) =>
     new Float32Array(bytes.buffer, bytes.byteOffset + 4 * vocab * row, vocab);
@@ -161,4 +161,4 @@ async function main() {
   await llama.dispose();
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await main();
+if (isMain(import.meta.url)) await main();

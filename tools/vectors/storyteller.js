@@ -7,6 +7,7 @@
  */
 import fs from 'node:fs';
 import { storyteller } from '../../tests/js/storyteller-files.js';
+import { choice } from './greedy-follow.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
@@ -50,10 +51,10 @@ async function greedy(evaluate, extend, prompt) {
   let row = /** @type {Float32Array} */ ((await evaluate(prompt)).at(-1));
   while (ids.length < LONGEST) {
     if (ids.length) row = await extend(ids[ids.length - 1]);
-    const order = Array.from(row, (v, id) => ({ v, id })).sort((a, b) => b.v - a.v);
-    margin = Math.min(margin, order[0].v - order[1].v);
-    ids.push(order[0].id);
-    if (order[0].id === END) break;
+    const best = choice(row);
+    margin = Math.min(margin, best.margin);
+    ids.push(best.id);
+    if (best.id === END) break;
   }
   return { prompt, ids, smallestMargin: margin };
 }
