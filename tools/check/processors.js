@@ -7,10 +7,11 @@
  *   node tools/check/processors.js flips                replaces each relaxed instruction, one at a time
  */
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { MODELS } from '../../tests/js/models.js';
-import { Trouble, at, cli, must, output } from '../support/proc.js';
+import { installNode } from '../build/setup.js';
+import { Trouble, at, cli, output } from '../support/proc.js';
 import { browserBits } from './processors/browser.js';
 
 /** @typedef {import('./processors/browser.js').Bits} Bits */
@@ -45,14 +46,7 @@ const FIREFOX = [[], ['no-wasm_optimizingjit'], ['no-wasm_baselinejit']];
 /** Returns the path of a Node with this major version. Installs it if it is missing. @param {number} major */
 async function nodeOf(major) {
   if (process.versions.node.startsWith(`${major}.`)) return process.execPath;
-  const folder = at('build', 'nodes', `${major}`);
-  const name = `node-${process.platform}-${process.arch}`;
-  const program = `${folder}/node_modules/${name}/bin/node`;
-  if (!existsSync(program)) {
-    const args = ['install', '--prefix', folder, '--ignore-scripts', '--no-package-lock', `${name}@${major}`];
-    await must(`node${major}`, 'npm', args);
-  }
-  return program;
+  return installNode(at('build', 'nodes', `${major}`), `${major}`);
 }
 
 /** Returns the output of the child process, or null if its V8 does not support a flag.
