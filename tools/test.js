@@ -125,20 +125,17 @@ function nodeTests(stage, program, pattern) {
 /** Returns the browser tests: a process for each file in ALONE, and a few processes that share browsers for the others.
  * @returns {Piece[]} */
 function browserTests() {
-  const piece = (/** @type {string} */ name, /** @type {string[]} */ ...paths) =>
-    /** @type {Piece} */ ({ name, command: [node, '--test-reporter=spec', ...paths] });
-  const alone = testFiles('tests/e2e')
-    .filter((file) => ALONE.test(file))
-    .map((file) => piece(`e2e-${file.replace('.test.js', '')}`, at('tests/e2e', file)));
-  const files = testFiles('tests/e2e')
-    .filter((file) => !ALONE.test(file))
-    .map((file) => at('tests/e2e', file));
-  const groups = Array.from({ length: GROUPS }, (_, i) => files.filter((_, k) => k % GROUPS === i));
+  const piece = (/** @type {string} */ name, /** @type {string[]} */ ...files) =>
+    /** @type {Piece} */ ({
+      name: `e2e-${name}`,
+      command: [node, '--test-reporter=spec', ...files.map((file) => at('tests/e2e', file))],
+    });
+  const all = testFiles('tests/e2e');
+  const shared = all.filter((file) => !ALONE.test(file));
+  const groups = Array.from({ length: GROUPS }, (_, i) => shared.filter((_, k) => k % GROUPS === i));
   return [
-    ...alone,
-    ...groups
-      .filter((group) => group.length)
-      .map((group, i) => piece(`e2e-${i + 1}`, at('tests/e2e/together.js'), ...group)),
+    ...all.filter((file) => ALONE.test(file)).map((file) => piece(file.replace('.test.js', ''), file)),
+    ...groups.filter((group) => group.length).map((group, i) => piece(`${i + 1}`, 'together.js', ...group)),
   ];
 }
 
