@@ -8,4 +8,4 @@ async function bench(job) {
   return answer ? answer(job) : measure(open, job);
 }
 
-Object.assign(globalThis, { bench, isolated: crossOriginIsolated });
+Object.assign(globalThis, { bench });

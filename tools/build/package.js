@@ -7,16 +7,7 @@
  *
  *   node tools/build/package.js
  */
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join, relative, resolve } from 'node:path';
 import { MODULES as FILES } from '../../js/modules.js';
 import { Trouble, at, cli, isMain, root } from '../support/proc.js';
@@ -28,12 +19,8 @@ export const PAGE_SCRIPTS = ['index.js', 'worker.js', 'thread.js'];
 /** Parts of the worker, loaded on first use (js/platform/files.js). */
 export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
 /** Package entries for browsers, besides the index. Node also uses those without a counterpart in NODE_ENTRIES. */
-const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'].filter((name) =>
-  existsSync(at('js', name)),
-);
-const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'].filter((name) =>
-  existsSync(at('js', name)),
-);
+const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'];
+const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'];
 
 /** @param {string} out folder that gets the wasm files */
 export function copyModules(out) {

@@ -8,7 +8,7 @@
  *
  *   node tools/build/types.js
  */
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { relative, sep } from 'node:path';
 import ts from 'typescript';
 import { Trouble, at, cli, must } from '../support/proc.js';
@@ -17,11 +17,7 @@ import { Trouble, at, cli, must } from '../support/proc.js';
  *   | ts.InterfaceDeclaration} Declared */
 
 const MADE = at('build', 'types');
-const ENTRIES = ['index', 'search', 'shared', 'isolate', 'openai', 'ai-sdk', 'prompt-api', 'mcp'].filter((name) =>
-  existsSync(at('js', `${name}.js`)),
-);
-/** Types of internal folders that exports may need. */
-const KNOWN = new Set(['Store', 'Lock']);
+const ENTRIES = ['index', 'search', 'shared', 'isolate', 'openai', 'ai-sdk', 'prompt-api', 'mcp'];
 const INNER = /^(rpc|platform)\//;
 
 /** Declarations that `await using` needs, for versions and settings of TypeScript whose libraries lack them. */
@@ -86,7 +82,7 @@ class RollUp {
     const known = this.#taken.get(symbol.name);
     if (known === symbol) return;
     if (known) throw new Trouble(`Two types are called ${symbol.name}. One of them is in ${file}.`);
-    if (INNER.test(file.replaceAll(sep, '/')) && !KNOWN.has(symbol.name)) {
+    if (INNER.test(file.replaceAll(sep, '/'))) {
       throw new Trouble(
         `The public types use ${symbol.name} of ${file}, an internal folder. Mark what uses it as @internal.`,
       );

@@ -16,7 +16,7 @@ import { at, output } from '../support/proc.js';
 
 /** Files that are not checked: data, generated files and quoted licences. */
 const EXCLUDED =
-  /^(dist|site|build|tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|docs\/measured|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
+  /^(tests\/(vectors|fuzz\/corpus)|tests\/js\/(texts|tool-templates)|NOTICES|tools\/check\/prose|tools\/models\/train\/(NOTICE|chats\.py|corpus\.py)|.*classes_table\.h)/;
 /** Loaded with require(), because textlint-rule-prh has no types. */
 const prh = createRequire(import.meta.url)('textlint-rule-prh').default;
 const TITLES = /^(describe|it|test\w*|suite|inEach)$/;

@@ -25,9 +25,7 @@ const FIGURE = 'docs/reports/speed.svg';
 const PART = /(<!-- begin ([\w-]+) -->\n)[^]*?(<!-- end \2 -->)/g;
 
 /** @returns {Measured} */
-function readMeasured() {
-  return existsSync(MEASURED) ? JSON.parse(readFileSync(MEASURED, 'utf8')) : {};
-}
+const readMeasured = () => JSON.parse(readFileSync(MEASURED, 'utf8'));
 
 /** @type {Record<string, number>} */
 const MOST_LINES = { 'README.md': 150, 'docs/glossary.md': 60, 'docs/source-map.md': 40 };
@@ -71,10 +69,9 @@ async function unmentioned() {
 
 /** @param {string} name */
 function unnamed(name) {
-  const table = at('src', 'model', 'arch.c');
+  const table = readFileSync(at('src', 'model', 'arch.c'), 'utf8');
   const text = readFileSync(at(name), 'utf8');
-  const known = existsSync(table) ? [...readFileSync(table, 'utf8').matchAll(/\.name = "([\w-]+)"/g)] : [];
-  return known
+  return [...table.matchAll(/\.name = "([\w-]+)"/g)]
     .map(([, architecture]) => architecture)
     .filter((architecture) => !text.includes(`\`${architecture}\``))
     .map((architecture) => `${name} does not name the architecture ${architecture}`);
