@@ -49,6 +49,14 @@ export async function bundlePage(out, entries, html) {
   writeFileSync(join(out, 'index.html'), html);
 }
 
+/** Returns a file and all files that it links to, directly or indirectly.
+ * @param {string} first @param {(name: string) => string[]} links */
+export function reached(first, links) {
+  const found = new Set([first]);
+  for (const name of found) for (const other of links(name)) found.add(other);
+  return [...found];
+}
+
 /** Plugin that fails the build if a script for pages imports a Node module. */
 export const noNodeModules = {
   name: 'no-node-modules',

@@ -25,7 +25,7 @@ import {
 } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { basename, join } from 'node:path';
-import { PAGE_SCRIPTS, PARTS, buildAround, copyModules, noNodeModules } from './package.js';
+import { PAGE_SCRIPTS, PARTS, buildAround, copyModules, noNodeModules, reached } from './package.js';
 import { Trouble, at, cli, isMain } from '../support/proc.js';
 import { ATTRIBUTES } from '../../web/shell/language.js';
 import { page as texts } from '../../web/words/en.js';
@@ -61,15 +61,11 @@ async function bundle(out, minify) {
   await esbuild.build({ ...common, entryPoints: workers });
   await esbuild.build({ ...common, entryPoints: [at('web', 'static', 'style.css')], loader: {} });
   const outputs = Object.entries(metafile.outputs);
-  /** @type {(from: string, found?: Set<string>) => Set<string>} */
-  const imported = (from, found = new Set()) => {
-    for (const { path, kind } of outputs.find(([name]) => basename(name) === from)?.[1].imports ?? []) {
-      if (kind !== 'import-statement' || found.has(basename(path))) continue;
-      imported(basename(path), found.add(basename(path)));
-    }
-    return found;
+  const imports = (/** @type {string} */ name) => {
+    const all = outputs.find(([path]) => basename(path) === name)?.[1].imports ?? [];
+    return all.filter(({ kind }) => kind === 'import-statement').map(({ path }) => basename(path));
   };
-  return [...imported('app.js')];
+  return reached('app.js', imports).slice(1);
 }
 
 /** @param {string} out @param {string[]} chunks   that the browser fetches together with app.js */

@@ -18,6 +18,7 @@ import { parseArgs, promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { Trouble, at, cli, isMain } from '../support/proc.js';
 import { FOR_EVER, pageHeaders, types } from '../serve.js';
+import { reached } from './package.js';
 
 const ASSETS = 'assets';
 const INDEX = 'index.html';
@@ -76,33 +77,21 @@ class Renaming {
     return new RegExp(`(["'(\`])${start}(${others.map(escaped).join('|')})(?=["')\`])`, 'g');
   }
 
-  /** @param {string} name @param {Set<string>} found */
-  #reached(name, found = new Set()) {
-    if (found.has(name)) return found;
-    found.add(name);
-    for (const other of this.#named.get(name) ?? []) this.#reached(other, found);
-    return found;
-  }
-
-  /** @param {string} name @param {Set<string>} found */
-  #loaded(name, found = new Set()) {
-    if (found.has(name)) return found;
-    found.add(name);
-    const imports = this.#content(name)
-      .toString()
-      .matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g);
-    for (const [, other] of imports) this.#loaded(other, found);
-    return found;
-  }
-
   /** Files that a visitor needs before the first answer. */
   get needed() {
-    return NEEDED.flatMap((name) => [...this.#loaded(name)]);
+    const imports = (/** @type {string} */ name) => {
+      const found = this.#content(name)
+        .toString()
+        .matchAll(/\b(?:from|import)\s*"\.\/([^"]+)"/g);
+      return [...found].map(([, other]) => other);
+    };
+    return NEEDED.flatMap((name) => reached(name, imports));
   }
 
   /** @param {string} name */
   renamed(name) {
-    const all = [...this.#reached(name)].sort().map((one) => `${one} ${hashOf(this.#content(one))}`);
+    const references = reached(name, (file) => this.#named.get(file) ?? []);
+    const all = references.sort().map((one) => `${one} ${hashOf(this.#content(one))}`);
     const { name: stem, ext } = parse(name);
     return `${stem}-${hashOf(all.join('\n'))}${ext}`;
   }
