@@ -23,7 +23,6 @@
  * processes that each keep a core busy. --neighbour N (default 60, with --quick 0): for N seconds, measures gemma-wasm
  * in one page alternately with one thread, with the largest number of threads, and with these beside a busy process.
  * --patience N: waits up to N seconds before each measurement until other programs are idle.
-
  */
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -38,7 +37,7 @@ import { TURN } from './measure.js';
 import { besideNeighbour, keepBusy } from './neighbour.js';
 import { report as reportMachine } from './report.js';
 import { OURS, QUICK, SIDES } from './sides.js';
-import { median, medians, ratios, remarks, render, summary } from './table.js';
+import { CALM, median, medians, percent, ratios, remarks, render, summary } from './table.js';
 import { readBandwidth, visit } from './visit.js';
 
 /** @typedef {import('./table.js').Result} Result */
@@ -50,8 +49,6 @@ import { readBandwidth, visit } from './visit.js';
 
 /** Context lengths are multiples of this number of tokens. */
 const CONTEXT_STEP = 256;
-/** Share of the machine's time that other programs may use before a measurement. A larger share is reported. */
-const CALM = 0.1;
 
 const FLAGS = /** @type {const} */ ({
   quick: { type: 'boolean', default: false },
@@ -318,8 +315,6 @@ function printNeighbour({ turns, beside, scaling }, threads) {
       `beside a busy program over 1 without it: ${text(beside)}`,
   );
 }
-
-const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
 // Exits on SIGTERM and SIGHUP, so that the browsers end: puppeteer would leave them running.
 for (const signal of ['SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));

@@ -4,6 +4,7 @@ import { Trouble, at, must } from '../support/proc.js';
 import { buildPage } from './browser.js';
 import { machine } from './machine.js';
 import { SIDES } from './sides.js';
+import { threadCount } from './table.js';
 import { visit } from './visit.js';
 
 /** @typedef {import('./measure.js').Sample} Sample */
@@ -88,7 +89,7 @@ export async function report({ path, model, tokens, threads, sides }) {
   if (names.some((side) => SIDES[side].where !== 'node')) await buildPage();
   for (const [i, { side, threads: count }] of visits.entries()) {
     const { title } = SIDES[side];
-    console.error(`${i + 1} of ${visits.length}: ${title}, ${count} thread${count > 1 ? 's' : ''}`);
+    console.error(`${i + 1} of ${visits.length}: ${title}, ${threadCount(count)}`);
     rows.push({ title, threads: count, ...(await measured(path, side, count, tokens)) });
   }
   finish();

@@ -50,8 +50,11 @@ function decodes(deep) {
 /** @param {Result} result @returns {Figures} */
 export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes(deep) });
 
+/** Share of the machine's time that other programs may use before a measurement. A larger share is reported. */
+export const CALM = 0.1;
+
 /** @param {number | undefined} share */
-const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
+export const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
 
 /** @param {Result} result */
 function depths(result) {
@@ -117,13 +120,17 @@ function show(value, column) {
   return value.toFixed(/^(memory|turn)/.test(column) || value >= 100 ? 0 : value >= 10 ? 1 : 2);
 }
 
-/** @param {{ result: Result, figures: Figures }[]} entries */
-const columnsOf = (entries) =>
-  [...new Set(entries.flatMap((entry) => Object.keys(entry.figures)))].sort(
-    (a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true }),
-  );
 const ORDER = ['load', 'prefill', 'decode', 'turn', 'memory'];
 const rank = (/** @type {string} */ column) => ORDER.indexOf(column.split(' ')[0]);
+
+/** Returns the columns of rows of figures, in the order of the tables. @param {Figures[]} rows */
+export const columnsOf = (rows) =>
+  [...new Set(rows.flatMap(Object.keys))].sort(
+    (a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true }),
+  );
+
+/** @param {number} threads */
+export const threadCount = (threads) => `${threads} thread${threads > 1 ? 's' : ''}`;
 
 /** @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */
 function comparisons(entries, reference, columns) {
@@ -142,7 +149,7 @@ function comparisons(entries, reference, columns) {
 }
 
 /** @param {Result} result */
-const label = ({ title, threads }) => `${title}, ${threads} thread${threads > 1 ? 's' : ''}`;
+const label = ({ title, threads }) => `${title}, ${threadCount(threads)}`;
 
 /** Returns the table: medians of each side, then how many times better `reference` is.
  * @param {Result[]} results @param {string} reference */
@@ -150,7 +157,7 @@ export function render(results, reference) {
   const entries = results
     .filter(({ samples }) => samples.length)
     .map((result) => ({ result, figures: summary(result) }));
-  const columns = columnsOf(entries);
+  const columns = columnsOf(entries.map((entry) => entry.figures));
   const rows = entries.map(({ result, figures: own }) => {
     return [label(result), ...columns.map((column) => show(own[column], column)), String(result.samples.length)];
   });

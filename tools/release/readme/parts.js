@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { CODES } from '../../../js/errors.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
 import { Trouble, at, output } from '../../support/proc.js';
+import { threadCount } from '../../bench/table.js';
 import { headersFile } from '../../build/site.js';
 import { contentSecurityPolicy, pageHeaders } from '../../serve.js';
 import { flagOf } from './generated.js';
@@ -98,7 +99,7 @@ function ecosystemTable() {
   const results = JSON.parse(readFileSync(at('docs', 'reports', 'ecosystem.json'), 'utf8'));
   const rows = APPS.map(({ name, title, recipe = '' }) => {
     const { ok, threads, error = '' } = results[name] ?? {};
-    const passed = threads ? `ok, ${threads} thread${threads > 1 ? 's' : ''}` : 'ok';
+    const passed = threads ? `ok, ${threadCount(threads)}` : 'ok';
     const found = ok === undefined ? 'not run' : ok ? passed : `**fails**: ${cell(error)}`;
     return [title, found, recipe];
   });
@@ -107,7 +108,7 @@ function ecosystemTable() {
 
 /** @type {Record<string, (measured: Measured) => string | Promise<string>>} */
 export const PARTS = {
-  limits: limits,
+  limits,
   'one-file': () => fence('html', readFileSync(at('docs', 'one-file.html'), 'utf8').trimEnd()),
   example: () => fence('js', readFileSync(at('docs', 'example.mjs'), 'utf8')),
   speed: speedTable,
@@ -116,7 +117,7 @@ export const PARTS = {
   'speed-figure': () => '![Bars: decode and prefill, tokens per second, two threads](speed.svg)',
   sizes: sizeTable,
   accuracy: accuracyTable,
-  usage: usage,
+  usage,
   'serve-flags': serveTable,
   ecosystem: ecosystemTable,
   headers: () =>

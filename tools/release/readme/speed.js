@@ -2,6 +2,7 @@
  * speed: formats the benchmark's figures in docs/measured.json: full tables, a short table with one row per runtime,
  * and a comparison with other runtimes.
  */
+import { CALM, columnsOf, percent, threadCount } from '../../bench/table.js';
 import { samplingOptions } from './generated.js';
 import { NOT_YET, cell, table } from './markdown.js';
 
@@ -35,7 +36,7 @@ export function speedTable({ speed }) {
 
 /** @param {SpeedOf} part */
 function sideTable({ results }) {
-  const columns = [...new Set(results.flatMap(({ medians }) => Object.keys(medians)))].sort(byColumn);
+  const columns = columnsOf(results.map(({ medians }) => medians));
   const rows = results.map(({ title, threads, medians, error }) => [
     error && !Object.keys(medians).length ? `${title} (failed)` : title,
     String(threads),
@@ -43,12 +44,6 @@ function sideTable({ results }) {
   ]);
   return table(['runtime', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
 }
-
-const COLUMNS = ['load', 'prefill', 'decode', 'turn', 'memory'];
-const rank = (/** @type {string} */ column) => COLUMNS.indexOf(column.split(' ')[0]);
-const byColumn = (/** @type {string} */ a, /** @type {string} */ b) => {
-  return rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true });
-};
 
 /** @param {SpeedOf} part */
 function describeModel({ model, modelBytes }) {
@@ -60,17 +55,15 @@ function describeModel({ model, modelBytes }) {
 function limits({ decodeShare, results }) {
   const shares = decodeShare.map(
     ({ threads, bytesPerSecond, share }) =>
-      `With ${count(threads)}, a loop that only reads memory reaches ${(bytesPerSecond / 1e9).toFixed(1)} GB/s on this ` +
-      `machine. Greedy decoding in Chromium would need ${percent(share)} of that if it read all weights for each token.`,
+      `With ${threadCount(threads)}, a loop that only reads memory reaches ` +
+      `${(bytesPerSecond / 1e9).toFixed(1)} GB/s on this machine. Greedy decoding in Chromium would need ` +
+      `${percent(share)} of that if it read all weights for each token.`,
   );
   const failed = results
     .filter(({ error }) => error)
-    .map(({ title, threads, error }) => `${title}, ${count(threads)}, failed: ${cell(error ?? '')}.`);
+    .map(({ title, threads, error }) => `${title}, ${threadCount(threads)}, failed: ${cell(error ?? '')}.`);
   return [...shares, ...failed].join(' ');
 }
-
-/** Share of the machine that other programs may use before the text warns of it, as in tools/bench/bench.js. */
-const CALM = 0.1;
 
 /** Returns the number of runs as text, and the number for each runtime that was measured fewer times.
  * @param {number} runs @param {SpeedOf['results']} results */
@@ -97,9 +90,6 @@ function conditions({ date, machine: about, runs, models }) {
     `Before a measurement, other programs used ${usual} of the processor time (median), ${most} at most${calm}.`,
   ].join(' ');
 }
-
-const count = (/** @type {number} */ threads) => `${threads} thread${threads > 1 ? 's' : ''}`;
-const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(0)} %`;
 
 /** The simd128 build, which the short table does not list. */
 const FALLBACK = 'gemma-simd128';
@@ -144,14 +134,12 @@ export function holdsTable({ speed }) {
   const others = [of('wllama-2.4'), of('native')].flatMap((one) => one ?? []);
   if (!ours) return NOT_YET;
   const times = (/** @type {number | undefined} */ value) => (value ? `${figure(value)} x` : '-');
-  const rows = Object.keys(ours.medians)
-    .sort(byColumn)
-    .map((column) => [
-      columnTitle(column),
-      figure(ours.medians[column]),
-      figure(of('gemma-chromium', 1)?.medians[column]),
-      ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
-    ]);
+  const rows = columnsOf([ours.medians]).map((column) => [
+    columnTitle(column),
+    figure(ours.medians[column]),
+    figure(of('gemma-chromium', 1)?.medians[column]),
+    ...others.map(({ oursIsBetterBy }) => times(oursIsBetterBy[column])),
+  ]);
   const heads = ['figure', '2 threads', '1 thread', ...others.map(({ title }) => `better than ${title}`)];
   return `${describeModel(part)}\n\n${table(heads, rows, heads.length - 1)}`;
 }
