@@ -77,25 +77,23 @@ for (const path of MODULES.map((name) => join('dist', name))) {
   const bytes = readFileSync(at(path));
   row(path, bytes.length, LIMITS.wasm, gzipSync(bytes).length);
 }
+/** Returns the text of a built file, '' if it is missing. @param {...string} path */
+const built = (...path) => (existsSync(at(...path)) ? readFileSync(at(...path), 'utf8') : '');
+const chunksOf = (/** @type {string} */ name) =>
+  [...built('dist', name).matchAll(/(?:from|\bimport)"\.\/([\w-]+\.js)"/g)].map(([, chunk]) => chunk);
 // Chunks that the index shares with other entries are loaded with the index.
-const index = existsSync(at('dist', 'index.js')) ? readFileSync(at('dist', 'index.js'), 'utf8') : '';
-const chunksOf = (/** @type {string} */ code) =>
-  [...code.matchAll(/(?:from|\bimport)"\.\/([\w-]+\.js)"/g)].map(([, name]) => name);
-const page = sizes([...PAGE_SCRIPTS, ...chunksOf(index)]);
+const shared = chunksOf('index.js');
+const page = sizes([...PAGE_SCRIPTS, ...shared]);
 row(`a page: ${PAGE_SCRIPTS.join(', ')}`, page.bytes, LIMITS.scripts);
 row('the same, compressed', page.small, LIMITS.compressed);
 for (const name of PARTS) row(`when first used: ${name}`, sizes([name]).bytes, Infinity, sizes([name]).small);
 for (const [name, limit] of Object.entries(INTERFACES)) {
-  const path = at('dist', `${name}.js`);
-  if (!existsSync(path)) continue;
-  const chunks = chunksOf(readFileSync(path, 'utf8')).filter((chunk) => !chunksOf(index).includes(chunk));
-  const own = sizes([`${name}.js`, ...chunks]);
+  const own = sizes([`${name}.js`, ...chunksOf(`${name}.js`).filter((chunk) => !shared.includes(chunk))]);
   row(`gemma-wasm/${name}, besides the index`, own.bytes, limit, own.small);
 }
 
 // The service worker's script has a list of the files that it stores first.
-const worker = existsSync(at('site', 'sw.js')) ? readFileSync(at('site', 'sw.js'), 'utf8') : '';
-const [, list = ''] = /"needed":(\{.*?\})/.exec(worker) ?? [];
+const [, list = ''] = /"needed":(\{.*?\})/.exec(built('site', 'sw.js')) ?? [];
 if (!list) missing('site/ is not built');
 const visit = ['index.html', 'sw.js', ...(list ? Object.keys(JSON.parse(list)) : [])];
 row('the page before its first answer, compressed', sizes(visit, 'site').small, LIMITS.visit);
@@ -108,8 +106,7 @@ const [packed] = JSON.parse(
   }),
 );
 // The command line loads the server, which includes OpenAI's handler, only for `serve`.
-const command = existsSync(at('dist', 'cli.js')) ? readFileSync(at('dist', 'cli.js'), 'utf8') : '';
-const [, server = 'none'] = /import\("\.\/(node-[\w-]+)\.js"\)/.exec(command) ?? [];
+const [, server = 'none'] = /import\("\.\/(node-[\w-]+)\.js"\)/.exec(built('dist', 'cli.js')) ?? [];
 row('gemma-wasm serve, with OpenAI’s handler', sizes([`${server}.js`]).bytes, LIMITS.server);
 const apart = new RegExp(`^(models/|(dist|docs)/(${[...Object.keys(INTERFACES), 'serve', server].join('|')})\\.)`);
 const others = packed.files.filter((/** @type {{ path: string }} */ { path }) => apart.test(path));
