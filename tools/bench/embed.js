@@ -7,12 +7,11 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { ask, buildPage, launch, servePage } from './browser.js';
 import { embeddingMatrices } from './onnx.js';
-import { MODULES, install } from './peers.js';
+import { install, startLlama } from './peers.js';
 import { median } from './table.js';
 import { at, cli } from '../support/proc.js';
 
@@ -38,9 +37,7 @@ async function inChromium(model, job) {
 
 /** @param {string} modelPath @param {number} threads */
 async function native(modelPath, threads) {
-  const { getLlama, LlamaLogLevel } = await import(pathToFileURL(`${MODULES}/node-llama-cpp/dist/index.js`).href);
-  const how = { gpu: false, build: 'never', skipDownload: true, logLevel: LlamaLogLevel.error };
-  const llama = await getLlama({ ...how, maxThreads: threads });
+  const { llama } = await startLlama(threads);
   const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
   const context = await model.createEmbeddingContext({ contextSize: 512, batchSize: 512, threads });
   const ids = [2, ...Array.from({ length: TOKENS - 2 }, () => 506), 1];

@@ -2,10 +2,9 @@
  * llama-grammar: times grammar masks in native llama.cpp (one thread, Gemma's vocabulary): the time of a random token
  * under a schema's grammar minus that without a grammar. node-llama-cpp drops unknown keywords of schemas.
  */
-import { pathToFileURL } from 'node:url';
 import { testModel } from '../../tests/js/models.js';
 import { nothing } from './grammar-judges.js';
-import { MODULES, install } from './peers.js';
+import { install, startLlama } from './peers.js';
 import { median } from './table.js';
 
 /** @typedef {import('./grammar-judges.js').Case} Case */
@@ -16,9 +15,7 @@ const FREE = 60;
 
 async function opened() {
   await install(['native']);
-  const bindings = await import(pathToFileURL(`${MODULES}/node-llama-cpp/dist/index.js`).href);
-  const own = { gpu: false, build: 'never', skipDownload: true, logLevel: bindings.LlamaLogLevel.error };
-  const llama = await bindings.getLlama({ ...own, maxThreads: 1 });
+  const { bindings, llama } = await startLlama(1);
   const model = await llama.loadModel({ modelPath: await testModel('gemma-vocab-tiny'), gpuLayers: 0 });
   const context = await model.createContext({ contextSize: 512, threads: 1 });
   return { bindings, llama, model, sequence: context.getSequence() };

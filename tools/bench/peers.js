@@ -3,6 +3,7 @@
  */
 import { mkdirSync, readFileSync, writeFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { at, must } from '../support/proc.js';
 
 const FOLDER = at('build', 'peers');
@@ -17,22 +18,29 @@ const NATIVE = /** @type {Record<string, string>} */ ({
   'win32-x64': 'win-x64',
 })[`${process.platform}-${process.arch}`];
 
-/** `as`: the package's folder in node_modules. @typedef {{ as: string, from: string, version: string }} Package */
+/** `as`: the package's folder in node_modules. @typedef {{ name: string, version: string, as?: string }} Package */
 
 /** @type {Record<string, Package[]>} */
 export const PEERS = {
-  wllama2: [{ as: 'wllama2', from: '@wllama/wllama', version: '2.4.0' }],
-  wllama3: [{ as: 'wllama3', from: '@wllama/wllama', version: '3.8.1' }],
-  'node-llama-wasm': [{ as: '@fugood/node-llama-wasm', from: '@fugood/node-llama-wasm', version: '1.7.15' }],
-  onnx: [{ as: 'onnxruntime-web', from: 'onnxruntime-web', version: '1.30.0' }],
+  wllama2: [{ name: '@wllama/wllama', version: '2.4.0', as: 'wllama2' }],
+  wllama3: [{ name: '@wllama/wllama', version: '3.8.1', as: 'wllama3' }],
+  'node-llama-wasm': [{ name: '@fugood/node-llama-wasm', version: '1.7.15' }],
+  onnx: [{ name: 'onnxruntime-web', version: '1.30.0' }],
   native: [
-    { as: 'node-llama-cpp', from: 'node-llama-cpp', version: '3.22.1' },
-    ...(NATIVE ? [{ as: `@node-llama-cpp/${NATIVE}`, from: `@node-llama-cpp/${NATIVE}`, version: '3.22.1' }] : []),
+    { name: 'node-llama-cpp', version: '3.22.1' },
+    ...(NATIVE ? [{ name: `@node-llama-cpp/${NATIVE}`, version: '3.22.1' }] : []),
   ],
 };
 
+/** Starts native llama.cpp. Returns it, and the exports of node-llama-cpp. @param {number} maxThreads */
+export async function startLlama(maxThreads) {
+  const bindings = await import(pathToFileURL(join(MODULES, 'node-llama-cpp', 'dist', 'index.js')).href);
+  const settings = { gpu: false, build: 'never', skipDownload: true, logLevel: bindings.LlamaLogLevel.error };
+  return { bindings, llama: await bindings.getLlama({ ...settings, maxThreads }) };
+}
+
 /** @param {Package} wanted */
-function installed({ as, version }) {
+function installed({ name, version, as = name }) {
   const file = join(MODULES, as, 'package.json');
   return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version === version;
 }
@@ -45,9 +53,7 @@ export const isInstalled = (peer) => PEERS[peer].every(installed);
 export async function install(peers) {
   const missing = peers.flatMap((peer) => PEERS[peer]).filter((wanted) => !installed(wanted));
   if (!missing.length) return;
-  const specs = missing.map(({ as, from, version }) => {
-    return as === from ? `${as}@${version}` : `${as}@npm:${from}@${version}`;
-  });
+  const specs = missing.map(({ name, version, as }) => `${as ? `${as}@npm:` : ''}${name}@${version}`);
   console.error(`installing ${specs.join(', ')} into build/peers`);
   mkdirSync(FOLDER, { recursive: true });
   const manifest = join(FOLDER, 'package.json');

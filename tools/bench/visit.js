@@ -4,7 +4,6 @@ import { createReadStream } from 'node:fs';
 import { basename } from 'node:path';
 import { at } from '../support/proc.js';
 import { ask, contentPeak, launch, servePage } from './browser.js';
-import { MODULES } from './peers.js';
 
 /** @typedef {import('./measure.js').Sample} Sample */
 /** @typedef {'chromium' | 'firefox'} BrowserName */
@@ -21,8 +20,7 @@ export async function visit(side, model, settings) {
   const server = await servePage(model, settings.threads > 1);
   const { driver, variant } = side;
   const address = side.path ? model : `${server.url}models/${basename(model)}`;
-  const peers = side.path ? `${MODULES}/` : '/peers/';
-  const job = { ...settings, driver, variant, model: address, peers };
+  const job = { ...settings, driver, variant, model: address, peers: '/peers/' };
   try {
     await readOnce(model);
     if (side.where === 'node') return await inNode(side, job);

@@ -1,17 +1,9 @@
 /** native: the benchmark's driver of native llama.cpp, through node-llama-cpp in Node. */
-import { pathToFileURL } from 'node:url';
+import { startLlama } from '../peers.js';
 
 /** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
-export async function open({ model: modelPath, peers, threads, contextLength }) {
-  const entry = pathToFileURL(`${peers}node-llama-cpp/dist/index.js`).href;
-  const { getLlama, LlamaLogLevel } = await import(entry);
-  const llama = await getLlama({
-    gpu: false,
-    build: 'never',
-    skipDownload: true,
-    maxThreads: threads,
-    logLevel: LlamaLogLevel.error,
-  });
+export async function open({ model: modelPath, threads, contextLength }) {
+  const { llama } = await startLlama(threads);
   const model = await llama.loadModel({ modelPath, gpuLayers: 0 });
   const context = await model.createContext({ contextSize: contextLength, threads });
   const sequence = context.getSequence();
