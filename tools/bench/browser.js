@@ -1,11 +1,10 @@
-/** browser: starts browsers for the benchmark, serves their page and measures their memory. */
+/** browser: builds and serves the benchmark's page, runs jobs in it, and measures the memory of browsers. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { dirname } from 'node:path';
-import puppeteer from 'puppeteer-core';
+import { basename, dirname } from 'node:path';
 import { PARTS, bundlePage } from '../build/package.js';
-import { CHROMIUM_FLAGS, Trouble, at } from '../support/proc.js';
+import { withPage } from '../support/browser.js';
+import { at } from '../support/proc.js';
 import { serve } from '../serve.js';
-import { testEnvironment } from '../build/setup.js';
 import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');
@@ -27,44 +26,43 @@ const ENTRIES = [
   ...['thread.js', ...PARTS].map((name) => `js/${name}`),
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
-/** Time limit of a measurement in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
-const TIMEOUT = 3600e3;
 
 /** @param {string} [worker] script of the engine worker */
 export function buildPage(worker = 'js/worker.js') {
   return bundlePage(PAGE, [worker, ...ENTRIES], readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 }
 
-/** Serves the benchmark's page. Without `isolation` (COOP and COEP headers), the page has no shared memory. There is no
- * content security policy, because the peers start workers from blobs.
- * @param {string} model @param {boolean} isolation */
-export function servePage(model, isolation) {
-  return serve({
+/** Serves the benchmark's page and a model file while `use` runs, which gets their addresses. Without `isolation` (COOP
+ * and COEP headers), the page has no shared memory. There is no content security policy, because the peers start
+ * workers from blobs.
+ * @template T @param {string} file @param {boolean} isolation
+ * @param {(url: string, model: string) => Promise<T>} use */
+export async function withServer(file, isolation, use) {
+  const { url, close } = await serve({
     root: PAGE,
-    mounts: { '/models/': dirname(model), '/peers/': PEERS },
+    mounts: { '/models/': dirname(file), '/peers/': PEERS },
     isolation,
     headers: { 'Content-Security-Policy': '' },
   });
+  try {
+    return await use(url, `${url}models/${basename(file)}`);
+  } finally {
+    await close();
+  }
 }
 
-/** @param {'chromium' | 'firefox'} name */
-export function launch(name) {
-  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
-  const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
-  if (!executablePath) throw new Trouble(`${name} was not found.`);
-  // puppeteer's network monitoring is off, because browsers would keep copies of fetched bytes, up to 200 MB. This
-  // takes half of the loading time.
-  const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false };
-  if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
-  return puppeteer.launch({ ...common, args: CHROMIUM_FLAGS });
-}
-
-/** @param {import('puppeteer-core').Page} page @param {string} url @param {object} job */
+/** Runs a job in the benchmark's page. @param {import('puppeteer-core').Page} page @param {string} url
+ * @param {object} job @returns {Promise<any>} */
 export async function ask(page, url, job) {
   await page.goto(url);
   await page.waitForFunction('globalThis.bench');
   return page.evaluate(`bench(${JSON.stringify(job)})`);
 }
+
+/** Runs a job in the benchmark's page in a new browser. The job gets the address of the model file.
+ * @param {'chromium' | 'firefox'} name @param {string} file @param {object} job @param {boolean} [isolation] */
+export const askBrowser = (name, file, job, isolation = true) =>
+  withServer(file, isolation, (url, model) => withPage(name, (page) => ask(page, url, { ...job, model })));
 
 /** @param {string} status @param {string} name */
 const field = (status, name) => Number(status.match(new RegExp(`^${name}:\\s+(\\d+)`, 'm'))?.[1] ?? NaN);

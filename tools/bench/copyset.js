@@ -12,13 +12,12 @@
  */
 import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { basename } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { newerNode } from '../build/setup.js';
 import { Trouble, at, cli } from '../support/proc.js';
-import { ask, buildPage, launch, servePage } from './browser.js';
+import { askBrowser, buildPage } from './browser.js';
 import { machine } from './machine.js';
 import { median } from './table.js';
 
@@ -29,15 +28,7 @@ const FREE = 'free';
 /** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
 async function inBrowser(name, job) {
   await buildPage('tools/bench/replay/worker.js');
-  const server = await servePage(job.model, true);
-  const browser = await launch(name);
-  try {
-    const model = `${server.url}models/${basename(job.model)}`;
-    return /** @type {any} */ (await ask(await browser.newPage(), server.url, { ...job, model, driver: 'copyset' }));
-  } finally {
-    await browser.close();
-    await server.close();
-  }
+  return askBrowser(name, job.model, { ...job, driver: 'copyset' });
 }
 
 /** @param {Job} job @returns {Promise<Found>} */

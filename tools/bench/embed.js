@@ -6,10 +6,10 @@
  *   node tools/bench/embed.js [--threads 2] [--rounds 3]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { basename, dirname } from 'node:path';
+import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
-import { ask, buildPage, launch, servePage } from './browser.js';
+import { askBrowser, buildPage } from './browser.js';
 import { embeddingMatrices } from './onnx.js';
 import { install, startLlama } from './peers.js';
 import { median } from './table.js';
@@ -20,20 +20,6 @@ const TOGETHER = 16;
 const RUNS = 5;
 /** The shape of EmbeddingGemma 300M (its config.json). */
 const SHAPE = { layers: 24, width: 768, kv: 256, ff: 1152, dense: 3072 };
-
-/** @param {string} model path @param {object} job */
-async function inChromium(model, job) {
-  const server = await servePage(model, true);
-  const browser = await launch('chromium');
-  try {
-    const address = `${server.url}models/${basename(model)}`;
-    const whole = { ...job, model: address, peers: '/peers/' };
-    return /** @type {any} */ (await ask(await browser.newPage(), server.url, whole));
-  } finally {
-    await browser.close();
-    await server.close();
-  }
-}
 
 /** @param {string} modelPath @param {number} threads */
 async function native(modelPath, threads) {
@@ -83,13 +69,13 @@ await cli(async () => {
   const [alone, together, onnx, onnxTogether, llama] = Object.values(all);
   for (let round = 0; round < Number(values.rounds); round++) {
     const task = { driver: 'embed', threads, tokens: TOKENS, together: TOGETHER, rounds: RUNS };
-    const ours = await inChromium(model, task);
+    const ours = await askBrowser('chromium', model, task);
     if (!round) console.log(JSON.stringify(ours.facts));
     alone.push(...ours.alone);
     together.push(...ours.together);
-    const job = { driver: 'onnx', threads, width: SHAPE.width, rounds: RUNS };
-    onnx.push(...(await inChromium(files[0], { ...job, rows: TOKENS })).runs);
-    const many = await inChromium(files[1], { ...job, rows: TOKENS * TOGETHER });
+    const job = { driver: 'onnx', threads, width: SHAPE.width, rounds: RUNS, peers: '/peers/' };
+    onnx.push(...(await askBrowser('chromium', files[0], { ...job, rows: TOKENS })).runs);
+    const many = await askBrowser('chromium', files[1], { ...job, rows: TOKENS * TOGETHER });
     onnxTogether.push(...many.runs.map((/** @type {number} */ ms) => ms / TOGETHER));
     llama.push(...(await native(model, threads)));
   }

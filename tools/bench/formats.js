@@ -9,11 +9,10 @@
  *                               [--threads 2] [--rounds 3] [--tokens 48]
  */
 import { existsSync } from 'node:fs';
-import { basename } from 'node:path';
 import { parseArgs } from 'node:util';
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../../tests/js/models.js';
-import { ask, buildPage, launch, servePage } from './browser.js';
+import { askBrowser, buildPage } from './browser.js';
 import { FREE, answers } from './formats-measure.js';
 import { median } from './table.js';
 import { cli } from '../support/proc.js';
@@ -23,15 +22,7 @@ import { cli } from '../support/proc.js';
 /** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
 async function inBrowser(name, job) {
   await buildPage();
-  const server = await servePage(job.model, true);
-  const browser = await launch(name);
-  try {
-    const model = `${server.url}models/${basename(job.model)}`;
-    return /** @type {any} */ (await ask(await browser.newPage(), server.url, { ...job, model, driver: 'formats' }));
-  } finally {
-    await browser.close();
-    await server.close();
-  }
+  return askBrowser(name, job.model, { ...job, driver: 'formats' });
 }
 
 /** @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */

@@ -1,11 +1,9 @@
 /** neighbour: starts busy processes during a measurement, and compares gemma-wasm's speed with and without one. */
 import { spawn } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
-import { basename } from 'node:path';
-import { ask, launch, servePage } from './browser.js';
+import { withPage } from '../support/browser.js';
+import { ask, withServer } from './browser.js';
 import { overOne } from './table.js';
-
-/** @typedef {import('./drivers/neighbour.js').Turn} Turn */
 
 /** Milliseconds until a new process is really busy. */
 const START_MS = 120;
@@ -21,22 +19,21 @@ export function keepBusy(count) {
  * over one thread without it (`beside`). Measures alternately in one Chromium page for `seconds` seconds.
  * @param {string} model path @param {number} threads @param {number} seconds */
 export async function besideNeighbour(model, threads, seconds) {
-  const server = await servePage(model, true);
-  const browser = await launch('chromium');
   let stop = () => {};
-  try {
-    const page = await browser.newPage();
-    await page.exposeFunction('keepBusy', async (/** @type {boolean} */ on) => {
-      stop();
-      stop = on ? keepBusy(1) : () => {};
-      await wait(START_MS);
+  const switchBusy = async (/** @type {boolean} */ on) => {
+    stop();
+    stop = on ? keepBusy(1) : () => {};
+    await wait(START_MS);
+  };
+  const measure = (/** @type {string} */ url, /** @type {string} */ address) =>
+    withPage('chromium', async (page) => {
+      await page.exposeFunction('keepBusy', switchBusy);
+      const job = { driver: 'neighbour', model: address, threads, seconds, contextLength: 512, seed: 1 };
+      return overOne(await ask(page, url, job));
     });
-    const address = `${server.url}models/${basename(model)}`;
-    const job = { driver: 'neighbour', model: address, threads, seconds, contextLength: 512, seed: 1 };
-    return overOne(/** @type {Turn[]} */ (await ask(page, server.url, job)));
+  try {
+    return await withServer(model, true, measure);
   } finally {
     stop();
-    await browser.close();
-    await server.close();
   }
 }

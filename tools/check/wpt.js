@@ -12,9 +12,9 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import puppeteer from 'puppeteer-core';
-import { CHROMIUM_FLAGS, Trouble, at, cli, which } from '../support/proc.js';
-import { copyModules } from '../build/package.js';
+import { launch } from '../support/browser.js';
+import { Trouble, at, cli } from '../support/proc.js';
+import { PARTS, copyModules } from '../build/package.js';
 import { serve } from '../serve.js';
 import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
 
@@ -52,7 +52,6 @@ async function buildScripts() {
     define: { 'import.meta.url': 'scriptUrl' },
     banner: { js: 'var scriptUrl = document.currentScript.src;' },
   });
-  const { PARTS } = await import('../build/package.js');
   const names = ['worker.js', 'thread.js', ...PARTS];
   await esbuild.build({ ...common, entryPoints: names.map((name) => at('js', name)), format: 'esm' });
   copyModules(OUT);
@@ -183,11 +182,7 @@ await cli(async () => {
   const chosen = names.filter((name) => !skipped.includes(name) && name.includes(values.only));
   await buildScripts();
   const server = await serveSuite(folder);
-  const browser = await puppeteer.launch({
-    headless: true,
-    executablePath: process.env.GW_CHROMIUM ?? which('chromium') ?? which('google-chrome'),
-    args: [...CHROMIUM_FLAGS, '--js-flags=--expose-gc'],
-  });
+  const browser = await launch('chromium', { args: ['--js-flags=--expose-gc'] });
   /** @type {Result[]} */
   const results = [];
   try {

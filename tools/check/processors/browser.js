@@ -1,29 +1,23 @@
 /* browser: evaluates models for processors.js in Chromium or Firefox, with flags that imitate another processor. */
 import { basename, dirname } from 'node:path';
-import puppeteer from 'puppeteer-core';
 import { testModel } from '../../../tests/js/models.js';
+import { withPage } from '../../support/browser.js';
 import { at } from '../../support/proc.js';
 import { serve } from '../../serve.js';
 import { bundlePage } from '../../build/package.js';
-import { testEnvironment } from '../../build/setup.js';
 
 /** @typedef {Record<string, { variant: string, variantReason: string, bits: string }>} Bits */
 const PAGE = at('build', 'processors-page');
 
-/** @param {'chromium' | 'firefox'} name @param {string[]} flags of V8, or preferences of Firefox */
-function launch(name, flags) {
-  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
-  const common = { headless: true, timeout: 300e3, protocolTimeout: 1800e3 };
-  if (name === 'chromium') {
-    const all = ['--no-sandbox', '--disable-gpu', '--no-first-run', `--js-flags=${flags.join(' ')}`];
-    return puppeteer.launch({ ...common, executablePath: GW_CHROMIUM, args: all });
-  }
-  const extraPrefsFirefox = Object.fromEntries(
-    flags.map((flag) => {
-      return [`javascript.options.${flag.replace(/^no-/, '')}`, !flag.startsWith('no-')];
-    }),
-  );
-  return puppeteer.launch({ ...common, browser: 'firefox', executablePath: GW_FIREFOX, extraPrefsFirefox });
+/** Returns puppeteer's options. @param {'chromium' | 'firefox'} name
+ * @param {string[]} flags of V8, or preferences of Firefox */
+function withFlags(name, flags) {
+  const timeout = 300e3;
+  if (name === 'chromium') return { timeout, args: [`--js-flags=${flags.join(' ')}`] };
+  const preferences = flags.map((flag) => {
+    return [`javascript.options.${flag.replace(/^no-/, '')}`, !flag.startsWith('no-')];
+  });
+  return { timeout, extraPrefsFirefox: Object.fromEntries(preferences) };
 }
 
 /** Evaluates the models at these addresses in a worker. Runs in the page. @param {string[]} addresses */
@@ -48,19 +42,20 @@ export async function browserBits(name, flags, models) {
   await bundlePage(PAGE, ['tools/check/processors/worker.js'], '<!doctype html><title>processors</title>');
   const files = await Promise.all(models.map((model) => testModel(model)));
   const server = await serve({ root: PAGE, mounts: { '/models/': dirname(files[0]) } });
-  const browser = await launch(name, flags);
-  try {
-    const page = await browser.newPage();
+  const measure = async (/** @type {import('puppeteer-core').Page} */ page) => {
     await page.goto(server.url);
     const found = await page.evaluate(
       evaluate,
       files.map((file) => `/models/${basename(file)}`),
     );
-    const named = (await browser.version()).replace(/^firefox/, 'Firefox').replace(/^(Headless)?Chrome/, 'Chromium');
+    const full = await page.browser().version();
+    const named = full.replace(/^firefox/, 'Firefox').replace(/^(Headless)?Chrome/, 'Chromium');
     const [version] = named.replace('/', ' ').split('.');
     return { version, bits: Object.fromEntries(models.map((model, i) => [model, found[i]])) };
+  };
+  try {
+    return await withPage(name, measure, withFlags(name, flags));
   } finally {
-    await browser.close();
     await server.close();
   }
 }

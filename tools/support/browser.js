@@ -1,0 +1,31 @@
+/** browser: starts browsers for measurements and checks. */
+import puppeteer from 'puppeteer-core';
+import { testEnvironment } from '../build/setup.js';
+import { CHROMIUM_FLAGS, Trouble } from './proc.js';
+
+/** Time limit of a call in a page, in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
+const TIMEOUT = 3600e3;
+
+/** @param {'chromium' | 'firefox'} name @param {import('puppeteer-core').LaunchOptions} [options] */
+export function launch(name, { args = [], ...options } = {}) {
+  const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
+  const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
+  if (!executablePath) throw new Trouble(`${name} was not found.`);
+  // puppeteer's network monitoring is off, because browsers would keep copies of fetched bytes, up to 200 MB. This
+  // takes half of the loading time.
+  const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false, ...options };
+  if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });
+  return puppeteer.launch({ ...common, args: [...CHROMIUM_FLAGS, ...args] });
+}
+
+/** Calls `use` with a page of a new browser, then closes the browser.
+ * @template T @param {'chromium' | 'firefox'} name @param {(page: import('puppeteer-core').Page) => Promise<T>} use
+ * @param {import('puppeteer-core').LaunchOptions} [options] */
+export async function withPage(name, use, options) {
+  const browser = await launch(name, options);
+  try {
+    return await use(await browser.newPage());
+  } finally {
+    await browser.close();
+  }
+}
