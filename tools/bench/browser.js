@@ -19,6 +19,7 @@ const DRIVERS = [
   'embed',
   'formats',
   'copyset',
+  'greedy',
   'onnx',
 ];
 const ENTRIES = [

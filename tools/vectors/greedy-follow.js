@@ -1,6 +1,6 @@
 /**
  * Evaluates llama.cpp's greedy tokens with this engine, and records what it would choose. Runs in Node (greedy-node.js)
- * or in a page (greedy-page.js).
+ * or in a page (tools/bench/drivers/greedy.js).
  *
  * @typedef {{ prompt: number[], ids: number[], seconds: number[], margins: number[] }} Led
  *   llama.cpp's choices (ids), its second best ids (seconds), and the differences of their logits (margins)

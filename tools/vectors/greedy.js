@@ -22,8 +22,9 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { PRESETS, makeModel } from '../models/make-model.js';
 import { at } from '../support/proc.js';
+import { withPage } from '../support/browser.js';
+import { ask, buildPage, withServer } from '../bench/browser.js';
 import { testEnvironment } from '../build/setup.js';
-import { followInChromium } from './greedy-browser.js';
 import { choice } from './greedy-follow.js';
 import { HEAD, document, row } from './greedy-table.js';
 import { SETTINGS, evaluator, startLlama } from './llama.js';
@@ -103,13 +104,22 @@ async function begin(llama, name, file, tokens, options) {
   return record;
 }
 
+/** @param {string} file @param {import('./greedy-follow.js').Led} led @param {number} threads
+ * @returns {Promise<import('./greedy-table.js').Run>} */
+async function runInChromium(file, led, threads) {
+  await buildPage();
+  return withServer(path.resolve(file), true, (url, model) =>
+    withPage('chromium', async (page) => ({
+      ...(await ask(page, url, { driver: 'greedy', model, threads, led })),
+      version: await page.browser().version(),
+    })),
+  );
+}
+
 /** @param {string} place @param {string} name @param {string} file @param {Recorded} record @param {number} threads */
 async function runIn(place, name, file, record, threads) {
+  if (place === 'chromium') return runInChromium(file, record.led, threads);
   const left = leftFor(name);
-  if (place === 'chromium') {
-    const { version, ...found } = await followInChromium(file, record.led, threads);
-    return { ...found, version };
-  }
   const node = place === 'node' ? process.execPath : testEnvironment().GW_NODE_NEW;
   const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim();
   const out = execFileSync(

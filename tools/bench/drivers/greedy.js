@@ -1,0 +1,6 @@
+/** greedy: evaluates llama.cpp's greedy tokens with gemma-wasm in a browser, for tools/vectors/greedy.js. */
+import { loadModel } from '../../../js/index.js';
+import { follow } from '../../vectors/greedy-follow.js';
+
+/** @param {{ model: string, threads: number, led: import('../../vectors/greedy-follow.js').Led }} job */
+export const answer = ({ model, threads, led }) => follow(loadModel, model, { threads, cache: false }, led);
