@@ -9,7 +9,7 @@ import { MODULES as PEERS } from './peers.js';
 
 const PAGE = at('build', 'bench-page');
 const DRIVERS = [
-  'gemma-page',
+  'gemma',
   'wllama2',
   'wllama3',
   'node-llama-wasm',

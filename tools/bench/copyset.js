@@ -10,39 +10,29 @@
  * (replay.js). So steps take a real model's time, and drafts are accepted as if it gave this answer, because they
  * depend only on the tokens of the prompt and the answer. `node` is the newest installed Node.
  */
-import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { newerNode } from '../build/setup.js';
-import { Trouble, at, cli } from '../support/proc.js';
+import { at, cli } from '../support/proc.js';
 import { askBrowser, buildPage } from './browser.js';
 import { machine } from './machine.js';
 import { median } from './table.js';
+import { askNode } from './visit.js';
 
-/** @import { Found, Job, Row, Timing } from './copyset-measure.js' */
+/** @import { Found, Job, Row, Timing } from './drivers/copyset.js' */
 
 const FREE = 'free';
 
-/** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
-async function inBrowser(name, job) {
-  await buildPage('tools/bench/replay/worker.js');
-  return askBrowser(name, job.model, { ...job, driver: 'copyset' });
-}
-
-/** @param {Job} job @returns {Promise<Found>} */
-function inNode(job) {
+/** @param {string} where @param {Job & { driver: string }} job @returns {Promise<Found>} */
+async function measure(where, job) {
+  if (where === 'chromium' || where === 'firefox') {
+    await buildPage('tools/bench/replay/worker.js');
+    return askBrowser(where, job.model, job);
+  }
   const NODE_OPTIONS = `--import ${pathToFileURL(at('tools', 'bench', 'replay.js')).href}`;
-  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(job)], {
-    execPath: newerNode() || process.execPath,
-    execArgv: [],
-    env: { ...process.env, NODE_OPTIONS, GW_COPYSET_CHILD: '1' },
-  });
-  return new Promise((resolve, reject) => {
-    child.on('message', resolve);
-    child.on('exit', (status, signal) => reject(new Trouble(`The measuring process exited: ${signal ?? status}`)));
-  });
+  return askNode(newerNode() || process.execPath, job, { NODE_OPTIONS });
 }
 
 /** Sums the milliseconds of answers with (`on`) or without (`off`) draft tokens: each text's median over the rounds.
@@ -69,7 +59,7 @@ function cells(rows) {
   ];
 }
 
-async function main() {
+await cli(async () => {
   const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
   const { values } = parseArgs({
     options: {
@@ -86,8 +76,7 @@ async function main() {
   const [threads, rounds, temperature] = [values.threads, values.rounds, values.temperature].map(Number);
   const kinds = values.kinds.split(',');
   const model = existsSync(values.model) ? values.model : await testModel(values.model);
-  const job = { model, variant, threads, rounds, temperature, kinds };
-  const found = where === 'chromium' || where === 'firefox' ? await inBrowser(where, job) : await inNode(job);
+  const found = await measure(where, { driver: 'copyset', model, variant, threads, rounds, temperature, kinds });
   const { processor, cores } = machine();
   console.log(
     `${processor}, ${cores} cores, ${where}, ${found.variant}, threads: ${threads}, temperature ${temperature}`,
@@ -98,14 +87,4 @@ async function main() {
   console.log('kind | answers | tokens | tokens/s without | with | ratio | accepted | tokens per step');
   const table = groups.map(({ kind, rows }) => `| ${[where, kind, ...cells(rows)].join(' | ')} |`);
   for (const row of table) console.log(row);
-}
-
-/** Runs in the child process: measures the job in its argument, and sends the result to the parent. */
-async function measure() {
-  const { loadModel } = await import('../../js/index.node.js');
-  const { answers } = await import('./copyset-measure.js');
-  const found = await answers(/** @type {any} */ (loadModel), JSON.parse(process.argv[2]));
-  process.send?.(found, () => process.exit(0));
-}
-
-await cli(process.env.GW_COPYSET_CHILD ? measure : main);
+});

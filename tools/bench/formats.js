@@ -10,19 +10,19 @@
  */
 import { existsSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../../tests/js/models.js';
 import { askBrowser, buildPage } from './browser.js';
-import { FREE, answers } from './formats-measure.js';
+import { FREE, answer } from './drivers/formats.js';
 import { median } from './table.js';
 import { cli } from '../support/proc.js';
 
-/** @import { Answer, Found, Job } from './formats-measure.js' */
+/** @import { Answer, Found, Job } from './drivers/formats.js' */
 
-/** @param {'chromium' | 'firefox'} name @param {Job} job @returns {Promise<Found>} */
-async function inBrowser(name, job) {
+/** @param {string} where @param {Job} job @returns {Promise<Found>} */
+async function measure(where, job) {
+  if (where !== 'chromium' && where !== 'firefox') return answer(job);
   await buildPage();
-  return askBrowser(name, job.model, { ...job, driver: 'formats' });
+  return askBrowser(where, job.model, { ...job, driver: 'formats' });
 }
 
 /** @param {Answer[]} row @param {Answer[]} free @param {(one: Answer) => number} rate */
@@ -37,7 +37,7 @@ await cli(async () => {
     options: {
       model: { type: 'string', default: 'oneb-q4_0' },
       where: { type: 'string', default: 'node' },
-      variant: { type: 'string' },
+      variant: { type: 'string', default: 'auto' },
       threads: { type: 'string', default: '2' },
       rounds: { type: 'string', default: '3' },
       tokens: { type: 'string', default: '48' },
@@ -47,10 +47,7 @@ await cli(async () => {
   const { where, variant } = values;
   const threads = Number(values.threads);
   const job = { model, variant, threads, rounds: Number(values.rounds), tokens: Number(values.tokens) };
-  const found =
-    where === 'chromium' || where === 'firefox'
-      ? await inBrowser(where, job)
-      : await answers(/** @type {any} */ (loadModel), job);
+  const found = await measure(where, job);
   console.log(`${where}, ${found.variant}, threads: ${threads}`);
   for (const [name, row] of Object.entries(found.answers)) {
     const free = found.answers[FREE];

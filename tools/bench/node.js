@@ -2,7 +2,6 @@
  * IPC. */
 import { measure } from './measure.js';
 
-/** @type {import('./measure.js').Job} */
 const job = JSON.parse(process.argv[2]);
 process.on('disconnect', () => process.exit(1)); // ends when the parent process has ended
 
@@ -10,9 +9,9 @@ process.on('disconnect', () => process.exit(1)); // ends when the parent process
 const finish = (answer) => process.send?.(answer, () => process.exit(0));
 
 try {
-  const { open } = await import(`./drivers/${job.driver}.js`);
-  const sample = await measure(open, job);
-  finish({ ...sample, memory: process.resourceUsage().maxRSS * 1024 });
+  const { open, answer } = await import(`./drivers/${job.driver}.js`);
+  const found = await (answer ? answer(job) : measure(open, job));
+  finish({ ...found, memory: process.resourceUsage().maxRSS * 1024 });
 } catch (error) {
   finish({ error: error instanceof Error ? error.message : String(error) });
 }

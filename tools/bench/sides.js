@@ -15,26 +15,16 @@ import { newerNode } from '../build/setup.js';
 
 /** @type {Record<string, Side>} */
 export const SIDES = {
-  'gemma-chromium': { title: 'gemma-wasm, Chromium', where: 'chromium', driver: 'gemma-page', deep: true },
-  'gemma-simd128': {
-    title: 'gemma-wasm, Chromium, simd128',
-    where: 'chromium',
-    driver: 'gemma-page',
-    variant: 'simd128',
-  },
-  'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma-page' },
+  'gemma-chromium': { title: 'gemma-wasm, Chromium', where: 'chromium', driver: 'gemma', deep: true },
+  'gemma-simd128': { title: 'gemma-wasm, Chromium, simd128', where: 'chromium', driver: 'gemma', variant: 'simd128' },
+  'gemma-firefox': { title: 'gemma-wasm, Firefox', where: 'firefox', driver: 'gemma' },
   'gemma-node': {
     title: `gemma-wasm, Node ${process.versions.node.split('.')[0]}`,
     where: 'node',
-    driver: 'gemma-node',
+    driver: 'gemma',
     node: () => process.execPath,
   },
-  'gemma-node-new': {
-    title: 'gemma-wasm, Node 22 or newer',
-    where: 'node',
-    driver: 'gemma-node',
-    node: newerNode,
-  },
+  'gemma-node-new': { title: 'gemma-wasm, Node 22 or newer', where: 'node', driver: 'gemma', node: newerNode },
   'wllama-2.4': { title: 'wllama 2.4.0, Chromium', where: 'chromium', driver: 'wllama2', peer: 'wllama2' },
   'wllama-3.8': { title: 'wllama 3.8.1, Chromium', where: 'chromium', driver: 'wllama3', peer: 'wllama3' },
   'node-llama-wasm': {

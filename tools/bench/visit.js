@@ -20,7 +20,7 @@ export function visit(side, model, settings) {
   return withServer(model, settings.threads > 1, async (url, address) => {
     const job = { ...settings, driver, variant, model: side.path ? model : address, peers: '/peers/' };
     await readOnce(model);
-    if (where === 'node') return inNode(side, job);
+    if (where === 'node') return askNode(side.node?.(), job);
     return withPage(where, async (page) => {
       const sample = /** @type {Sample} */ (await ask(page, url, job));
       return { ...sample, memory: contentPeak(page.browser()) };
@@ -39,13 +39,14 @@ async function readOnce(path) {
 export const readBandwidth = (model, threads, cached) =>
   askBrowser('chromium', model, { driver: 'reads', threads, cached }, threads > 1);
 
-/** @param {import('./sides.js').Side} side @param {object} job @returns {Promise<Sample>} */
-function inNode(side, job) {
-  const execPath = side.node?.();
+/** Runs a job in a new Node process (node.js). @param {string | undefined} execPath path of Node @param {object} job
+ * @param {Record<string, string>} [env] @returns {Promise<any>} */
+export function askNode(execPath, job, env) {
   if (!execPath) throw new Error('This version of Node is not installed.');
   const child = fork(at('tools', 'bench', 'node.js'), [JSON.stringify(job)], {
     execPath,
     execArgv: [],
+    env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   return new Promise((resolve, reject) => {

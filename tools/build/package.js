@@ -30,6 +30,15 @@ export function copyModules(out) {
   for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
 }
 
+/** Plugin that replaces the package's entry for Node by the one for browsers, so that scripts can be used in both. */
+const browserEntry = {
+  name: 'browser-entry',
+  /** @param {import('esbuild').PluginBuild} build */
+  setup(build) {
+    build.onResolve({ filter: /\/index\.node\.js$/ }, () => ({ path: at('js', 'index.js') }));
+  },
+};
+
 /** Bundles scripts into a folder with the wasm files and an index.html, for benchmarks and checks in a browser.
  * @param {string} out @param {string[]} entries paths in the checkout @param {string} html */
 export async function bundlePage(out, entries, html) {
@@ -44,6 +53,7 @@ export async function bundlePage(out, entries, html) {
     platform: 'browser',
     target: ['es2022'],
     logLevel: 'warning',
+    plugins: [browserEntry],
   });
   copyModules(out);
   writeFileSync(join(out, 'index.html'), html);

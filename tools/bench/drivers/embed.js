@@ -1,5 +1,5 @@
 /** embed: measures gemma-wasm's embeddings of texts of one length, alone and batched, in milliseconds per text. */
-import { loadModel } from '../../../js/index.js';
+import { loadModel } from '../../../js/index.node.js';
 
 /** @typedef {{ model: string, threads: number, tokens: number, together: number, rounds: number }} Job */
 

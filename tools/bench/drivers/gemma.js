@@ -1,12 +1,12 @@
-/** gemma: the benchmark's driver of gemma-wasm in Node and in browsers. Callers pass the platform's loadModel().
- * @typedef {import('../measure.js').Job} Job */
+/** gemma: the benchmark's driver of gemma-wasm in Node and in browsers. */
+import { loadModel } from '../../../js/index.node.js';
 import { makePrompt } from '../measure.js';
 import { product } from '../product.js';
 
 const STEPS = 64;
 
-/** @param {typeof import('../../../js/index.js').loadModel} loadModel */
-export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
+/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+export async function open(job) {
   const { model: source, threads, contextLength, variant } = job;
   const model = await loadModel(source, {
     threads,
@@ -48,4 +48,4 @@ export const gemma = (loadModel) => async (/** @type {Job} */ job) => {
   };
   const facts = { build, product: product(), threads: model.info.threads, memory };
   return { run: runWith({ temperature: 0 }), sample: runWith({}), rows, keepsPrefix: true, facts };
-};
+}

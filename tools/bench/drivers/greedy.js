@@ -1,5 +1,5 @@
 /** greedy: evaluates llama.cpp's greedy tokens with gemma-wasm in a browser, for tools/vectors/greedy.js. */
-import { loadModel } from '../../../js/index.js';
+import { loadModel } from '../../../js/index.node.js';
 import { follow } from '../../vectors/greedy-follow.js';
 
 /** @param {{ model: string, threads: number, led: import('../../vectors/greedy-follow.js').Led }} job */

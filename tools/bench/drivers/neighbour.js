@@ -1,8 +1,7 @@
 /** neighbour: measures gemma-wasm in one page with one thread, with several, and with several beside a busy process,
  * alternately, so that changes of the machine's load affect all equally. ../neighbour.js provides `keepBusy`. */
-import { loadModel } from '../../../js/index.js';
 import { makePrompt } from '../measure.js';
-import { gemma } from './gemma.js';
+import { open } from './gemma.js';
 
 /** @typedef {import('../measure.js').Opened} Opened */
 /** Prefill and decode speeds in tokens/s. @typedef {{ prefill: number, decode: number }} Rates */
@@ -22,7 +21,6 @@ async function rates({ run }, seed) {
 /** @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;
-  const open = gemma(loadModel);
   const one = await open({ ...job, threads: 1 });
   const two = await open(job);
   for (const side of [one, two]) await rates(side, seed++);
