@@ -17,9 +17,8 @@ import { createServer } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { extname, join, relative, resolve, sep } from 'node:path';
-import { parseArgs } from 'node:util';
 import { ISOLATION } from '../js/platform/isolation.js';
-import { at, cli, isMain } from './support/proc.js';
+import { at, cli, isMain, parseOptions } from './support/proc.js';
 
 export const contentSecurityPolicy = [
   "default-src 'self'",
@@ -309,20 +308,12 @@ export async function serve(options) {
 
 if (isMain(import.meta.url)) {
   await cli(async () => {
-    const { values } = parseArgs({
-      options: {
-        root: { type: 'string', default: at('build', 'page') },
-        port: { type: 'string', default: '8080' },
-        host: { type: 'string', default: 'localhost' },
-        'no-isolation': { type: 'boolean', default: false },
-      },
-    });
+    const defaults = { root: at('build', 'page'), port: 8080, host: 'localhost', 'no-isolation': false };
+    const { values } = parseOptions(defaults);
     await mkdir(at('build', 'models'), { recursive: true });
     const { url } = await serve({
-      root: values.root,
+      ...values,
       mounts: { '/models/': at('build', 'models') },
-      port: Number(values.port),
-      host: values.host,
       isolation: !values['no-isolation'],
       nextPort: true,
     });

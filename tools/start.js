@@ -7,8 +7,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { Trouble, at, cli } from './support/proc.js';
+import { Trouble, at, cli, parseOptions } from './support/proc.js';
 import { ensure, goals } from './build/setup.js';
 import { serve } from './serve.js';
 
@@ -17,14 +16,7 @@ const USAGE = 'npm start -- [--port N] [--host H] [--open] [--no-isolation]';
 /** @returns {{ port: number, host: string, open: boolean, isolation: boolean }} */
 function options() {
   try {
-    const { values } = parseArgs({
-      options: {
-        port: { type: 'string', default: '8080' },
-        host: { type: 'string', default: 'localhost' },
-        open: { type: 'boolean', default: false },
-        'no-isolation': { type: 'boolean', default: false },
-      },
-    });
+    const { values } = parseOptions({ port: '8080', host: 'localhost', open: false, 'no-isolation': false });
     const port = Number(values.port);
     if (!Number.isInteger(port) || port < 0 || port > 65535)
       throw new Error(`--port must be an integer from 0 to 65535 (got ${values.port}).`);

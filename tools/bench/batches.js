@@ -12,11 +12,10 @@
  */
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
 import { RUN } from '../../js/engine/engine.js';
 import { loadedEngine } from '../../tests/js/bare-engine.js';
 import { keep } from '../../tests/lab/tables.js';
-import { at, cli } from '../support/proc.js';
+import { at, cli, parseOptions } from '../support/proc.js';
 import { median } from './table.js';
 
 /** @import { Engine } from '../../js/engine/engine.js' */
@@ -25,26 +24,24 @@ const LOGIT_ROWS = 4;
 const SLICE = 16; // number of warm-up steps, after which optimised code is timed
 
 function readArguments() {
-  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
-  const flag = { type: /** @type {const} */ ('boolean') };
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      rows: text('1,2,3,4,6,8'),
-      variant: text('relaxed'),
-      threads: text('2'),
-      times: text('15'),
-      context: text('256'),
-      modules: text(at('js')),
-      all: flag,
-      sequential: flag,
-      write: flag,
+  const { values, positionals } = parseOptions(
+    {
+      rows: '1,2,3,4,6,8',
+      variant: 'relaxed',
+      threads: 2,
+      times: 15,
+      context: 256,
+      modules: at('js'),
+      all: false,
+      sequential: false,
+      write: false,
     },
-  });
+    { allowPositionals: true },
+  );
   const [model] = positionals;
   if (!model) throw new Error('Name a model: node tools/bench/batches.js MODEL.');
-  if (!(Number(values.context) > 0)) throw new Error(`--context must be at least 1 (got ${values.context}).`);
-  return { ...values, model, rows: values.rows.split(',').map(Number), context: Number(values.context) };
+  if (!(values.context > 0)) throw new Error(`--context must be at least 1 (got ${values.context}).`);
+  return { ...values, model, rows: values.rows.split(',').map(Number) };
 }
 
 /** Evaluates the pending tokens, at most `layers` layers of them, or all if `layers` is 0.
@@ -70,11 +67,11 @@ function step(engine, n, context) {
 /** @param {ReturnType<typeof readArguments>} v @param {string} folder */
 async function ready(v, folder) {
   const modules = pathToFileURL(`${resolve(folder)}/`);
-  const options = { threads: Number(v.threads), modules, context: v.context + 64 };
+  const options = { threads: v.threads, modules, context: v.context + 64 };
   const engine = await loadedEngine(v.model, v.variant, options);
   engine.resetSampler();
   engine.setOption('temperature', 0);
-  engine.call('rehearse', Number(v.sequential ?? false), -1, 1);
+  engine.call('rehearse', Number(v.sequential), -1, 1);
   engine.sync(Array.from({ length: v.context }, (_, i) => 1000 + ((i * 7919) % 40000)));
   if (!v.all) engine.call('want_top', 1);
   run(engine, 0);
@@ -91,7 +88,7 @@ await cli(async () => {
   const times = v.rows.map(() =>
     engines.map(() => ({ layers: /** @type {number[]} */ ([]), head: /** @type {number[]} */ ([]) })),
   );
-  for (let turn = 0; turn < Number(v.times); turn++)
+  for (let turn = 0; turn < v.times; turn++)
     v.rows.forEach((n, i) =>
       engines.forEach((engine, e) => {
         const took = step(engine, n, v.context);

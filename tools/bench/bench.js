@@ -27,9 +27,8 @@
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { MODELS, readHeader, testModel } from '../../tests/js/models.js';
-import { Trouble, at, cli } from '../support/proc.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 import { buildPage } from './browser.js';
 import { machine } from './machine.js';
 import { install, isInstalled } from './peers.js';
@@ -50,24 +49,25 @@ import { readBandwidth, visit } from './visit.js';
 /** Context lengths are multiples of this number of tokens. */
 const CONTEXT_STEP = 256;
 
-const FLAGS = /** @type {const} */ ({
-  quick: { type: 'boolean', default: false },
-  report: { type: 'boolean', default: false },
-  list: { type: 'boolean', default: false },
-  sides: { type: 'string' },
-  threads: { type: 'string' },
-  runs: { type: 'string' },
-  model: { type: 'string' },
-  prefill: { type: 'string' },
-  contexts: { type: 'string' },
-  tokens: { type: 'string' },
-  turn: { type: 'boolean', default: false },
-  busy: { type: 'string', default: '0' },
-  neighbour: { type: 'string' },
-  patience: { type: 'string', default: '0' },
-  slow: { type: 'string', default: '200' },
-  json: { type: 'string', default: at('build', 'bench.json') },
-});
+/** Options of the command line. The defaults of empty ones depend on others. */
+const DEFAULTS = {
+  quick: false,
+  report: false,
+  list: false,
+  sides: '',
+  threads: '',
+  runs: '3',
+  model: '',
+  prefill: '',
+  contexts: '',
+  tokens: '',
+  turn: false,
+  busy: '0',
+  neighbour: '',
+  patience: '0',
+  slow: '200',
+  json: at('build', 'bench.json'),
+};
 
 /** @param {string} text @param {string} name @param {number} least */
 function integers(text, name, least) {
@@ -77,16 +77,16 @@ function integers(text, name, least) {
 }
 
 function readOptions() {
-  const { values } = parseArgs({ options: FLAGS });
+  const { values } = parseOptions(DEFAULTS);
   const { quick } = values;
-  const sides = values.sides?.split(',') ?? (quick ? QUICK : Object.keys(SIDES));
+  const sides = values.sides ? values.sides.split(',') : quick ? QUICK : Object.keys(SIDES);
   const unknown = sides.find((side) => !Object.hasOwn(SIDES, side));
   if (unknown !== undefined)
     throw new Trouble(`Unknown side ${unknown}. The sides are ${Object.keys(SIDES).join(', ')}.`);
-  const [runs] = integers(values.runs ?? '3', 'runs', 1);
-  const [tokens] = integers(values.tokens ?? (quick ? '32' : '64'), 'tokens', 1);
+  const [runs] = integers(values.runs, 'runs', 1);
+  const [tokens] = integers(values.tokens || (quick ? '32' : '64'), 'tokens', 1);
   const [busy] = integers(values.busy, 'busy', 0);
-  const [neighbour] = integers(values.neighbour ?? (quick ? '0' : '60'), 'neighbour', 0);
+  const [neighbour] = integers(values.neighbour || (quick ? '0' : '60'), 'neighbour', 0);
   const [patience] = integers(values.patience, 'patience', 0);
   const [slow] = integers(values.slow, 'slow', 0);
   return {
@@ -99,10 +99,10 @@ function readOptions() {
     neighbour,
     patience,
     slow,
-    models: (values.model ?? (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
-    threads: integers(values.threads ?? (quick ? '2' : '2,1'), 'threads', 1),
-    prefill: integers(values.prefill ?? (quick ? '256' : '256,1024'), 'prefill', 1).sort((a, b) => a - b),
-    contexts: integers(values.contexts ?? (quick ? '0' : '0,4096,16384'), 'contexts', 0),
+    models: (values.model || (quick ? 'oneb-q4_0' : 'oneb-q4_0,oneb-q8_0')).split(','),
+    threads: integers(values.threads || (quick ? '2' : '2,1'), 'threads', 1),
+    prefill: integers(values.prefill || (quick ? '256' : '256,1024'), 'prefill', 1).sort((a, b) => a - b),
+    contexts: integers(values.contexts || (quick ? '0' : '0,4096,16384'), 'contexts', 0),
   };
 }
 

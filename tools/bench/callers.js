@@ -8,12 +8,11 @@
  * --serve: the callers are HTTP clients of `gemma-wasm serve`. --write: writes the table of docs/reports/speed.md.
  * MODEL is a file's path; the default is a small test model.
  */
-import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { loadModel } from '../../js/index.node.js';
 import { startServer } from '../../js/serve/server.js';
 import { keep } from '../../tests/lab/tables.js';
-import { cli } from '../support/proc.js';
+import { cli, parseOptions } from '../support/proc.js';
 import { machine } from './machine.js';
 import { makePrompt } from './measure.js';
 import { median } from './table.js';
@@ -51,21 +50,20 @@ async function rate(ask, callers, tokens, round) {
 }
 
 await cli(async () => {
-  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      callers: text('1,2,4'),
-      threads: text('2'),
-      tokens: text('32'),
-      rounds: text('3'),
-      temperature: text('0'),
-      variant: text('auto'),
-      serve: { type: 'boolean' },
-      write: { type: 'boolean' },
+  const { values, positionals } = parseOptions(
+    {
+      callers: '1,2,4',
+      threads: 2,
+      tokens: 32,
+      rounds: 3,
+      temperature: 0,
+      variant: 'auto',
+      serve: false,
+      write: false,
     },
-  });
-  const [tokens, threads, temperature] = [values.tokens, values.threads, values.temperature].map(Number);
+    { allowPositionals: true },
+  );
+  const { tokens, threads, temperature } = values;
   const counts = values.callers.split(',').map(Number);
   const variant = /** @type {'auto'} */ (values.variant);
   const file = positionals[0] ?? (await testModel('medium'));
@@ -84,7 +82,7 @@ await cli(async () => {
       rows.push({ name: `${callers} of ${sequences}`, ask, callers, rates: [], close });
     }
   }
-  for (let round = 1; round <= Number(values.rounds); round++) {
+  for (let round = 1; round <= values.rounds; round++) {
     for (const { ask, callers, rates } of rows) rates.push(await rate(ask, callers, tokens, round));
   }
   const { processor, cores } = machine();

@@ -12,10 +12,9 @@
  */
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { newerNode } from '../build/setup.js';
-import { at, cli } from '../support/proc.js';
+import { at, cli, parseOptions } from '../support/proc.js';
 import { askBrowser, buildPage } from './browser.js';
 import { machine } from './machine.js';
 import { median } from './table.js';
@@ -60,23 +59,19 @@ function cells(rows) {
 }
 
 await cli(async () => {
-  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
-  const { values } = parseArgs({
-    options: {
-      where: text('chromium'),
-      kinds: text(`rewrite,quote,form,code,${FREE}`),
-      threads: text('2'),
-      rounds: text('3'),
-      variant: text('auto'),
-      temperature: text('0'),
-      model: text('oneb-q4_0'),
-    },
+  const { values } = parseOptions({
+    where: 'chromium',
+    kinds: `rewrite,quote,form,code,${FREE}`,
+    threads: 2,
+    rounds: 3,
+    variant: 'auto',
+    temperature: 0,
+    model: 'oneb-q4_0',
   });
-  const { where, variant } = values;
-  const [threads, rounds, temperature] = [values.threads, values.rounds, values.temperature].map(Number);
+  const { where, threads, temperature } = values;
   const kinds = values.kinds.split(',');
   const model = existsSync(values.model) ? values.model : await testModel(values.model);
-  const found = await measure(where, { driver: 'copyset', model, variant, threads, rounds, temperature, kinds });
+  const found = await measure(where, { ...values, driver: 'copyset', model, kinds });
   const { processor, cores } = machine();
   console.log(
     `${processor}, ${cores} cores, ${where}, ${found.variant}, threads: ${threads}, temperature ${temperature}`,

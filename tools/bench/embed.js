@@ -7,13 +7,12 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { askBrowser, buildPage } from './browser.js';
 import { embeddingMatrices } from './onnx.js';
 import { install, startLlama } from './peers.js';
 import { median } from './table.js';
-import { at, cli } from '../support/proc.js';
+import { at, cli, parseOptions } from '../support/proc.js';
 
 const TOKENS = 64;
 const TOGETHER = 16;
@@ -47,13 +46,7 @@ function matricesFile(rows) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({
-    options: {
-      threads: { type: 'string', default: '2' },
-      rounds: { type: 'string', default: '3' },
-    },
-  });
-  const threads = Number(values.threads);
+  const { threads, rounds } = parseOptions({ threads: 2, rounds: 3 }).values;
   const model = await testModel('embed-300m');
   await install(['onnx', 'native']);
   await buildPage();
@@ -67,7 +60,7 @@ await cli(async () => {
     'llama.cpp, native': [],
   };
   const [alone, together, onnx, onnxTogether, llama] = Object.values(all);
-  for (let round = 0; round < Number(values.rounds); round++) {
+  for (let round = 0; round < rounds; round++) {
     const task = { driver: 'embed', threads, tokens: TOKENS, together: TOGETHER, rounds: RUNS };
     const ours = await askBrowser('chromium', model, task);
     if (!round) console.log(JSON.stringify(ours.facts));

@@ -9,12 +9,11 @@
  *                               [--threads 2] [--rounds 3] [--tokens 48]
  */
 import { existsSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { testModel } from '../../tests/js/models.js';
 import { askBrowser, buildPage } from './browser.js';
 import { FREE, answer } from './drivers/formats.js';
 import { median } from './table.js';
-import { cli } from '../support/proc.js';
+import { cli, parseOptions } from '../support/proc.js';
 
 /** @import { Answer, Found, Job } from './drivers/formats.js' */
 
@@ -33,21 +32,17 @@ function share(row, free, rate) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({
-    options: {
-      model: { type: 'string', default: 'oneb-q4_0' },
-      where: { type: 'string', default: 'node' },
-      variant: { type: 'string', default: 'auto' },
-      threads: { type: 'string', default: '2' },
-      rounds: { type: 'string', default: '3' },
-      tokens: { type: 'string', default: '48' },
-    },
+  const { values } = parseOptions({
+    model: 'oneb-q4_0',
+    where: 'node',
+    variant: 'auto',
+    threads: 2,
+    rounds: 3,
+    tokens: 48,
   });
   const model = existsSync(values.model) ? values.model : await testModel(values.model);
-  const { where, variant } = values;
-  const threads = Number(values.threads);
-  const job = { model, variant, threads, rounds: Number(values.rounds), tokens: Number(values.tokens) };
-  const found = await measure(where, job);
+  const { where, threads } = values;
+  const found = await measure(where, { ...values, model });
   console.log(`${where}, ${found.variant}, threads: ${threads}`);
   for (const [name, row] of Object.entries(found.answers)) {
     const free = found.answers[FREE];

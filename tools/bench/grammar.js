@@ -12,9 +12,9 @@
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { once } from 'node:events';
-import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { parseExactly } from '../../js/cli/exact-json.js';
+import { parseOptions } from '../support/proc.js';
 import { llamaGrammar } from './llama-grammar.js';
 import { judged, nothing, ours, vocabularyEngine } from './grammar-judges.js';
 
@@ -93,27 +93,19 @@ function report(name, { accepted, refused, failed, cut, wrong, times, bytes }) {
 const {
   values: options,
   positionals: [file],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    every: { type: 'string', default: '1' },
-    from: { type: 'string', default: '0' },
-    variant: { type: 'string', default: 'simd128' },
-    neighbour: { type: 'string' },
-    list: { type: 'boolean' },
-    limit: { type: 'string', default: '10' },
-    llama: { type: 'boolean' },
-  },
-});
+} = parseOptions(
+  { every: 1, from: 0, variant: 'simd128', neighbour: '', list: false, limit: 10, llama: false },
+  { allowPositionals: true },
+);
 const { variant, neighbour } = options;
 const cases = [];
 for await (const text of createInterface({ input: createReadStream(file) })) if (text) cases.push(text);
-const rival = neighbour ? other(neighbour, variant, 1000 * Number(options.limit)) : null;
+const rival = neighbour ? other(neighbour, variant, 1000 * options.limit) : null;
 const llama = options.llama ? await llamaGrammar() : null;
 const sides = [{ name: 'ours', judge: await own(variant), all: nothing() }];
 if (rival) sides.push({ name: 'neighbour', judge: rival.judge, all: nothing() });
 if (llama) sides.push({ name: 'llama.cpp', judge: llama.judge, all: nothing() });
-for (let i = Number(options.from); i < cases.length; i += Number(options.every)) {
+for (let i = options.from; i < cases.length; i += options.every) {
   for (const { name, judge, all } of sides) {
     const found = await judge(parseExactly(cases[i], file));
     add(all, found);

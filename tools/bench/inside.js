@@ -4,9 +4,8 @@
  *
  *   node tools/bench/inside.js [--browser chromium|firefox] [--tokens 200] [--times 7]
  */
-import { parseArgs } from 'node:util';
 import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../../tests/e2e/helpers.js';
-import { cli } from '../support/proc.js';
+import { cli, parseOptions } from '../support/proc.js';
 
 /** @param {import('puppeteer-core').Page} page @param {string} button CSS selector */
 function timed(page, button) {
@@ -59,17 +58,11 @@ async function measure(browser, url, tokens, times) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({
-    options: {
-      browser: { type: 'string' },
-      tokens: { type: 'string', default: '200' },
-      times: { type: 'string', default: '7' },
-    },
-  });
+  const { values } = parseOptions({ browser: '', tokens: 200, times: 7 });
   const server = await servePage({ storyteller: 'storyteller.gguf' });
   for (const name of BROWSERS.filter((one) => !values.browser || one === values.browser)) {
     const browser = await launch(name);
-    const found = await measure(browser, server.url, Number(values.tokens), Number(values.times));
+    const found = await measure(browser, server.url, values.tokens, values.times);
     await browser.close();
     console.log(
       name,

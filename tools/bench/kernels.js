@@ -13,10 +13,9 @@
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { at } from '../support/proc.js';
+import { at, parseOptions } from '../support/proc.js';
 
 const K = 6912;
 const K_SHORT = 1152; // row length of Gemma 3 1B's matrices whose rows are not whole super-blocks
@@ -153,25 +152,6 @@ function namesOf(engine) {
   return names;
 }
 
-function readArguments() {
-  const text = (/** @type {string} */ value) => ({ type: /** @type {const} */ ('string'), default: value });
-  const flag = { type: /** @type {const} */ ('boolean') };
-  const { values } = parseArgs({
-    options: {
-      threads: text('2'),
-      rounds: text('3'),
-      mb: text('96'),
-      only: text(''),
-      streams: text('0'),
-      prefill: flag,
-      wide: flag,
-      best: flag,
-      built: flag,
-    },
-  });
-  return { ...values, threads: Number(values.threads), rounds: Number(values.rounds), mb: Number(values.mb) };
-}
-
 /** Returns the weight types and row lengths to measure, always with Q4_0 for comparison. @param {string[]} names
  * @param {string} only */
 const casesOf = (names, only) =>
@@ -180,7 +160,17 @@ const casesOf = (names, only) =>
     .filter((c) => !only || c.name === 'Q4_0' || only.split(',').includes(c.name));
 
 async function main() {
-  const v = readArguments();
+  const { values: v } = parseOptions({
+    threads: 2,
+    rounds: 3,
+    mb: 96,
+    only: '',
+    streams: 0,
+    prefill: false,
+    wide: false,
+    best: false,
+    built: false,
+  });
   const { threads } = v;
   const variant = WebAssembly.validate(RELAXED) ? 'relaxed' : 'simd128';
   const path = build(variant, v.built);
@@ -197,7 +187,7 @@ async function main() {
   };
   for (let round = 0; round < v.rounds; round++) {
     for (const c of cases) {
-      await ask(workers, { set: { ...c, bytes, n, streams: Number(v.streams) } });
+      await ask(workers, { set: { ...c, bytes, n, streams: v.streams } });
       await measure(`${c.name} ${c.k}`, { wide: v.wide, prefill: v.prefill });
     }
     await measure('plain reads', { read: true });

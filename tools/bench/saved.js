@@ -7,9 +7,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { loadModel, openCache } from '../../js/index.node.js';
-import { Trouble, cli } from '../support/proc.js';
+import { Trouble, cli, parseOptions } from '../support/proc.js';
 
 /** @template T @param {() => Promise<T>} f @returns {Promise<[T, number]>} */
 async function timed(f) {
@@ -21,16 +20,9 @@ async function main() {
   const {
     values,
     positionals: [path],
-  } = parseArgs({
-    allowPositionals: true,
-    options: {
-      tokens: { type: 'string', default: '4096' },
-      threads: { type: 'string' },
-      'kv-type': { type: 'string', default: 'auto' },
-    },
-  });
+  } = parseOptions({ tokens: 4096, threads: '', 'kv-type': 'auto' }, { allowPositionals: true });
   if (!path) throw new Trouble('Name a model file: node tools/bench/saved.js MODEL.');
-  const tokens = Number(values.tokens);
+  const { tokens } = values;
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-saved-'));
   const options = {
     cache: openCache(folder),

@@ -8,11 +8,10 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { parseArgs } from 'node:util';
 import { pretendCores } from '../../tests/js/many-cores.js';
 import { testModel } from '../../tests/js/models.js';
 import { loadModel } from '../../js/index.node.js';
-import { Trouble, at, cli } from '../support/proc.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 import { machine } from './machine.js';
 import { makePrompt } from './measure.js';
 import { median } from './table.js';
@@ -131,21 +130,13 @@ fast as one in prefill, and ${amdahl(decode, 8).toFixed(1)} times in decode. 0.8
 }
 
 await cli(async () => {
-  const { values } = parseArgs({
-    options: {
-      rounds: { type: 'string', default: '3' },
-      model: { type: 'string', default: 'medium' },
-      print: { type: 'boolean', default: false },
-      child: { type: 'string' },
-      pretend: { type: 'boolean', default: false },
-    },
-  });
+  const { values } = parseOptions({ rounds: 3, model: 'medium', print: false, child: '', pretend: false });
   if (values.pretend) pretendCores(CORES);
   if (values.child) return console.log(JSON.stringify(await samples(values.child)));
   const file = await testModel(values.model);
   /** @type {Record<string, Sample>[][]} */
   const [plain, pretended] = [[], []];
-  for (let round = 0; round < Number(values.rounds); round++) {
+  for (let round = 0; round < values.rounds; round++) {
     plain.push(measured(file, false));
     pretended.push(measured(file, true));
   }

@@ -9,8 +9,7 @@
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { parseArgs } from 'node:util';
-import { Trouble, at, cli, isMain } from '../support/proc.js';
+import { Trouble, at, cli, isMain, parseOptions } from '../support/proc.js';
 import { anchor } from '../release/readme/markdown.js';
 
 const LINK = /(href|src)="(?!https?:|#|data:)([^"#]*)(#[^"]*)?"/g;
@@ -87,7 +86,7 @@ function deadLinks(out, pages) {
 }
 
 /** @param {string} out */
-export async function buildDocs(out = at('site', 'docs')) {
+export async function buildDocs(out) {
   const { default: Eleventy } = await untyped('@11ty/eleventy');
   const { default: highlighter } = await import('highlight.js');
   const pagefind = await import('pagefind');
@@ -143,8 +142,4 @@ export async function buildDocs(out = at('site', 'docs')) {
   if (dead.length) throw new Trouble(`The built documents have broken links:\n${dead.join('\n')}`);
 }
 
-if (isMain(import.meta.url))
-  await cli(async () => {
-    const { values } = parseArgs({ options: { out: { type: 'string' } } });
-    await buildDocs(values.out);
-  });
+if (isMain(import.meta.url)) await cli(() => buildDocs(parseOptions({ out: at('site', 'docs') }).values.out));

@@ -23,10 +23,9 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { basename, join } from 'node:path';
 import { PAGE_SCRIPTS, PARTS, buildAround, copyModules, noNodeModules, reached } from './package.js';
-import { Trouble, at, cli, isMain } from '../support/proc.js';
+import { Trouble, at, cli, isMain, parseOptions } from '../support/proc.js';
 import { ATTRIBUTES } from '../../web/shell/language.js';
 import { page as texts } from '../../web/words/en.js';
 
@@ -126,13 +125,8 @@ function addStoryteller(out, model) {
 
 if (isMain(import.meta.url))
   await cli(async () => {
-    const { values } = parseArgs({
-      options: {
-        out: { type: 'string', default: at('build', 'page') },
-        'no-minify': { type: 'boolean', default: false },
-        storyteller: { type: 'string', default: ownStoryteller() },
-      },
-    });
+    const defaults = { out: at('build', 'page'), 'no-minify': false, storyteller: ownStoryteller() };
+    const { values } = parseOptions(defaults);
     const fresh = `${values.out}.new`;
     const old = `${values.out}.old`;
     for (const folder of [fresh, old]) rmSync(folder, { recursive: true, force: true });

@@ -14,9 +14,9 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { extname, join, parse } from 'node:path';
-import { parseArgs, promisify } from 'node:util';
+import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { Trouble, at, cli, isMain } from '../support/proc.js';
+import { Trouble, at, cli, isMain, parseOptions } from '../support/proc.js';
 import { FOR_EVER, pageHeaders, types } from '../serve.js';
 import { reached } from './package.js';
 
@@ -147,8 +147,8 @@ async function compress(path, content) {
   }
 }
 
-/** @param {{ from?: string, out?: string, compressed?: boolean }} options */
-export async function buildSite({ from = at('build', 'page'), out = at('site'), compressed = true }) {
+/** @param {{ from: string, out: string, compressed: boolean }} options */
+export async function buildSite({ from, out, compressed }) {
   const renaming = new Renaming(from);
   /** @type {Map<string, string | Buffer>} */
   const files = new Map(
@@ -186,12 +186,6 @@ export async function buildSite({ from = at('build', 'page'), out = at('site'), 
 
 if (isMain(import.meta.url))
   await cli(async () => {
-    const { values } = parseArgs({
-      options: {
-        from: { type: 'string' },
-        out: { type: 'string' },
-        'no-compress': { type: 'boolean', default: false },
-      },
-    });
-    await buildSite({ from: values.from, out: values.out, compressed: !values['no-compress'] });
+    const { values } = parseOptions({ from: at('build', 'page'), out: at('site'), 'no-compress': false });
+    await buildSite({ ...values, compressed: !values['no-compress'] });
   });

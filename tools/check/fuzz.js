@@ -7,8 +7,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { parseArgs } from 'node:util';
-import { Trouble, at, cli } from '../support/proc.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 
 /** For each harness: the maximal input length in bytes, whether it uses the dictionary gguf.dict, and the time limit in
  * seconds for one input. The limit for grammars is higher, because one input can compute thousands of masks. */
@@ -101,14 +100,7 @@ function merge(name) {
 }
 
 cli(async () => {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      minutes: { type: 'string', default: '5' },
-      runs: { type: 'string', default: '-1' },
-      merge: { type: 'boolean' },
-    },
-  });
+  const { values, positionals } = parseOptions({ minutes: 5, runs: -1, merge: false }, { allowPositionals: true });
   const all = /** @type {Harness[]} */ (Object.keys(HARNESSES));
   const wrong = positionals.find((name) => !Object.hasOwn(HARNESSES, name));
   if (wrong) throw new Trouble(`Unknown harness ${wrong}. The harnesses are ${all.join(', ')}.`);
@@ -116,6 +108,6 @@ cli(async () => {
   build(names);
   for (const name of names) {
     if (values.merge) merge(name);
-    else fuzz(name, { minutes: Number(values.minutes), runs: Number(values.runs) });
+    else fuzz(name, values);
   }
 });

@@ -11,14 +11,13 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { loadModel } from '../../js/index.node.js';
 import { mcpTools } from '../../js/mcp.js';
 import { testModel } from '../../tests/js/models.js';
 import { keep } from '../../tests/lab/tables.js';
 import { newerNode } from '../build/setup.js';
-import { Trouble, at, cli, must, output } from '../support/proc.js';
+import { Trouble, at, cli, must, output, parseOptions } from '../support/proc.js';
 
 const PACKAGE = '@modelcontextprotocol/conformance@0.1.16';
 const FOLDER = at('build', 'mcp-conformance');
@@ -71,7 +70,7 @@ function checksOf(scenario) {
   return JSON.parse(readFileSync(join(results, file), 'utf8'));
 }
 
-async function runAll(/** @type {boolean | undefined} */ verbose) {
+async function runAll(/** @type {boolean} */ verbose) {
   if (!newerNode())
     throw new Trouble(
       'The conformance program needs Node 22 or newer. Run node tools/build/setup.js tests to install it.',
@@ -97,5 +96,5 @@ async function runAll(/** @type {boolean | undefined} */ verbose) {
 await cli(async () => {
   const scenario = process.env.MCP_CONFORMANCE_SCENARIO;
   if (scenario) return runClient(process.argv[process.argv.length - 1], SCENARIOS[scenario]);
-  return runAll(parseArgs({ options: { verbose: { type: 'boolean' } } }).values.verbose);
+  return runAll(parseOptions({ verbose: false }).values.verbose);
 });

@@ -12,12 +12,11 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 import { loadModel } from '../../js/index.node.js';
 import { startServer } from '../../js/serve/server.js';
 import { keep } from '../../tests/lab/tables.js';
-import { Trouble, at, cli } from '../support/proc.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 
 /** Cases of the compliance program that do not pass, by the beginning of their id, and why.
  * @type {[beginning: string, reason: string][]} */
@@ -109,12 +108,12 @@ function rowOf({ id, name, status }) {
 }
 
 await cli(async () => {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: { model: { type: 'string' }, verbose: { type: 'boolean' } },
-  });
+  const { values, positionals } = parseOptions(
+    { model: at('models', 'storyteller', 'storyteller.gguf'), verbose: false },
+    { allowPositionals: true },
+  );
   if (positionals.length !== 1) throw new Trouble('Pass the folder of the compliance program.');
-  const model = await loadModel(values.model ?? at('models', 'storyteller', 'storyteller.gguf'));
+  const model = await loadModel(values.model);
   const server = await startServer({ storyteller: await modelOf(model) }, { port: 0 });
   const folder = mkdtempSync(join(tmpdir(), 'open-responses-'));
   try {

@@ -9,12 +9,11 @@
  * an invalid instance or rejects a valid one.
  */
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import { parseExactly, stringifyExactly } from '../../js/cli/exact-json.js';
 import '../../js/index.node.js';
 import { openHeader } from '../../js/model.js';
-import { at, cli } from '../support/proc.js';
+import { at, cli, parseOptions } from '../support/proc.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[], draft?: number,
  *   formats?: boolean }} Case */
@@ -111,8 +110,8 @@ async function table(title, groups, model) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({ options: { model: { type: 'string' }, cases: { type: 'string' } } });
-  const model = await openHeader(values.model ?? at('models', 'storyteller', 'storyteller.gguf'), {});
+  const { values } = parseOptions({ model: at('models', 'storyteller', 'storyteller.gguf'), cases: '' });
+  const model = await openHeader(values.model, {});
   const wrong = values.cases
     ? await table(values.cases, fileCases(values.cases), model)
     : await table('JSON-Schema-Test-Suite', suiteCases(), model);

@@ -11,9 +11,8 @@
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { launch } from '../support/browser.js';
-import { Trouble, at, cli } from '../support/proc.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 import { PARTS, copyModules } from '../build/package.js';
 import { serve } from '../serve.js';
 import { EXCEPTIONS, SKIPPED } from './wpt/exceptions.js';
@@ -162,14 +161,10 @@ ${SKIPPED.map(({ files, reason }) => `| ${files.source.replaceAll('\\', '')} (${
 }
 
 await cli(async () => {
-  const { values, positionals } = parseArgs({
-    allowPositionals: true,
-    options: {
-      source: { type: 'string', default: COPY },
-      only: { type: 'string', default: '' },
-      'no-report': { type: 'boolean', default: false },
-    },
-  });
+  const { values, positionals } = parseOptions(
+    { source: COPY, only: '', 'no-report': false },
+    { allowPositionals: true },
+  );
   const [folder] = positionals;
   if (!folder || !existsSync(join(folder, SUITE))) {
     throw new Trouble(`Usage: node tools/check/wpt.js FOLDER. FOLDER must have resources/ and ${SUITE}/.`);

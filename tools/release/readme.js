@@ -11,8 +11,7 @@
  */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { Trouble, at, cli } from '../support/proc.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 import { drawSpeed } from './readme/figure.js';
 import { generated } from './readme/generated.js';
 import { anchor } from './readme/markdown.js';
@@ -104,7 +103,7 @@ function deadLinks(name) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({ options: { check: { type: 'boolean' }, take: { type: 'boolean' } } });
+  const { values } = parseOptions({ check: false, take: false });
   if (values.take) writeFileSync(MEASURED, `${JSON.stringify(take(readMeasured()), null, 1)}\n`);
   const measured = readMeasured();
   /** @type {string[]} */

@@ -9,7 +9,6 @@
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import {
   ANSWERED,
   BROWSERS,
@@ -27,7 +26,7 @@ import {
   until,
 } from '../../tests/e2e/helpers.js';
 import { testModel } from '../../tests/js/models.js';
-import { at, cli } from '../support/proc.js';
+import { at, cli, parseOptions } from '../support/proc.js';
 
 const SIZES = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 780 } };
 
@@ -194,13 +193,7 @@ async function tour(browser, base, size, theme, shoot) {
 }
 
 await cli(async () => {
-  const { values } = parseArgs({
-    options: {
-      browser: { type: 'string' },
-      out: { type: 'string', default: at('build', 'screenshots') },
-      readme: { type: 'boolean', default: false },
-    },
-  });
+  const { values } = parseOptions({ browser: '', out: at('build', 'screenshots'), readme: false });
   mkdirSync(values.out, { recursive: true });
   const own = existsSync(at('build', 'page', 'storyteller.gguf'));
   const storyteller = own ? 'storyteller.gguf' : await modelAddress('tiny');

@@ -3,6 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, mkdirSync, openSync, closeSync, readFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
 /** @param {...string} parts */
@@ -102,6 +103,23 @@ export function atLeast(a, b) {
   const [x, y] = [a, b].map((text) => text.split('.').map(Number));
   for (let i = 0; i < y.length; i++) if ((x[i] ?? 0) !== y[i]) return (x[i] ?? 0) > y[i];
   return true;
+}
+
+/**
+ * Parses the command line. An option has the type of its default: a text, a number, or a flag (false).
+ * @template {Record<string, string | number | boolean>} T @param {T} defaults
+ * @param {{ allowPositionals?: boolean }} [settings]
+ */
+export function parseOptions(defaults, settings) {
+  const types = Object.entries(defaults).map(([name, value]) => {
+    return [name, { type: typeof value === 'boolean' ? 'boolean' : 'string' }];
+  });
+  const { values, positionals } = parseArgs({ ...settings, options: Object.fromEntries(types) });
+  const given = Object.entries(values).map(([name, value]) => {
+    return [name, typeof defaults[name] === 'number' ? Number(value) : value];
+  });
+  /** @typedef {{ [K in keyof T]: T[K] extends boolean ? boolean : T[K] extends number ? number : string }} Values */
+  return { values: /** @type {Values} */ ({ ...defaults, ...Object.fromEntries(given) }), positionals };
 }
 
 /** Runs `main`. Prints its error, a Trouble without the stack trace, and sets the exit status to 1.

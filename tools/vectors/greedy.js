@@ -19,9 +19,8 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { PRESETS, makeModel } from '../models/make-model.js';
-import { at } from '../support/proc.js';
+import { at, parseOptions } from '../support/proc.js';
 import { withPage } from '../support/browser.js';
 import { ask, buildPage, withServer } from '../bench/browser.js';
 import { testEnvironment } from '../build/setup.js';
@@ -137,18 +136,18 @@ async function runIn(place, name, file, record, threads) {
   return { ...JSON.parse(out), version: `Node ${version.slice(1)}` };
 }
 
-/** @param {string[]} names @param {string[]} places @param {any} v of the command line */
-async function study(names, places, v) {
+/** @param {string[]} names @param {string[]} places */
+async function study(names, places) {
   const llama = await startLlama();
   const options = v['f32-cache'] ? SETTINGS.f32CacheNoFlashAttention : SETTINGS.default;
   console.log(HEAD);
   for (const name of names) {
     const file = await fileOf(name);
     const before = v.in && fs.existsSync(`${leftFor(name)}.json`);
-    const record = before ? recordOf(name) : await begin(llama, name, file, Number(v.tokens ?? 32), options);
+    const record = before ? recordOf(name) : await begin(llama, name, file, v.tokens, options);
     if (!places.length) console.log(row(record, '', null).text);
     for (const place of places) {
-      const run = (record.runs[place] = await runIn(place, name, file, record, Number(v.threads ?? 2)));
+      const run = (record.runs[place] = await runIn(place, name, file, record, v.threads));
       fs.writeFileSync(`${leftFor(name)}.json`, JSON.stringify(record));
       const { text, failed } = row(record, place, run);
       console.log(text);
@@ -158,23 +157,14 @@ async function study(names, places, v) {
   await llama.dispose();
 }
 
-const text = { type: /** @type {const} */ ('string') };
-const flag = { type: /** @type {const} */ ('boolean') };
-const { values: v, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    tokens: text,
-    threads: text,
-    in: text,
-    'f32-cache': flag,
-    'only-llama': flag,
-    write: flag,
-  },
-});
+const { values: v, positionals } = parseOptions(
+  { tokens: 32, threads: 2, in: '', 'f32-cache': false, 'only-llama': false, write: false },
+  { allowPositionals: true },
+);
 const names = positionals.length ? positionals : Object.keys(PRESETS).filter((name) => PRESETS[name].architecture);
 if (v.write) {
   const found = names.filter((name) => fs.existsSync(`${leftFor(name)}.json`)).map(recordOf);
   fs.writeFileSync(at('tests', 'vectors', 'greedy.md'), document(found, PRESETS));
 } else {
-  await study(names, v['only-llama'] ? [] : (v.in?.split(',') ?? WHERE), v);
+  await study(names, v['only-llama'] ? [] : v.in ? v.in.split(',') : WHERE);
 }
