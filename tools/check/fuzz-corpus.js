@@ -13,22 +13,13 @@ const FOLDER = at('tests', 'fuzz', 'corpus', 'malformed');
 const VECTORS = at('tests', 'vectors', 'malformed');
 const MAX = 2n ** 64n - 1n;
 
-/** @param {number} v */
-const u8 = (v) => Buffer.from([v]);
-/** @param {number} v */
-const u16 = (v) => Buffer.from([v & 255, v >> 8]);
-/** @param {number} v */
-const u32 = (v) => {
-  const b = Buffer.alloc(4);
-  b.writeUInt32LE(v);
-  return b;
+/** Returns a function that writes an integer in `size` bytes. @param {number} size */
+const integer = (size) => (/** @type {number | bigint} */ value) => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes.subarray(0, size);
 };
-/** @param {number | bigint} v */
-const u64 = (v) => {
-  const b = Buffer.alloc(8);
-  b.writeBigUInt64LE(BigInt(v));
-  return b;
-};
+const [u8, u16, u32, u64] = [1, 2, 4, 8].map(integer);
 /** @param {string} s */
 const text = (s) => Buffer.concat([u64(Buffer.byteLength(s)), Buffer.from(s)]);
 /** @param {number} version @param {number | bigint} tensors @param {number | bigint} metadata */
