@@ -76,9 +76,13 @@ function copy(out, chunks) {
     const file = join(out, name);
     writeFileSync(file, withTexts(readFileSync(file, 'utf8')));
   }
-  const links = chunks.map((name) => `  <link rel="modulepreload" href="${name}">\n`).join('');
+  addToHead(out, chunks.map((name) => `  <link rel="modulepreload" href="${name}">\n`).join(''));
+}
+
+/** @param {string} out @param {string} html */
+function addToHead(out, html) {
   const index = join(out, 'index.html');
-  writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `${links}</head>`));
+  writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `${html}</head>`));
 }
 
 /** Writes the English texts into a document, so that it can be read before its scripts run. In other languages
@@ -117,10 +121,9 @@ export function storytellerTag(address, bytes, sha256) {
 function addStoryteller(out, model) {
   if (!model) return;
   copyFileSync(model, join(out, 'storyteller.gguf'));
-  const index = join(out, 'index.html');
   const content = readFileSync(model);
   const tag = storytellerTag('storyteller.gguf', content.length, createHash('sha256').update(content).digest('hex'));
-  writeFileSync(index, readFileSync(index, 'utf8').replace('</head>', `  ${tag}\n</head>`));
+  addToHead(out, `  ${tag}\n`);
 }
 
 if (isMain(import.meta.url))
