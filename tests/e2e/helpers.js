@@ -59,9 +59,13 @@ after(async () => {
   for (const browser of running.values()) await (await browser).close();
 });
 
+/** Tabs that the running test has opened. @type {Set<Tab>} */
+const tabs = new Set();
+
 /**
  * Returns a function that defines a test for each browser. Before a browser's first test, `open` is called, and all
- * tests in this browser share its result. The result's `close()` is called after all tests of the process.
+ * tests in this browser share its result. The result's `close()` is called after all tests of the process. The tabs of
+ * a test are closed at its end.
  * @template T @param {string} title @param {(name: BrowserName) => Promise<T>} open @param {BrowserName[]} [browsers]
  */
 export function suite(title, open, browsers = BROWSERS) {
@@ -78,6 +82,10 @@ export function suite(title, open, browsers = BROWSERS) {
   return (name, run, own = browsers) => {
     for (const browser of own)
       test(`${browser}, ${title}: ${name}`, async (t) => {
+        tabs.clear();
+        t.after(async () => {
+          for (const tab of tabs) await tab.close();
+        });
         await run(await openOnce(browser), t);
       });
   };
@@ -127,9 +135,17 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
   return server;
 }
 
-/** @param {BrowserName} name @param {Parameters<typeof servePage>[0]} [options] */
+/** Serves the page to the tests of a suite. `open` opens the page in a tab, `openWith` also loads a test model.
+ * @param {BrowserName} name @param {Parameters<typeof servePage>[0]} [options] */
 export async function pageIn(name, options) {
-  return { browser: await sharedBrowser(name), server: await servePage(options) };
+  const [browser, server] = [await sharedBrowser(name), await servePage(options)];
+  /** @param {string} [query] @param {TabOptions} [how] */
+  const open = async (query = '', how) => (await openTab(browser, server.url + query, how)).page;
+  /** @param {string} model @param {Parameters<typeof openWithModel>[3]} [how] */
+  const openWith = async (model, how) => {
+    return (await openWithModel(browser, server.url, await modelAddress(model), how)).page;
+  };
+  return { name, browser, server, open, openWith };
 }
 
 /** @param {string} name */
@@ -144,6 +160,10 @@ export async function modelAddress(name) {
  * @property {() => Promise<void>} close   fails if there were unexpected errors
  */
 
+/** `expected`: errors to ignore; `before` runs in the page before its scripts; `usual`: opens the tab in the profile's
+ * default context instead of a new private one.
+ * @typedef {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} TabOptions */
+
 /** Makes page.waitForFunction() check its condition every 30 ms. The default, every frame, would also redraw the page
  * and slow the engine. @param {import('puppeteer-core').Page} page */
 function waitCalmly(page) {
@@ -151,14 +171,7 @@ function waitCalmly(page) {
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
 }
 
-/**
- * @param {import('puppeteer-core').Browser} browser
- * @param {string} url
- * @param {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} [options]
- * `expected`: errors to ignore; `before` runs in the page before its scripts; `usual`: opens the tab in the profile's
- * default context instead of a new private one
- * @returns {Promise<Tab>}
- */
+/** @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
 export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
   const context = usual ? browser.defaultBrowserContext() : await browser.createBrowserContext();
   const page = await context.newPage();
@@ -181,14 +194,21 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
   if (before) await page.evaluateOnNewDocument(before);
   await page.goto(url);
   await page.waitForFunction(() => document.body?.dataset.state !== 'opening');
-  const close = async () => {
-    await (usual ? page : context).close();
-    assert.deepEqual(
-      troubles.filter((text) => !expected?.test(text)),
-      [],
-    );
+  /** @type {Tab} */
+  const tab = {
+    page,
+    troubles,
+    async close() {
+      tabs.delete(tab);
+      await (usual ? page : context).close();
+      assert.deepEqual(
+        troubles.filter((text) => !expected?.test(text)),
+        [],
+      );
+    },
   };
-  return { page, troubles, close };
+  tabs.add(tab);
+  return tab;
 }
 
 /** Waits until an element matches the selector. The error after a timeout contains the page's text.
@@ -239,8 +259,20 @@ export async function assertReady(page) {
   assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
 }
 
+/** Waits until the page has loaded a model. @param {import('puppeteer-core').Page} page @param {number} [timeout] */
+export async function untilReady(page, timeout) {
+  await load(page, async () => {}, timeout);
+  await assertReady(page);
+}
+
+/** @param {import('puppeteer-core').Page} page */
+export async function reload(page) {
+  await page.reload();
+  await untilReady(page);
+}
+
 /** @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
- * @param {Parameters<typeof openTab>[2] & { query?: string }} [options] */
+ * @param {TabOptions & { query?: string }} [options] */
 export async function openWithModel(browser, base, address, options = {}) {
   const tab = await openTab(browser, `${base}${options.query ?? ''}`, options);
   await loadAddress(tab.page, address);

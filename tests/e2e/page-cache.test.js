@@ -13,12 +13,11 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
-  servePage,
-  sharedBrowser,
+  pageIn,
   suite,
   textOf,
   until,
+  untilReady,
 } from './helpers.js';
 
 /** How the server responds to requests for models: 'serve', 'slow' (so that a test can cancel a load), 'refuse'. */
@@ -84,9 +83,7 @@ const LISTED = '#stored:not([hidden]) li';
 
 const test = suite('the cache', async (name) => {
   const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
-  const server = await servePage({ intercept, storyteller: tiny });
-  const browser = await sharedBrowser(name);
-  return { name, browser, server, tiny, medium };
+  return { ...(await pageIn(name, { intercept, storyteller: tiny })), tiny, medium };
 });
 /** @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
@@ -97,103 +94,96 @@ beforeEach(() => {
 });
 
 test('a stored model is offered first, starts without a network, and can be deleted', async ({
-  browser,
+  open,
   server,
   tiny,
 }) => {
-  const tab = await openTab(browser, `${server.url}?pick`, {
+  const page = await open('?pick', {
     expected: /Failed to load|NetworkError|ERR_|reach|refused/i,
   });
-  await until(tab.page, PICKING);
-  assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  await loadAddress(tab.page, tiny);
-  await assertReady(tab.page);
+  assert.equal(await page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  await loadAddress(page, tiny);
+  await assertReady(page);
 
-  await tab.page.goto(server.url);
-  await until(tab.page, `${READY}, ${FAILED}`);
-  assert.match(await textOf(tab.page, '#model-name'), /^tiny$/, 'the last one opens by itself, not the storyteller');
-  await tab.page.goto(`${server.url}?pick`);
-  await until(tab.page, LISTED);
-  assert.match(await textOf(tab.page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
-  await tab.page.waitForFunction(() =>
+  await page.goto(server.url);
+  await until(page, `${READY}, ${FAILED}`);
+  assert.match(await textOf(page, '#model-name'), /^tiny$/, 'the last one opens by itself, not the storyteller');
+  await page.goto(`${server.url}?pick`);
+  await until(page, LISTED);
+  assert.match(await textOf(page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
+  await page.waitForFunction(() =>
     /of [\d.]+\s[MGT]B of available storage/.test(document.querySelector('#stored-room')?.textContent ?? ''),
   );
-  assert.match(await tab.page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Load tiny-/);
+  assert.match(await page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Load tiny-/);
 
   asked = [];
-  await tab.page.keyboard.press('Enter');
-  await until(tab.page, `${READY}, ${FAILED}`);
-  await assertReady(tab.page);
+  await page.keyboard.press('Enter');
+  await untilReady(page);
   assert.ok(bytesAsked() <= 1, `asked for no more than whether it is the same: ${JSON.stringify(asked)}`);
-  assert.equal(await tab.page.$('#chat-notice .notice'), null);
-  await tab.page.$eval(LISTED, (row) => row.setAttribute('data-marked', ''));
-  await unload(tab.page);
+  assert.equal(await page.$('#chat-notice .notice'), null);
+  await page.$eval(LISTED, (row) => row.setAttribute('data-marked', ''));
+  await unload(page);
 
   manner = 'refuse';
-  await press(tab.page, 'Load');
-  await until(tab.page, `${READY}, ${FAILED}`);
-  await assertReady(tab.page);
-  assert.match(await textOf(tab.page, '#chat-notice'), /stored copy/);
-  await tab.page.click('#chat-notice button');
-  assert.equal(await tab.page.$('#chat-notice .notice'), null);
-  await unload(tab.page);
+  await press(page, 'Load');
+  await untilReady(page);
+  assert.match(await textOf(page, '#chat-notice'), /stored copy/);
+  await page.click('#chat-notice button');
+  assert.equal(await page.$('#chat-notice .notice'), null);
+  await unload(page);
 
-  assert.ok(await tab.page.$(`${LISTED}[data-marked]`), 'a row that is still right is not rendered again');
-  await press(tab.page, 'Delete');
-  assert.match(await textOf(tab.page, LISTED), /Really delete\?/);
-  await tab.page.focus('#choose');
-  assert.doesNotMatch(await textOf(tab.page, LISTED), /\?/, 'who leaves the button has not meant it');
-  await press(tab.page, 'Delete');
-  await tab.page.keyboard.press('Enter');
-  await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
-  assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  await tab.close();
+  assert.ok(await page.$(`${LISTED}[data-marked]`), 'a row that is still right is not rendered again');
+  await press(page, 'Delete');
+  assert.match(await textOf(page, LISTED), /Really delete\?/);
+  await page.focus('#choose');
+  assert.doesNotMatch(await textOf(page, LISTED), /\?/, 'who leaves the button has not meant it');
+  await press(page, 'Delete');
+  await page.keyboard.press('Enter');
+  await until(page, '#stored[hidden]', 5000).catch(() => {});
+  assert.equal(await page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
 });
 
-test('a cancelled download resumes', async ({ browser, server, medium }) => {
-  const tab = await openTab(browser, `${server.url}?pick`);
-  await until(tab.page, PICKING);
+test('a cancelled download resumes', async ({ open, server, medium }) => {
+  const page = await open('?pick');
   manner = 'slow';
-  await tab.page.evaluate((value) => {
+  await page.evaluate((value) => {
     /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
     /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
   }, medium);
-  await tab.page.waitForFunction(
+  await page.waitForFunction(
     () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
     { timeout: 60000 },
   );
-  assert.match(await textOf(tab.page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
-  await tab.page.click('#loading-cancel');
-  await until(tab.page, PICKING);
+  assert.match(await textOf(page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
+  await page.click('#loading-cancel');
+  await until(page, PICKING);
   manner = 'serve';
 
-  await tab.page.goto(`${server.url}?pick`);
-  await until(tab.page, LISTED);
-  const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(tab.page, LISTED)) ?? [];
+  await page.goto(`${server.url}?pick`);
+  await until(page, LISTED);
+  const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(page, LISTED)) ?? [];
   assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are here`);
   asked = [];
-  await press(tab.page, 'Resume');
-  await until(tab.page, `${READY}, ${FAILED}`, 60000);
-  await assertReady(tab.page);
+  await press(page, 'Resume');
+  await untilReady(page);
   const again = bytesAsked() / 1e6;
   // A load requests a whole segment to read the header and cancels this request early, so it asks for more bytes than
   // it receives.
   assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
-  await unload(tab.page);
-  await press(tab.page, 'Delete all');
-  await press(tab.page, 'Delete all models?');
-  await until(tab.page, '#stored[hidden]', 5000).catch(() => {});
-  assert.equal(await tab.page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  await tab.close();
+  await unload(page);
+  await press(page, 'Delete all');
+  await press(page, 'Delete all models?');
+  await until(page, '#stored[hidden]', 5000).catch(() => {});
+  assert.equal(await page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
 });
 
 test('without storage space the model runs, and a notice says that it is not stored', async ({
-  browser,
+  open,
   server,
   name,
   medium,
 }) => {
-  const tab = await openTab(browser, `${server.url}?pick`, {
+  const page = await open('?pick', {
     before: () => {
       if (!navigator.storage) return; // about:blank has no navigator.storage.
       navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
@@ -206,58 +196,53 @@ test('without storage space the model runs, and a notice says that it is not sto
       });
     },
   });
-  await until(tab.page, PICKING);
   if (name === 'chromium') {
     // The engine's worker uses the browser's own estimate of the storage, which a test can override only in Chromium.
-    const devtools = await tab.page.createCDPSession();
+    const devtools = await page.createCDPSession();
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
   }
-  await loadAddress(tab.page, medium);
-  await assertReady(tab.page);
+  await loadAddress(page, medium);
+  await assertReady(page);
   assert.match(
-    await tab.page.evaluate(() => /** @type {any} */ (window).said),
+    await page.evaluate(() => /** @type {any} */ (window).said),
     /too big to save: only 20\.0\sMB of storage left/,
   );
   if (name === 'chromium') {
-    assert.match(await textOf(tab.page, '#chat-notice'), /not cached/);
-    await unload(tab.page);
-    await tab.page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
+    assert.match(await textOf(page, '#chat-notice'), /not cached/);
+    await unload(page);
+    await page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
   }
-  await tab.close();
 });
 
 testInOne(
   'a model that does not fit is refused before the download, and models that fit are offered',
-  async ({ browser, server, medium }) => {
-    const tab = await openTab(browser, `${server.url}?pick`, {
+  async ({ open, medium }) => {
+    const page = await open('?pick', {
       before: () => {
         Object.defineProperty(navigator, 'deviceMemory', { value: 0.0815 }); // In GB. The page may use 70 MB of this.
       },
     });
-    await until(tab.page, PICKING);
-    await loadAddress(tab.page, medium);
+    await loadAddress(page, medium);
     assert.match(
-      await textOf(tab.page, FAILED),
+      await textOf(page, FAILED),
       /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
     );
-    const buttons = await tab.page.$$eval('.error > button', (all) =>
+    const buttons = await page.$$eval('.error > button', (all) =>
       all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
     );
     assert.match(buttons.join(' | '), /^Use a 1,024-token context \(68\.\d MB\) \| Try anyway$/);
     assert.ok(bytesAsked() < 30e6, 'headers only');
-    await tab.page.click('.error > button');
-    await until(tab.page, `${READY}, ${FAILED}`, 60000);
-    await assertReady(tab.page);
-    assert.match(await textOf(tab.page, '#meter-text'), /of 1,024$/);
-    await tab.close();
+    await page.click('.error > button');
+    await untilReady(page);
+    assert.match(await textOf(page, '#meter-text'), /of 1,024$/);
   },
 );
 
 testInOne(
   'if Hugging Face requires a token, the page asks for it, uses it once and does not store it',
-  async ({ browser, server }) => {
+  async ({ open }) => {
     // Replaces Worker.postMessage(), so that the first load fails with HTTP status 401 and the second with 403.
-    const tab = await openTab(browser, `${server.url}?pick`, {
+    const page = await open('?pick', {
       before: () => {
         const sent = /** @type {string[]} */ ([]);
         Object.assign(window, { sent });
@@ -272,25 +257,24 @@ testInOne(
         };
       },
     });
-    await until(tab.page, PICKING);
-    await tab.page.evaluate(() => {
+    await page.evaluate(() => {
       const fields = { 'hub-repo': 'owner/name', 'hub-file': 'm.gguf' };
       for (const [id, value] of Object.entries(fields)) Object(document.getElementById(id)).value = value;
       /** @type {HTMLFormElement} */ (document.querySelector('#hub-form')).requestSubmit();
     });
-    await until(tab.page, '#token-form:not([hidden])');
-    assert.match(await textOf(tab.page, FAILED), /requires you to sign in/);
-    assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
-    await tab.page.keyboard.type('two words');
-    await tab.page.keyboard.press('Enter');
-    assert.match(await textOf(tab.page, FAILED), /not an access token/);
-    await tab.page.$eval('#token', (field) => {
+    await until(page, '#token-form:not([hidden])');
+    assert.match(await textOf(page, FAILED), /requires you to sign in/);
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'token');
+    await page.keyboard.type('two words');
+    await page.keyboard.press('Enter');
+    assert.match(await textOf(page, FAILED), /not an access token/);
+    await page.$eval('#token', (field) => {
       /** @type {HTMLInputElement} */ (field).value = '';
     });
-    await tab.page.type('#token', 'hf_secret');
-    await tab.page.keyboard.press('Enter');
-    await tab.page.waitForFunction(() => /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''));
-    const { sent, kept, field } = await tab.page.evaluate(() => ({
+    await page.type('#token', 'hf_secret');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''));
+    const { sent, kept, field } = await page.evaluate(() => ({
       sent: /** @type {any} */ (window).sent,
       kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
       field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
@@ -300,6 +284,5 @@ testInOne(
     assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
     assert.doesNotMatch(kept, /hf_secret/);
     assert.equal(field, '');
-    await tab.close();
   },
 );

@@ -3,19 +3,16 @@
  * the focus. Every way of closing the chooser returns to the conversation.
  */
 import assert from 'node:assert/strict';
-
 import {
   ANSWERED,
   READY,
   ask,
   modelAddress,
   onlyIn,
-  openTab,
+  pageIn,
   press,
   say,
-  servePage,
   setOptions,
-  sharedBrowser,
   shortcut,
   shown,
   slowly,
@@ -38,19 +35,18 @@ const closed = (page) =>
 const test = suite(
   'the model chooser',
   async (name) => {
-    const server = await servePage({
+    const { open } = await pageIn(name, {
       storyteller: await modelAddress('tiny'),
       intercept: slowly(/^\/models\/medium/, () => slow),
     });
-    const browser = await sharedBrowser(name);
 
-    /** @param {Parameters<typeof openTab>[2]} [options] */
+    /** @param {import('./helpers.js').TabOptions} [options] */
     async function asked(options) {
-      const tab = await openTab(browser, server.url, options);
-      await until(tab.page, READY);
-      await setOptions(tab.page, { maxTokens: 4 });
-      await ask(tab.page, 'Stay');
-      return tab;
+      const page = await open('', options);
+      await until(page, READY);
+      await setOptions(page, { maxTokens: 4 });
+      await ask(page, 'Stay');
+      return page;
     }
     return { asked };
   },
@@ -58,8 +54,7 @@ const test = suite(
 );
 
 test('a button, Escape, Back and a click outside close the dialog and return the focus', async ({ asked }) => {
-  const tab = await asked();
-  const { page } = tab;
+  const page = await asked();
   const address = page.url();
   const said = await shown(page);
   /** @type {(() => Promise<unknown>)[]} */
@@ -86,12 +81,10 @@ test('a button, Escape, Back and a click outside close the dialog and return the
   }
   await page.evaluate(() => history.back());
   await page.waitForFunction(() => !location.hash && document.querySelector('#log .empty'));
-  await tab.close();
 });
 
 test('an open dialog survives a reload, keeps Tab inside and disables shortcuts', async ({ asked }) => {
-  const tab = await asked();
-  const { page } = tab;
+  const page = await asked();
   const said = await shown(page);
   await page.click('#change-model');
   await page.waitForSelector(OPEN);
@@ -118,15 +111,13 @@ test('an open dialog survives a reload, keeps Tab inside and disables shortcuts'
   await page.keyboard.press('Escape');
   await closed(page);
   assert.deepEqual(await shown(page), said);
-  await tab.close();
 });
 
 test('the dialog shows the running load with Pause and Cancel; Escape stops neither the load nor an answer', async ({
   asked,
 }) => {
   slow = true;
-  const tab = await asked({ width: 390 });
-  const { page } = tab;
+  const page = await asked({ width: 390 });
   await page.click('#change-model');
   await page.waitForSelector(OPEN);
   const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
@@ -173,5 +164,4 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
     timeout: 60000,
   });
   await closed(page);
-  await tab.close();
 });

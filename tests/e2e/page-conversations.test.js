@@ -18,17 +18,16 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
-  openWithModel,
+  pageIn,
   press,
+  reload,
   say,
-  servePage,
   setOptions,
-  sharedBrowser,
   shown,
   suite,
   textOf,
   until,
+  untilReady,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -78,27 +77,17 @@ const saidElsewhere = (page) =>
     database.close();
   });
 
-/** @param {Page} page */
-async function reload(page) {
-  await page.reload();
-  await until(page, `${READY}, ${FAILED}`);
-  await assertReady(page);
-}
-
 const test = suite('conversations', async (name) => {
-  const tiny = await modelAddress('tiny');
-  const server = await servePage({ storyteller: tiny });
-  const browser = await sharedBrowser(name);
+  const { open, openWith } = await pageIn(name, { storyteller: await modelAddress('tiny') });
 
-  /** @param {Parameters<typeof openTab>[2]} [options] */
+  /** @param {import('./helpers.js').TabOptions} [options] */
   async function opened(options) {
-    const tab = await openTab(browser, server.url, options);
-    await until(tab.page, `${READY}, ${FAILED}`);
-    await assertReady(tab.page);
-    await setOptions(tab.page, { temperature: 0, maxTokens: 6 });
-    return tab;
+    const page = await open('', options);
+    await untilReady(page);
+    await setOptions(page, { temperature: 0, maxTokens: 6 });
+    return page;
   }
-  return { browser, server, tiny, opened };
+  return { openWith, opened };
 });
 /** @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
@@ -106,8 +95,7 @@ const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async ({
   opened,
 }) => {
-  const tab = await opened({ before: catchCopies });
-  const { page } = tab;
+  const page = await opened({ before: catchCopies });
   await ask(page, 'Hello there');
   await ask(page, 'And then?');
   const before = await shown(page);
@@ -133,12 +121,10 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   );
   await until(page, ANSWERED);
   assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
-  await tab.close();
 });
 
 test('a draft saved when the page was hidden does not come back after it was sent', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await ask(page, 'One');
   await page.type('#input', 'Two');
   await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // Browsers send this event when they suspend a tab.
@@ -150,12 +136,10 @@ test('a draft saved when the page was hidden does not come back after it was sen
   await reload(page);
   assert.equal((await shown(page)).length, 4);
   assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), '');
-  await tab.close();
 });
 
 test('if the tab crashes during an answer, the text shown so far is kept', async ({ opened }) => {
-  const tab = await opened();
-  const { page: doomed } = tab;
+  const doomed = await opened();
   await setOptions(doomed, { temperature: 1, seed: 1, maxTokens: 400 });
   await say(doomed, 'Tell me everything');
   await doomed.waitForFunction(() => (document.querySelector('.from-model .md')?.textContent?.length ?? 0) > 40);
@@ -168,12 +152,10 @@ test('if the tab crashes during an answer, the text shown so far is kept', async
   await until(page, ANSWERED);
   assert.ok((await page.$eval('.from-model .md', (one) => one.textContent?.length ?? 0)) >= length);
   assert.match(await textOf(page, '.from-model .stats'), /interrupted|tokens/);
-  await tab.close();
 });
 
 testInOne('a tab does not overwrite a newer copy of a conversation, or its pin', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await ask(page, 'One');
   const other = await page.browserContext().newPage();
   await other.goto(page.url());
@@ -194,12 +176,10 @@ testInOne('a tab does not overwrite a newer copy of a conversation, or its pin',
   await ask(page, 'Three');
   await reload(page);
   await pinned();
-  await tab.close();
 });
 
 test("two tabs continue one conversation: each shows the other's messages, and all are kept", async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await ask(page, 'One');
   const other = await page.browserContext().newPage();
   await other.goto(page.url());
@@ -229,14 +209,12 @@ test("two tabs continue one conversation: each shows the other's messages, and a
   await other.close();
   await reload(page);
   await both();
-  await tab.close();
 });
 
 test('a failed Retry keeps the previous answer; Back and Forward during an answer lose none of its text', async ({
   opened,
 }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await ask(page, 'Elsewhere');
   await page.click('#new-chat');
   await page.waitForFunction(() => !document.querySelector('.from-user'));
@@ -278,12 +256,10 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   const now = await shown(page);
   await reload(page);
   assert.deepEqual(await shown(page), now);
-  await tab.close();
 });
 
 testInOne('a conversation deleted during its answer stays deleted', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await setOptions(page, { temperature: 1, seed: 1, maxTokens: 1000 });
   await page.evaluate(() => {
     const press = (/** @type {string} */ where) =>
@@ -303,14 +279,12 @@ testInOne('a conversation deleted during its answer stays deleted', async ({ ope
   assert.deepEqual(await listed(page), []);
   await reload(page);
   assert.deepEqual(await listed(page), [], 'nor does it come back later');
-  await tab.close();
 });
 
 testInOne(
   'versions of answers and messages, each with the messages after it; a separate branch',
   async ({ opened }) => {
-    const tab = await opened();
-    const { page } = tab;
+    const page = await opened();
     await ask(page, 'One');
     const first = await shown(page);
     await page.click('.question-foot button');
@@ -333,7 +307,6 @@ testInOne(
     await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
     assert.equal((await shown(page))[0], 'Uno');
     assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
-    await tab.close();
   },
 );
 
@@ -347,8 +320,7 @@ async function askTwice(page) {
 }
 
 testInOne('the list: search, rename, pin', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await askTwice(page);
   await page.click('#library-toggle');
   assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
@@ -388,12 +360,10 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   await page.click('.talk');
   await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
   assert.equal(await page.title(), 'Fire · gemma-wasm');
-  await tab.close();
 });
 
 testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await askTwice(page);
   await page.click('#library-toggle');
   await (await page.$$('.talk'))[1].click();
@@ -440,14 +410,12 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   await draft('');
   await page.click('#new-chat');
   await draft('half');
-  await tab.close();
 });
 
 testInOne(
   'the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible',
   async ({ opened }) => {
-    const tab = await opened({ width: 360, height: 640 });
-    const { page } = tab;
+    const page = await opened({ width: 360, height: 640 });
     await page.click('#library-toggle');
     const conversations = Array.from({ length: 150 }, (_, n) => ({
       title: `Talk ${n}`,
@@ -500,13 +468,11 @@ testInOne(
     await count(60);
     await more();
     await count(75);
-    await tab.close();
   },
 );
 
 testInOne('failures are shown until they are dismissed or resolved', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
   await page.evaluate(() => {
     const { put } = IDBObjectStore.prototype;
@@ -554,27 +520,24 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   await page.click('.retry');
   await until(page, '#failures .notice');
   assert.deepEqual(await failures(), ['No model is loaded. Load one to get an answer.']);
-  await tab.close();
 });
 
 test('no button covers the suggestions of a new conversation in a small window', async ({ opened }) => {
-  const tab = await opened({ width: 360, height: 480 });
-  await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));
-  await tab.page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 0));
+  const page = await opened({ width: 360, height: 480 });
+  await page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));
+  await page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 0));
   await new Promise((resolve) => {
     setTimeout(resolve, 200);
   });
   assert.ok(
-    await tab.page.$eval('#scroller', (one) => one.scrollHeight > one.clientHeight),
+    await page.$eval('#scroller', (one) => one.scrollHeight > one.clientHeight),
     'they are higher than the window',
   );
-  assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  await tab.close();
+  assert.equal(await page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
 });
 
 testInOne('with saving turned off, no conversation is stored', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await page.click('#library-toggle');
   await page.click('#library-keep');
   await ask(page, 'A secret');
@@ -583,12 +546,10 @@ testInOne('with saving turned off, no conversation is stored', async ({ opened }
   await reload(page);
   assert.deepEqual(await listed(page), []);
   await until(page, '.empty');
-  await tab.close();
 });
 
 testInOne('an invalid file or a failing server leaves the conversation and the model in place', async ({ opened }) => {
-  const tab = await opened({ expected: /404|Failed to load resource/ });
-  const { page } = tab;
+  const page = await opened({ expected: /404|Failed to load resource/ });
   await ask(page, 'Stay');
   const before = await shown(page);
   for (const address of ['/models/none.gguf', '/index.html']) {
@@ -602,38 +563,31 @@ testInOne('an invalid file or a failing server leaves the conversation and the m
   }
   await ask(page, 'Still there?');
   assert.equal((await shown(page)).length, 4);
-  await tab.close();
 });
 
-testInOne(
-  'a conversation whose model is not on the device can be read, and names the model',
-  async ({ browser, server, tiny }) => {
-    const tab = await openWithModel(browser, server.url, tiny);
-    const { page } = tab;
-    await setOptions(page, { maxTokens: 4 });
-    await ask(page, 'Remember me');
-    await page.evaluate(async () => {
-      // Deletes all cached files, as if the browser had evicted them.
-      const root = await navigator.storage.getDirectory?.();
-      for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
-    });
-    const at = page.url().replace(/\?.*#/, '#');
-    await page.goto('about:blank');
-    await page.goto(at);
-    await until(page, 'body[data-state="reading"] #model-card button');
-    assert.equal((await shown(page))[0], 'Remember me');
-    assert.match(await textOf(page, '#model-card'), /was with tiny\.[\s\S]*Download tiny/);
-    await load(page, () => page.click('#model-card button'));
-    await assertReady(page);
-    await ask(page, 'Here again');
-    assert.equal((await shown(page)).length, 4);
-    await tab.close();
-  },
-);
+testInOne('a conversation whose model is not on the device can be read, and names the model', async ({ openWith }) => {
+  const page = await openWith('tiny');
+  await setOptions(page, { maxTokens: 4 });
+  await ask(page, 'Remember me');
+  await page.evaluate(async () => {
+    // Deletes all cached files, as if the browser had evicted them.
+    const root = await navigator.storage.getDirectory?.();
+    for await (const name of /** @type {any} */ (root).keys()) await root.removeEntry(name, { recursive: true });
+  });
+  const at = page.url().replace(/\?.*#/, '#');
+  await page.goto('about:blank');
+  await page.goto(at);
+  await until(page, 'body[data-state="reading"] #model-card button');
+  assert.equal((await shown(page))[0], 'Remember me');
+  assert.match(await textOf(page, '#model-card'), /was with tiny\.[\s\S]*Download tiny/);
+  await load(page, () => page.click('#model-card button'));
+  await assertReady(page);
+  await ask(page, 'Here again');
+  assert.equal((await shown(page)).length, 4);
+});
 
 test('exports and imports a file; rejects other files', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await ask(page, 'Take me along');
   await page.click('#library-toggle');
   const exported = await page.evaluate(async () => {
@@ -667,5 +621,4 @@ test('exports and imports a file; rejects other files', async ({ opened }) => {
   await page.waitForFunction(() =>
     /Nothing was imported/.test(document.querySelector('#library-said')?.textContent ?? ''),
   );
-  await tab.close();
 });

@@ -15,12 +15,9 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
-  openWithModel,
   pageIn,
   press,
   say,
-  servePage,
   setOptions,
   suite,
   textOf,
@@ -94,31 +91,28 @@ const test = suite('errors', async (name) => pageIn(name, { intercept: await tro
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('each faulty file or server gives an error with a remedy and a code, and the next load works', async ({
-  browser,
-  server,
+  open,
 }) => {
   // Expected console errors: browsers log failed requests.
-  const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
+  const page = await open('', { expected: /Failed to load resource|NetworkError|ERR_/ });
   for (const [address, words, details] of CASES) {
-    await loadAddress(tab.page, address);
-    assert.match(await textOf(tab.page, FAILED), words, address);
-    assert.match(await tab.page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
+    await loadAddress(page, address);
+    assert.match(await textOf(page, FAILED), words, address);
+    assert.match(await page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
     assert.equal(
-      await textOf(tab.page, `${FAILED} .about`),
+      await textOf(page, `${FAILED} .about`),
       decodeURIComponent(address).replace(/.*\//, ''),
       'which model',
     );
-    assert.equal(await tab.page.$eval('body', (body) => body.dataset.state), 'picking');
+    assert.equal(await page.$eval('body', (body) => body.dataset.state), 'picking');
   }
-  await loadAddress(tab.page, await modelAddress('tiny'));
-  await assertReady(tab.page);
-  assert.equal(await tab.page.$(FAILED), null, 'the old error is gone');
-  await tab.close();
+  await loadAddress(page, await modelAddress('tiny'));
+  await assertReady(page);
+  assert.equal(await page.$(FAILED), null, 'the old error is gone');
 });
 
-test('offline, an error offers to try again, and gives no advice about the server', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_|reach/ });
-  const { page } = tab;
+test('offline, an error offers to try again, and gives no advice about the server', async ({ open }) => {
+  const page = await open('', { expected: /Failed to load resource|NetworkError|ERR_|reach/ });
   const online = (/** @type {boolean} */ on) =>
     page.evaluate((value) => {
       Object.defineProperty(navigator, 'onLine', { value, configurable: true });
@@ -132,13 +126,12 @@ test('offline, an error offers to try again, and gives no advice about the serve
   await page.waitForFunction(() =>
     /could not be reached[^]*CORS/.test(document.querySelector('.error')?.textContent ?? ''),
   );
-  await tab.close();
 });
 
 testInOne(
   'if the engine stops, one error appears and the model can be loaded again; until then each button says why it cannot work',
-  async ({ browser, server }) => {
-    const tab = await openTab(browser, server.url, {
+  async ({ open }) => {
+    const page = await open('', {
       expected: /died/,
       before: () => {
         const workers = /** @type {Worker[]} */ ([]);
@@ -154,7 +147,6 @@ testInOne(
         });
       },
     });
-    const { page } = tab;
     await loadAddress(page, await modelAddress('tiny'));
     await setOptions(page, { maxTokens: 4 });
     await ask(page, 'Hello');
@@ -181,15 +173,13 @@ testInOne(
     await press(page, `${FAILED} > button`, 'Try again');
     await until(page, ANSWERED);
     assert.equal((await page.$$('.from-model')).length, 2);
-    await tab.close();
   },
 );
 
 testInOne(
   'no rate and no remaining time are shown once the device is offline, or while a server fails',
-  async ({ browser, server }) => {
-    const tab = await openTab(browser, server.url, { expected: /Failed to load resource|NetworkError|ERR_/ });
-    const { page } = tab;
+  async ({ open, server }) => {
+    const page = await open('', { expected: /Failed to load resource|NetworkError|ERR_/ });
     await page.evaluate((url) => {
       /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
       /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
@@ -209,12 +199,11 @@ testInOne(
     assert.equal(await shown(), '');
     await new Promise((resolve) => setTimeout(resolve, 1500));
     assert.equal(await shown(), '');
-    await tab.close();
   },
 );
 
-testInOne('wrong input is reported before anything is loaded', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
+testInOne('wrong input is reported before anything is loaded', async ({ open }) => {
+  const page = await open();
   /** @type {[string, Record<string, string>, RegExp][]} */
   const cases = [
     ['#web-form', { 'web-url': 'http://example.com/model.gguf' }, /Only https/],
@@ -223,7 +212,7 @@ testInOne('wrong input is reported before anything is loaded', async ({ browser,
     ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
   ];
   for (const [form, fields, words] of cases) {
-    await tab.page.evaluate(
+    await page.evaluate(
       (selector, pairs) => {
         for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
         /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
@@ -231,78 +220,71 @@ testInOne('wrong input is reported before anything is loaded', async ({ browser,
       form,
       Object.entries(fields),
     );
-    await until(tab.page, FAILED);
+    await until(page, FAILED);
     // The page's error is invisible while the list of models is hidden.
-    await tab.page.waitForFunction(
+    await page.waitForFunction(
       (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
       {},
       FAILED,
     );
-    assert.match(await textOf(tab.page, FAILED), words);
-    await until(tab.page, PICKING);
+    assert.match(await textOf(page, FAILED), words);
+    await until(page, PICKING);
   }
-  await tab.close();
 });
 
-testInOne('a message longer than the context is reported, and the chat stays usable', async ({ browser, server }) => {
-  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { query: '?context=64' });
-  await setOptions(tab.page, { maxTokens: 4 });
-  await say(tab.page, 'word '.repeat(100));
-  await until(tab.page, FAILED);
-  assert.match(await textOf(tab.page, FAILED), /too long for the model’s context/);
-  await tab.page.click('.error > button');
-  const field = await tab.page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+testInOne('a message longer than the context is reported, and the chat stays usable', async ({ openWith }) => {
+  const page = await openWith('tiny', { query: '?context=64' });
+  await setOptions(page, { maxTokens: 4 });
+  await say(page, 'word '.repeat(100));
+  await until(page, FAILED);
+  assert.match(await textOf(page, FAILED), /too long for the model’s context/);
+  await page.click('.error > button');
+  const field = await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
   assert.match(field, /^(word ?){100}$/, 'it can be shortened');
-  await tab.page.$eval('#input', (one) => {
+  await page.$eval('#input', (one) => {
     /** @type {HTMLTextAreaElement} */ (one).value = '';
   });
-  await say(tab.page, 'Hi');
-  await until(tab.page, ANSWERED);
-  assert.match(await textOf(tab.page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
-  await say(tab.page, 'word '.repeat(100));
-  await until(tab.page, FAILED);
-  await say(tab.page, 'Hi again');
-  await until(tab.page, ANSWERED);
-  assert.equal((await tab.page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
-  await tab.close();
+  await say(page, 'Hi');
+  await until(page, ANSWERED);
+  assert.match(await textOf(page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
+  await say(page, 'word '.repeat(100));
+  await until(page, FAILED);
+  await say(page, 'Hi again');
+  await until(page, ANSWERED);
+  assert.equal((await page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
 });
 
-test('without COOP and COEP the page runs on one thread and says why', async ({ browser }) => {
-  const plain = await servePage({ isolation: false });
-  try {
-    const tab = await openWithModel(browser, plain.url, await modelAddress('tiny'));
-    assert.match(await textOf(tab.page, '#chat-notice'), /one thread[\s\S]*Cross-Origin-Opener-Policy/);
-    await setOptions(tab.page, { maxTokens: 5, temperature: 0 });
-    await say(tab.page, 'Hi');
-    await until(tab.page, ANSWERED);
-    await tab.page.click('#settings-toggle');
-    assert.match(await textOf(tab.page, '#info'), /1\sthread/);
-    await tab.close();
-  } finally {
-    await plain.close();
-  }
+test('without COOP and COEP the page runs on one thread and says why', async ({ name }) => {
+  const { openWith } = await pageIn(name, { isolation: false });
+  const page = await openWith('tiny');
+  assert.match(await textOf(page, '#chat-notice'), /one thread[\s\S]*Cross-Origin-Opener-Policy/);
+  await setOptions(page, { maxTokens: 5, temperature: 0 });
+  await say(page, 'Hi');
+  await until(page, ANSWERED);
+  await page.click('#settings-toggle');
+  assert.match(await textOf(page, '#info'), /1\sthread/);
 });
 
-test('an access token is sent in a header of one load, and is not stored', async ({ browser, server }) => {
+test('an access token is sent in a header of one load, and is not stored', async ({ open }) => {
   // Replaces Worker.postMessage(), so that no request leaves the page.
-  const tab = await openTab(browser, server.url, {
+  const page = await open('', {
     before: () => {
       Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
         /** @type {any} */ (window).sent ??= JSON.stringify(message);
       };
     },
   });
-  await until(tab.page, PICKING);
-  await tab.page.evaluate(() => {
+  await until(page, PICKING);
+  await page.evaluate(() => {
     const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
     /** @type {HTMLButtonElement} */ (gated).click();
   });
-  assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'token');
-  assert.match(await textOf(tab.page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
-  await tab.page.keyboard.type('hf_secret');
-  await tab.page.keyboard.press('Enter');
-  await tab.page.waitForFunction(() => 'sent' in window);
-  const { sent, kept } = await tab.page.evaluate(() => ({
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'token');
+  assert.match(await textOf(page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
+  await page.keyboard.type('hf_secret');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => 'sent' in window);
+  const { sent, kept } = await page.evaluate(() => ({
     sent: JSON.parse(/** @type {any} */ (window).sent),
     kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
   }));
@@ -310,25 +292,23 @@ test('an access token is sent in a header of one load, and is not stored', async
   assert.match(JSON.stringify(sent), /Bearer hf_secret/);
   assert.doesNotMatch(sent.source[0].url, /secret/);
   assert.match(sent.source[0].url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
-  assert.equal(await tab.page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
-  await tab.page.click('#loading-cancel');
-  await until(tab.page, PICKING);
-  await tab.close();
+  assert.equal(await page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
+  await page.click('#loading-cancel');
+  await until(page, PICKING);
 });
 
-testInOne('a preset shows its size and is checked against its hash', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url, {
+testInOne('a preset shows its size and is checked against its hash', async ({ open }) => {
+  const page = await open('', {
     before: () => {
       Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
         /** @type {any} */ (window).sent ??= JSON.stringify(message);
       };
     },
   });
-  assert.match(await textOf(tab.page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
-  await tab.page.click('#presets li button');
-  await tab.page.waitForFunction(() => 'sent' in window);
-  const sent = await tab.page.evaluate(() => /** @type {any} */ (window).sent);
+  assert.match(await textOf(page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
+  await page.click('#presets li button');
+  await page.waitForFunction(() => 'sent' in window);
+  const sent = await page.evaluate(() => /** @type {any} */ (window).sent);
   assert.match(sent, /gemma-3-270m-it-Q8_0\.gguf/);
   assert.match(sent, /0ef57d2c838458a1952664260dcba38e5bdda37494f3af732f06e4add24068e3/);
-  await tab.close();
 });

@@ -14,14 +14,11 @@ import {
   answerText,
   ask,
   catchCopies,
-  modelAddress,
   onlyIn,
-  openWithModel,
+  pageIn,
   plainBuild,
   say,
-  servePage,
   setOptions,
-  sharedBrowser,
   shortcut,
   suite,
   textOf,
@@ -242,12 +239,9 @@ async function branches(page, model, from, tokens, top) {
 const test = suite(
   'the inspection panel',
   async (name) => {
-    const server = await servePage();
-    const browser = await sharedBrowser(name);
-
-    const opened = async (/** @type {string} */ model) =>
-      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
-    return { browser, server, opened };
+    const { openWith } = await pageIn(name);
+    const opened = (/** @type {string} */ model) => openWith(model, { before: plainBuild });
+    return { openWith, opened };
   },
   onlyIn('chromium'),
 );
@@ -255,8 +249,7 @@ const test = suite(
 test("an answer of Gemma 3: every view shows the engine's numbers; choosing another word creates a branch", async ({
   opened,
 }) => {
-  const tab = await opened('tiny-f32');
-  const { page } = tab;
+  const page = await opened('tiny-f32');
   /** @type {string[]} */
   const fetched = [];
   page.on('request', (request) => fetched.push(request.url()));
@@ -312,13 +305,11 @@ test("an answer of Gemma 3: every view shows the engine's numbers; choosing anot
     await say(page, 'And then?');
     await until(page, '.from-user ~ .from-user ~ .from-model .retry');
   });
-  await tab.close();
 });
 
 for (const model of ['gpt2-f32', 'llama-f32']) {
   test(`${model}: a custom text shows the engine's layers and attention`, async ({ opened }) => {
-    const tab = await opened(model);
-    const { page } = tab;
+    const page = await opened(model);
     await page.click('#look-toggle');
     await seen(page, '.bars li');
     const text = await page.$eval('#inside .about textarea', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
@@ -328,15 +319,13 @@ for (const model of ['gpt2-f32', 'llama-f32']) {
       await sameAttention(page, ids, inNode, ids.length - 1);
       await turnTo(page, 'walk', '.walk .step');
     });
-    await tab.close();
   });
 }
 
 test('a running answer has priority; a text that is too long is reported; Escape closes the panel and returns the focus', async ({
   opened,
 }) => {
-  const tab = await opened('tiny');
-  const { page } = tab;
+  const page = await opened('tiny');
   await page.click('#look-toggle');
   await seen(page, '.bars li');
   await page.focus('#inside-words');
@@ -391,12 +380,10 @@ test('a running answer has priority; a text that is too long is reported; Escape
   );
   await page.click('#change-model');
   assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  await tab.close();
 });
 
-test('a closed panel leaves no listeners, no elements and no engine calls behind', async ({ browser, server }) => {
-  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'), { before: counting });
-  const { page } = tab;
+test('a closed panel leaves no listeners, no elements and no engine calls behind', async ({ openWith }) => {
+  const page = await openWith('tiny', { before: counting });
   await setOptions(page, { temperature: 1, seed: 3, maxTokens: 40 });
   const story = async () => {
     await page.click('#new-chat');
@@ -430,5 +417,4 @@ test('a closed panel leaves no listeners, no elements and no engine calls behind
     after.filter((/** @type {any} */ { method }) => /inside|logits/.test(method)),
     [],
   );
-  await tab.close();
 });

@@ -16,7 +16,6 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
   pageIn,
   root,
   setOptions,
@@ -63,12 +62,11 @@ const inEach = suite(
   onlyIn('chromium'),
 );
 
-inEach('Arabic is laid out from right to left, on a wide screen and on a phone', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url, {
+inEach('Arabic is laid out from right to left, on a wide screen and on a phone', async ({ open }) => {
+  const page = await open('', {
     width: 1280,
     before: () => Object.defineProperty(navigator, 'languages', { get: () => ['xx', 'ar-EG', 'en'] }),
   });
-  const { page } = tab;
   await until(page, READY);
   const html = await page.$eval('html', ({ lang, dir }) => ({ lang, dir }));
   assert.deepEqual(html, { lang: 'ar', dir: 'rtl' });
@@ -90,14 +88,12 @@ inEach('Arabic is laid out from right to left, on a wide screen and on a phone',
   await page.waitForSelector('#chooser[open]');
   assert.deepEqual(await wide(page), []);
   assert.deepEqual(await untold(page, ar), []);
-  await tab.close();
 });
 
 inEach(
   'a language chosen in the settings is remembered, and its texts load only when they are needed',
-  async ({ browser, server }) => {
-    const tab = await openTab(browser, server.url);
-    const { page } = tab;
+  async ({ open }) => {
+    const page = await open();
     const fetched = () =>
       page.evaluate(
         () => performance.getEntriesByType('resource').filter((one) => /\/(de|ar|es|ja)-\w+\.js/.test(one.name)).length,
@@ -123,13 +119,11 @@ inEach(
       /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
     });
     assert.match(await page.$eval('.error', (one) => one.textContent ?? ''), /Nur https/);
-    await tab.close();
   },
 );
 
-inEach('the language can be switched on the first page, before a model is loaded', async ({ browser, server }) => {
-  const tab = await openTab(browser, `${server.url}?pick`);
-  const { page } = tab;
+inEach('the language can be switched on the first page, before a model is loaded', async ({ open }) => {
+  const page = await open('?pick');
   await Promise.all([page.waitForNavigation(), page.select('.bar .language', 'es')]);
   await until(page, PICKING);
   assert.equal(await textOf(page, '#picker-title'), es['page.welcome.title']);
@@ -139,29 +133,26 @@ inEach('the language can be switched on the first page, before a model is loaded
   );
   await loadAddress(page, await modelAddress('tiny'));
   assert.ok(await page.$eval('.bar .language', (one) => !one.checkVisibility()));
-  await tab.close();
 });
 
 inEach(
   'if conversations are not saved, a switch does not reload the page, which would lose the open one',
-  async ({ browser, server }) => {
-    const tab = await openTab(browser, server.url, {
+  async ({ open }) => {
+    const page = await open('', {
       before: () => localStorage.setItem('gemma-wasm.keep', 'false'),
     });
-    const { page } = tab;
     await until(page, READY);
     await ask(page, 'Hello');
     await page.click('#settings-toggle');
     await page.select('#settings .language', 'es');
     assert.match(await textOf(page, '#language-said'), /Reload the page/);
     assert.equal(await textOf(page, '.from-user'), 'Hello');
-    await tab.close();
   },
 );
 
-inEach('the notice of the first visit does not move the page', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  const tops = await tab.page.evaluate(() => {
+inEach('the notice of the first visit does not move the page', async ({ open }) => {
+  const page = await open();
+  const tops = await page.evaluate(() => {
     const [main, notice] = ['main', 'keeping'].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
     document.body.dataset.state = 'opening';
     return [true, false].map((hidden) => {
@@ -170,14 +161,13 @@ inEach('the notice of the first visit does not move the page', async ({ browser,
     });
   });
   assert.equal(tops[0], tops[1]);
-  await tab.close();
 });
 
-inEach('too large models are marked as such', async ({ browser, server }) => {
-  const tab = await openTab(browser, `${server.url}?pick`, {
+inEach('too large models are marked as such', async ({ open }) => {
+  const page = await open('?pick', {
     before: () => Object.defineProperty(navigator, 'deviceMemory', { get: () => 1 }),
   });
-  const marked = await tab.page.$$eval('#presets > li', (all) =>
+  const marked = await page.$$eval('#presets > li', (all) =>
     all.map((one) => [one.querySelector('.name')?.firstChild?.textContent, /too large/.test(one.textContent ?? '')]),
   );
   assert.deepEqual(marked.slice(1), [
@@ -186,12 +176,10 @@ inEach('too large models are marked as such', async ({ browser, server }) => {
     ['Gemma 3 1B QAT (Google)', true],
     ['Gemma 4 E2B (Google)', true],
   ]);
-  await tab.close();
 });
 
-inEach('a locked system prompt does not look like a field', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  const { page } = tab;
+inEach('a locked system prompt does not look like a field', async ({ open }) => {
+  const page = await open();
   await until(page, READY);
   await page.click('#settings-toggle');
   const look = () =>
@@ -210,7 +198,6 @@ inEach('a locked system prompt does not look like a field', async ({ browser, se
   await until(page, '.empty');
   await page.click('#settings-toggle');
   assert.deepEqual(await look(), { borderStyle: 'solid', filled: true, resize: 'vertical' });
-  await tab.close();
 });
 
 test('the page preloads every chunk of the first load', () => {

@@ -3,7 +3,6 @@
  * controls.
  */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import {
   FAILED,
   READY,
@@ -11,11 +10,8 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
   pageIn,
-  servePage,
   setOptions,
-  sharedBrowser,
   slowly,
   suite,
   until,
@@ -38,66 +34,61 @@ function watchShifts() {
   }).observe({ type: 'layout-shift', buffered: true });
 }
 
-test('chromium: nothing moves while the page loads a model, answers and shows notices', async (t) => {
-  let slow = true;
-  const slows = slowly(/^\/models\/medium/, () => slow);
-  const server = await servePage({
-    storyteller: await modelAddress('tiny'),
-    intercept: async (request, response) => {
-      // Delays the response by AFTER_INPUT, because layout shifts shortly after a click do not count.
-      if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
-      return slows(request, response);
-    },
-  });
-  t.after(() => server.close());
-  for (const [width, height] of [
-    [1280, 800],
-    [390, 780],
-  ]) {
-    slow = true;
-    const expected = /Failed to load resource/;
-    const tab = await openTab(await sharedBrowser('chromium'), server.url, {
-      width,
-      height,
-      expected,
-      before: watchShifts,
-    });
-    const { page } = tab;
-    await until(page, READY);
-    await setOptions(page, { maxTokens: 60, temperature: 1, seed: 1 });
-    await ask(page, 'Tell me a story');
-    await ask(page, 'And another one');
-    await page.click('#change-model');
-    await loadAddress(page, '/models/none.gguf');
-    await until(page, FAILED);
-    await page.click('#back');
-    await page.click('#change-model');
-    const loading = loadAddress(page, await modelAddress('medium'));
-    await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
-    slow = false;
-    await loading;
-    await until(page, READY);
-    await ask(page, 'Go on');
-    const all = await page.evaluate(() => /** @type {any} */ (window).shifts);
-    const shifts = all.filter((/** @type {any} */ one) => !one.hadRecentInput);
-    const sum = shifts.reduce((/** @type {number} */ so, /** @type {any} */ one) => so + one.value, 0);
-    t.diagnostic(`${width} x ${height}: ${sum.toFixed(4)} in ${shifts.length} shifts`);
-    assert.ok(sum < MOST_SHIFT, JSON.stringify(shifts));
-    await tab.close();
-  }
-});
+let slow = true;
+const slows = slowly(/^\/models\/medium/, () => slow);
 
 const inEach = suite(
   'layout',
-  async (name) => pageIn(name, { storyteller: await modelAddress('tiny') }),
+  async (name) =>
+    pageIn(name, {
+      storyteller: await modelAddress('tiny'),
+      intercept: async (request, response) => {
+        // Delays the response by AFTER_INPUT, because layout shifts shortly after a click do not count.
+        if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
+        return slows(request, response);
+      },
+    }),
   onlyIn('chromium'),
 );
 
+for (const [width, height] of [
+  [1280, 800],
+  [390, 780],
+]) {
+  inEach(
+    `nothing moves while the page loads a model, answers and shows notices (${width} x ${height})`,
+    async ({ open }, t) => {
+      slow = true;
+      const page = await open('', { width, height, expected: /Failed to load resource/, before: watchShifts });
+      await until(page, READY);
+      await setOptions(page, { maxTokens: 60, temperature: 1, seed: 1 });
+      await ask(page, 'Tell me a story');
+      await ask(page, 'And another one');
+      await page.click('#change-model');
+      await loadAddress(page, '/models/none.gguf');
+      await until(page, FAILED);
+      await page.click('#back');
+      await page.click('#change-model');
+      const loading = loadAddress(page, await modelAddress('medium'));
+      await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+      slow = false;
+      await loading;
+      await until(page, READY);
+      await ask(page, 'Go on');
+      const all = await page.evaluate(() => /** @type {any} */ (window).shifts);
+      const shifts = all.filter((/** @type {any} */ one) => !one.hadRecentInput);
+      const sum = shifts.reduce((/** @type {number} */ so, /** @type {any} */ one) => so + one.value, 0);
+      t.diagnostic(`${sum.toFixed(4)} in ${shifts.length} shifts`);
+      assert.ok(sum < MOST_SHIFT, JSON.stringify(shifts));
+    },
+    ['chromium'], // Only Chromium reports layout shifts.
+  );
+}
+
 inEach(
   'the list of conversations is beside the page, over it, or in its place, depending on the width',
-  async ({ browser, server }) => {
-    const tab = await openTab(browser, server.url);
-    const { page } = tab;
+  async ({ open }) => {
+    const page = await open();
     await until(page, READY);
     const look = () =>
       page.evaluate(() => {
@@ -114,28 +105,26 @@ inEach(
       const before = await look();
       await page.click('#library-toggle');
       await until(page, '#library:not([hidden])');
-      const open = await look();
-      assert.deepEqual(open.seen, [layout !== 'instead', true], layout);
-      if (layout === 'beside') assert.equal(open.chat.left, open.list.right);
+      const opened = await look();
+      assert.deepEqual(opened.seen, [layout !== 'instead', true], layout);
+      if (layout === 'beside') assert.equal(opened.chat.left, opened.list.right);
       if (layout === 'over') {
-        assert.deepEqual(open.chat, before.chat, 'the page keeps its place');
-        assert.ok(open.list.left === open.chat.left && open.list.right < open.chat.right);
+        assert.deepEqual(opened.chat, before.chat, 'the page keeps its place');
+        assert.ok(opened.list.left === opened.chat.left && opened.list.right < opened.chat.right);
       }
-      if (layout === 'instead') assert.equal(open.list.width, width);
-      if (layout === 'over') await page.mouse.click(open.list.right + 50, 400);
+      if (layout === 'instead') assert.equal(opened.list.width, width);
+      if (layout === 'over') await page.mouse.click(opened.list.right + 50, 400);
       else await page.click('#library-close');
       await page.waitForFunction(() => !document.querySelector('#library')?.checkVisibility());
     }
-    await tab.close();
   },
 );
 
-inEach('the icon of the document search shows a page, not only a magnifier', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  await until(tab.page, READY);
-  const heights = await tab.page.$$eval('#search-toggle svg > *', (all) =>
+inEach('the icon of the document search shows a page, not only a magnifier', async ({ open }) => {
+  const page = await open();
+  await until(page, READY);
+  const heights = await page.$$eval('#search-toggle svg > *', (all) =>
     all.map((one) => /** @type {SVGGraphicsElement} */ (one).getBBox().height),
   );
   assert.ok(Math.max(...heights) > 15, `parts of the picture, which is 24 high: ${heights}`);
-  await tab.close();
 });

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';
-import { onlyIn, openTab, root, servePage, sharedBrowser, suite } from './helpers.js';
+import { onlyIn, pageIn, root, suite } from './helpers.js';
 
 const TEXTS = {
   blocks:
@@ -153,33 +153,30 @@ const test = suite(
   'Markdown',
   async (name) => {
     const module = await bundle();
-    const server = await servePage({
+    return pageIn(name, {
       intercept: (request, response) => {
         if (request.url !== '/markdown-under-test.js') return false;
         response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
         return true;
       },
     });
-    const browser = await sharedBrowser(name);
-    return { browser, server };
   },
   onlyIn('firefox'),
 );
 
-test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
+test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ open }) => {
+  const page = await open();
   for (const [what, text] of Object.entries(TEXTS)) {
-    const whole = await tab.page.evaluate(render, [text]);
-    assert.equal(await tab.page.evaluate(render, [...text]), whole, what);
+    const whole = await page.evaluate(render, [text]);
+    assert.equal(await page.evaluate(render, [...text]), whole, what);
     assert.ok(whole.length > text.length, what);
   }
-  await tab.close();
 });
 
-test('each part of a streamed answer looks the same as if it were rendered at once', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
+test('each part of a streamed answer looks the same as if it were rendered at once', async ({ open }) => {
+  const page = await open();
   const { references, ...texts } = TEXTS; // A link whose target follows later is resolved only at the end.
-  const wrong = await tab.page.evaluate(
+  const wrong = await page.evaluate(
     async (all) => {
       const address = '/markdown-under-test.js';
       const { MarkdownView } = await import(address);
@@ -211,12 +208,11 @@ test('each part of a streamed answer looks the same as if it were rendered at on
     [...Object.values(texts), ...GROWING],
   );
   assert.deepEqual(wrong.slice(0, 3), []);
-  await tab.close();
 });
 
-test('extremely nested Markdown is shown as text without delay', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  const took = await tab.page.evaluate(async (all) => {
+test('extremely nested Markdown is shown as text without delay', async ({ open }) => {
+  const page = await open();
+  const took = await page.evaluate(async (all) => {
     const address = '/markdown-under-test.js';
     const { MarkdownView } = await import(address);
     return all.map((text) => {
@@ -242,14 +238,13 @@ test('extremely nested Markdown is shown as text without delay', async ({ browse
     assert.equal(last, 'After.', begins);
     assert.ok(Number(letters) > WILD[i].length / 50, `${begins}: ${letters} letters`);
   }
-  await tab.close();
 });
 
-test('hostile answers become only text and links', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
+test('hostile answers become only text and links', async ({ open }) => {
+  const page = await open();
   for (const text of HOSTILE) {
-    const html = await tab.page.evaluate(render, [...text]);
-    const found = await tab.page.evaluate((markup) => {
+    const html = await page.evaluate(render, [...text]);
+    const found = await page.evaluate((markup) => {
       const parsed = new DOMParser().parseFromString(markup, 'text/html');
       const all = [...parsed.body.querySelectorAll('*')];
       return {
@@ -274,13 +269,12 @@ test('hostile answers become only text and links', async ({ browser, server }) =
       assert.match(rel ?? '', /noopener/, text);
     }
   }
-  assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
-  await tab.close();
+  assert.equal(await page.evaluate(() => 'hit' in window), false);
 });
 
-test('hostile TeX and code are shown as text', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  const html = await tab.page.evaluate(async (texts) => {
+test('hostile TeX and code are shown as text', async ({ open }) => {
+  const page = await open();
+  const html = await page.evaluate(async (texts) => {
     const address = '/markdown-under-test.js';
     const { MarkdownView } = await import(address);
     const place = document.createElement('div');
@@ -295,7 +289,7 @@ test('hostile TeX and code are shown as text', async ({ browser, server }) => {
       });
     return place.innerHTML;
   }, HOSTILE_PARTS);
-  const found = await tab.page.evaluate((markup) => {
+  const found = await page.evaluate((markup) => {
     const all = [...new DOMParser().parseFromString(markup, 'text/html').body.querySelectorAll('*')];
     return {
       tags: all.map((one) => one.localName),
@@ -310,16 +304,13 @@ test('hostile TeX and code are shown as text', async ({ browser, server }) => {
     found.attributes.filter((one) => /^on|^style$|^src|^href/.test(one)),
     [],
   );
-  assert.equal(await tab.page.evaluate(() => 'hit' in window), false);
-  await tab.close();
+  assert.equal(await page.evaluate(() => 'hit' in window), false);
 });
 
 test('code is highlighted, maths is drawn, each line has its direction; the libraries load only when needed', async ({
-  browser,
-  server,
+  open,
 }) => {
-  const tab = await openTab(browser, server.url);
-  const { page } = tab;
+  const page = await open();
   const parts = () =>
     page.evaluate(
       () =>
@@ -362,15 +353,13 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
   const tables = await page.$$eval('.wide-table', (all) => all.map((one) => getComputedStyle(one).direction));
   assert.deepEqual(tables, ['ltr', 'rtl']);
   assert.equal(await parts(), 2);
-  await tab.close();
 });
 
 test('a selection survives while its paragraph grows, when the next one starts, and when the answer ends', async ({
-  browser,
-  server,
+  open,
 }) => {
-  const tab = await openTab(browser, server.url);
-  const kept = await tab.page.evaluate(async () => {
+  const page = await open();
+  const kept = await page.evaluate(async () => {
     const address = '/markdown-under-test.js';
     const { MarkdownView } = await import(address);
     const place = document.createElement('div');
@@ -396,19 +385,17 @@ test('a selection survives while its paragraph grows, when the next one starts, 
     return [...seen, `${selection}`];
   });
   assert.deepEqual(kept, Array(6).fill('start'));
-  await tab.close();
 });
 
-test('a long conversation renders its end first; a change of model is shown', async ({ browser, server }) => {
+test('a long conversation renders its end first; a change of model is shown', async ({ open }) => {
   // Replaces requestIdleCallback(), so that renderings wait until the test runs them.
-  const tab = await openTab(browser, server.url, {
+  const page = await open('', {
     before: () => {
       const waiting = /** @type {(() => void)[]} */ ([]);
       Object.assign(window, { waiting });
       window.requestIdleCallback = (f) => waiting.push(/** @type {any} */ (f));
     },
   });
-  const { page } = tab;
   await page.click('#library-toggle');
   await page.evaluate(() => {
     const said = Array.from({ length: 60 }, (_, i) => ({
@@ -442,12 +429,11 @@ test('a long conversation renders its end first; a change of model is shown', as
   assert.ok((await bold()).every(Boolean));
   const stats = await page.$$eval('.from-model .stats', (all) => all.map((one) => one.textContent));
   assert.deepEqual(stats.slice(-2), ['1 token', 'Other · 1 token']);
-  await tab.close();
 });
 
-test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ browser, server }) => {
-  const tab = await openTab(browser, server.url);
-  const renderings = await tab.page.evaluate(async () => {
+test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ open }) => {
+  const page = await open();
+  const renderings = await page.evaluate(async () => {
     const address = '/markdown-under-test.js';
     const { MarkdownView } = await import(address);
     const place = document.createElement('div');
@@ -469,5 +455,4 @@ test('in a long answer, a new piece does not compare the earlier paragraphs agai
   });
   assert.ok(renderings.compared < 2000, `settled paragraphs are left alone: ${renderings.compared} comparisons`);
   assert.equal(renderings.all, 200);
-  await tab.close();
 });

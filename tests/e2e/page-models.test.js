@@ -16,13 +16,10 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
-  openWithModel,
+  pageIn,
   press,
   root,
-  servePage,
   setOptions,
-  sharedBrowser,
   slowly,
   suite,
   textOf,
@@ -62,13 +59,11 @@ const test = suite(
   'getting a model',
   async (name) => {
     const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
-    const server = await servePage({ intercept, storyteller: tiny });
-    const browser = await sharedBrowser(name);
+    const site = await pageIn(name, { intercept, storyteller: tiny });
 
     /** Opens the page with the storyteller, and starts a slow load of another model. */
     async function beside() {
-      const tab = await openTab(browser, server.url);
-      const { page } = tab;
+      const page = await site.open();
       await until(page, READY);
       await setOptions(page, { maxTokens: 4 });
       slow = true;
@@ -76,9 +71,9 @@ const test = suite(
       await until(page, PICKING);
       await start(page, medium);
       await come(page, 0.05);
-      return tab;
+      return page;
     }
-    return { name, browser, server, tiny, medium, beside };
+    return { ...site, tiny, medium, beside };
   },
   onlyIn('chromium'),
 );
@@ -87,12 +82,8 @@ beforeEach(() => {
   [slow, sent] = [false, 0];
 });
 
-test("a conversation's chosen model is loaded after a reload, even before its first answer", async ({
-  browser,
-  server,
-}) => {
-  const tab = await openTab(browser, server.url);
-  const { page } = tab;
+test("a conversation's chosen model is loaded after a reload, even before its first answer", async ({ open }) => {
+  const page = await open();
   const named = (/** @type {string} */ part) =>
     page.waitForFunction(
       (text) =>
@@ -114,14 +105,12 @@ test("a conversation's chosen model is loaded after a reload, even before its fi
   await page.reload();
   await named('Storyteller');
   assert.equal((await page.$$('.from-user')).length, 1);
-  await tab.close();
 });
 
 test('the storyteller answers while another model downloads, while the download is paused, and after it is cancelled', async ({
   beside,
 }) => {
-  const tab = await beside();
-  const { page } = tab;
+  const page = await beside();
   assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
   await ask(page, 'Meanwhile');
   assert.equal(await textOf(page, '#model-name'), 'Storyteller');
@@ -148,14 +137,12 @@ test('the storyteller answers while another model downloads, while the download 
   });
   await assertReady(page);
   assert.ok(sent < 40.6e6 * 1.7, `${sent} bytes were sent`);
-  await tab.close();
 });
 
 test('when the model is ready, the draft moves to the new chat, and typing in another field is not disturbed', async ({
   beside,
 }) => {
-  const tab = await beside();
-  const { page } = tab;
+  const page = await beside();
   const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
   await ask(page, 'Meanwhile');
   await page.type('#input', 'half');
@@ -168,19 +155,18 @@ test('when the model is ready, the draft moves to the new chat, and typing in an
   await until(page, '#log .empty');
   await page.keyboard.type('g');
   assert.deepEqual([await value('#library-search'), await value('#input')], ['drag', 'half']);
-  await tab.close();
 });
 
 test('a model that another tab is downloading cannot be deleted, and a message says so', async ({
-  browser,
+  open,
   server,
   medium,
 }) => {
-  const tab = await openTab(browser, `${server.url}?pick`);
+  const page = await open('?pick');
   slow = true;
-  await start(tab.page, medium);
-  await come(tab.page, 0.05);
-  const other = await tab.page.browserContext().newPage();
+  await start(page, medium);
+  await come(page, 0.05);
+  const other = await page.browserContext().newPage();
   await other.goto(`${server.url}?pick`);
   await until(other, '#stored:not([hidden]) li');
   await press(other, '#stored-list button', 'Delete');
@@ -190,23 +176,21 @@ test('a model that another tab is downloading cannot be deleted, and a message s
     { timeout: 20000 },
   );
   await other.close();
-  await tab.close();
 });
 
 test('after storage was full earlier than the browser said, its estimate is no longer shown', async ({
   name,
-  browser,
+  open,
   server,
   tiny,
   medium,
 }) => {
   if (name !== 'chromium') return; // A test can limit the storage of workers only in Chromium.
-  const tab = await openTab(browser, `${server.url}?pick`, {
+  const page = await open('?pick', {
     before: () => {
       if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
     },
   });
-  const { page } = tab;
   await loadAddress(page, tiny);
   const devtools = await page.createCDPSession();
   await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
@@ -221,14 +205,12 @@ test('after storage was full earlier than the browser said, its estimate is no l
   await page.click('#change-model');
   await until(page, PICKING);
   await page.waitForFunction(() => document.querySelector('#stored-room')?.textContent === '');
-  await tab.close();
 });
 
 test('files of a repository: sizes, files too large for this device, one row for a split model; an old error disappears', async ({
-  browser,
-  server,
+  open,
 }) => {
-  const tab = await openTab(browser, `${server.url}?pick`, {
+  const page = await open('?pick', {
     before: () => {
       Object.defineProperty(navigator, 'deviceMemory', { value: 2 });
       const fetched = window.fetch;
@@ -249,7 +231,6 @@ test('files of a repository: sizes, files too large for this device, one row for
       };
     },
   });
-  const { page } = tab;
   await page.click('#hub summary');
   await page.type('#hub-repo', 'a/none');
   await page.click('#hub-list');
@@ -285,16 +266,14 @@ test('files of a repository: sizes, files too large for this device, one row for
   );
   await page.click('#loading-cancel');
   await until(page, PICKING);
-  await tab.close();
 });
 
-test('a link that names a model of another host asks first, and shows the host', async ({ browser, server }) => {
-  const tab = await openTab(browser, `${server.url}?model=https://models.example.com/x.gguf&load=1`, {
+test('a link that names a model of another host asks first, and shows the host', async ({ open, server }) => {
+  const page = await open('?model=https://models.example.com/x.gguf&load=1', {
     before: () => {
       Worker.prototype.postMessage = () => Object.assign(window, { asked: true });
     },
   });
-  const { page } = tab;
   await page.waitForSelector('.asked');
   assert.match(await textOf(page, '.asked'), /from models\.example\.com[\s\S]*x\.gguf/);
   assert.equal(await page.evaluate(() => 'asked' in window), false);
@@ -307,16 +286,12 @@ test('a link that names a model of another host asks first, and shows the host',
   assert.match(await textOf(page, '.asked'), /from huggingface\.co[\s\S]*a\/b \/ c\.gguf/);
   await press(page, '.asked button', 'Not now');
   assert.equal(await page.$('.asked'), null);
-  await tab.close();
 });
 
 test('errors are shown under their settings; one model is recommended; no text says “this computer”', async ({
-  browser,
-  server,
-  tiny,
+  openWith,
 }) => {
-  const tab = await openWithModel(browser, `${server.url}?pick`, tiny);
-  const { page } = tab;
+  const page = await openWith('tiny', { query: '?pick' });
   await page.click('#settings-toggle');
   await page.click('#advanced summary');
   await setOptions(page, { temperature: 9 });
@@ -330,5 +305,4 @@ test('errors are shown under their settings; one model is recommended; no text s
     if (!/\.(js|html|css)$/.test(file)) continue;
     assert.doesNotMatch(readFileSync(path.join(root, 'web', file), 'utf8'), /this computer/i, file);
   }
-  await tab.close();
 });

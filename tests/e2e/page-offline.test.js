@@ -162,11 +162,11 @@ async function open(page, url) {
 const inEach = suite('the page on a static host', async (name) => {
   const browser = await sharedBrowser(name);
 
-  /** @param {string} url @param {Parameters<typeof openTab>[2]} [options] */
+  /** @param {string} url @param {import('./helpers.js').TabOptions} [options] */
   async function visit(url, options) {
-    const tab = await openTab(browser, 'about:blank', options);
-    await open(tab.page, url);
-    return tab;
+    const { page } = await openTab(browser, 'about:blank', options);
+    await open(page, url);
+    return page;
   }
   return { browser, visit };
 });
@@ -175,8 +175,7 @@ inEach(
   'on a plain static host, threads work from the first visit, and everything works offline afterwards',
   async ({ visit }, t) => {
     const site = await host(t, NO_HEADERS);
-    const tab = await visit(site.url, { expected: UNREACHED });
-    const { page } = tab;
+    const page = await visit(site.url, { expected: UNREACHED });
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
     assert.deepEqual(await page.$$eval('#chat-notice .notice', (all) => all.map((one) => one.textContent)), []);
     const cores = await page.evaluate(() => navigator.hardwareConcurrency);
@@ -213,7 +212,6 @@ inEach(
     assert.equal(await textOf(page, '#model-name'), 'Storyteller');
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
     await talk(page, 'From the page');
-    await tab.close();
   },
 );
 
@@ -231,11 +229,10 @@ inEach(
     });
     const hidden = () => Object.defineProperty(Navigator.prototype, 'serviceWorker', { get: () => undefined });
     for (const [site, before] of /** @type {const} */ ([[broken], [await host(t, NO_HEADERS), hidden]])) {
-      const tab = await visit(site.url, { before });
-      assert.match(await textOf(tab.page, '#chat-notice'), /one thread.*doesn’t send the two headers/);
-      assert.equal(await tab.page.$('#update:not([hidden])'), null);
-      await talk(tab.page, 'Alone');
-      await tab.close();
+      const page = await visit(site.url, { before });
+      assert.match(await textOf(page, '#chat-notice'), /one thread.*doesn’t send the two headers/);
+      assert.equal(await page.$('#update:not([hidden])'), null);
+      await talk(page, 'Alone');
     }
   },
 );
@@ -249,7 +246,7 @@ inEach(
       release = () => open(false);
     });
     const site = await host(t, { ...NO_HEADERS, intercept: ({ url }) => url === '/demo/' && ++visits > 1 && gate });
-    const tab = await visit(site.url, {
+    const page = await visit(site.url, {
       before: () => {
         const { setTimeout: usual } = window; // Removes offline.js's timeout of four seconds.
         Object.assign(window, {
@@ -257,7 +254,6 @@ inEach(
         });
       },
     });
-    const { page } = tab;
     assert.match(await textOf(page, '#chat-notice'), /one thread for now.*Reload/);
     await page.type('#input', 'Half a message');
     release();
@@ -270,7 +266,6 @@ inEach(
     await page.reload();
     await until(page, READY);
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
-    await tab.close();
   },
 );
 
@@ -278,8 +273,7 @@ inEach(
   'a new version is announced after the running answer has ended, and old tabs keep working',
   async ({ visit }, t) => {
     const site = await host(t);
-    const tab = await visit(site.url, { before: holdable });
-    const { page } = tab;
+    const page = await visit(site.url, { before: holdable });
     const other = await page.browserContext().newPage();
     await other.goto(site.url);
     await until(other, READY);
@@ -331,7 +325,6 @@ inEach(
     await page.reload();
     await until(page, READY);
     await page.waitForFunction(async () => (await caches.keys()).length === 1);
-    await tab.close();
   },
 );
 
@@ -346,14 +339,13 @@ inEach(
         return true;
       },
     });
-    const tab = await openTab(browser, `${site.url}none`, { expected: /404|MIME|module/i });
-    await tab.page.goto(site.url);
-    await tab.page.waitForSelector('#not-started:not([hidden])');
+    const { page } = await openTab(browser, `${site.url}none`, { expected: /404|MIME|module/i });
+    await page.goto(site.url);
+    await page.waitForSelector('#not-started:not([hidden])');
     lies = false;
-    await Promise.all([tab.page.waitForNavigation(), tab.page.click('#not-started a')]);
-    await until(tab.page, READY);
-    assert.equal(await tab.page.$('#not-started:not([hidden])'), null);
-    await tab.close();
+    await Promise.all([page.waitForNavigation(), page.click('#not-started a')]);
+    await until(page, READY);
+    assert.equal(await page.$('#not-started:not([hidden])'), null);
   },
 );
 
@@ -373,8 +365,7 @@ inEach(
         return true;
       },
     });
-    const tab = await openTab(browser, site.url, { expected: /./ });
-    const { page } = tab;
+    const { page } = await openTab(browser, site.url, { expected: /./ });
     await until(page, FAILED);
     assert.equal(
       await page.evaluate(async () => {
@@ -395,7 +386,6 @@ inEach(
     await open(page, site.url);
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
     await talk(page, 'Offline');
-    await tab.close();
   },
 );
 
@@ -412,8 +402,7 @@ inEach(
         return true;
       },
     });
-    const tab = await visit(site.url, { expected: /./ });
-    const { page } = tab;
+    const page = await visit(site.url, { expected: /./ });
     const update = () =>
       page.evaluate(async () => {
         const registration = await navigator.serviceWorker.ready;
@@ -471,7 +460,6 @@ inEach(
     });
     await open(page, site.url);
     await talk(page, 'Repaired');
-    await tab.close();
   },
 );
 

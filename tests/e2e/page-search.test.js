@@ -20,12 +20,10 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
-  openWithModel,
+  pageIn,
   plainBuild,
   press,
-  servePage,
   setOptions,
-  sharedBrowser,
   suite,
   textOf,
   until,
@@ -117,11 +115,8 @@ async function ask(page) {
 const test = suite(
   'document search',
   async (name) => {
-    const server = await servePage();
-    const browser = await sharedBrowser(name);
-    const opened = async (/** @type {string} */ model) =>
-      openWithModel(browser, server.url, await modelAddress(model), { before: plainBuild });
-    return { server, opened };
+    const { server, openWith } = await pageIn(name);
+    return { server, opened: () => openWith('tiny', { before: plainBuild }) };
   },
   onlyIn('firefox'),
 );
@@ -130,8 +125,7 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   opened,
   server,
 }) => {
-  const tab = await opened('tiny');
-  const { page } = tab;
+  const page = await opened();
   /** @type {string[]} */
   const fetched = [];
   page.on('request', (request) => fetched.push(request.url()));
@@ -169,15 +163,13 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   await has(page, ['boats.txt']);
   await ask(page);
   await page.waitForSelector(HITS);
-  await tab.close();
 });
 
 test('documents of an older version are reported as unreadable, and can be deleted and added again', async ({
   opened,
   server,
 }) => {
-  const tab = await opened('tiny');
-  const { page } = tab;
+  const page = await opened();
   await page.evaluate(async () => {
     localStorage.setItem('gemma-wasm.search', JSON.stringify({ name: 'old', label: 'Old', dimensions: 8 }));
     let folder = await navigator.storage.getDirectory();
@@ -204,14 +196,12 @@ test('documents of an older version are reported as unreadable, and can be delet
   await loadAddress(page, await modelAddress('tiny'));
   await open(page);
   await has(page, ['notes.md']);
-  await tab.close();
 });
 
 test('an embedding model indexes documents again; long work can be cancelled; without saving, nothing is stored', async ({
   opened,
 }) => {
-  const tab = await opened('tiny');
-  const { page } = tab;
+  const page = await opened();
   await page.click('#library-toggle');
   await page.click('#library-keep');
   await open(page);
@@ -244,5 +234,4 @@ test('an embedding model indexes documents again; long work can be cancelled; wi
     return all !== null || localStorage.getItem('gemma-wasm.search') !== null;
   });
   assert.equal(kept, false);
-  await tab.close();
 });

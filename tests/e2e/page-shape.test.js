@@ -3,7 +3,7 @@
  * schema, and fetches the feature's code only when it is opened.
  */
 import assert from 'node:assert/strict';
-import { modelAddress, onlyIn, openWithModel, pageIn, setOptions, suite, textOf, until } from './helpers.js';
+import { onlyIn, pageIn, setOptions, suite, textOf, until } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
@@ -45,11 +45,10 @@ const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) =
 
 const test = suite('structured answers', (name) => pageIn(name), onlyIn('firefox'));
 
-test('a list becomes a table; errors of a schema name the keyword and its path', async ({ browser, server }) => {
+test('a list becomes a table; errors of a schema name the keyword and its path', async ({ openWith }) => {
   /** @type {string[]} */
   const fetched = [];
-  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
-  const { page } = tab;
+  const page = await openWith('tiny');
   page.on('request', (request) => fetched.push(request.url()));
   await setOptions(page, { temperature: 0, maxTokens: 200 });
   await page.click('#settings-toggle');
@@ -91,12 +90,10 @@ test('a list becomes a table; errors of a schema name the keyword and its path',
   await page.focus('#shape-ask');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#shape:not([open])');
-  await tab.close();
 });
 
-test('an answer is shown while it streams, and can be stopped', async ({ browser, server }) => {
-  const tab = await openWithModel(browser, server.url, await modelAddress('tiny'));
-  const { page } = tab;
+test('an answer is shown while it streams, and can be stopped', async ({ openWith }) => {
+  const page = await openWith('tiny');
   await setOptions(page, { temperature: 1, maxTokens: 900, seed: 3 });
   await page.click('#settings-toggle');
   await page.click('#shape-open');
@@ -120,5 +117,4 @@ test('an answer is shown while it streams, and can be stopped', async ({ browser
   await saying(page);
   assert.match(await textOf(page, '#shape-said'), / · (stopped|the context is full)$/);
   assert.equal(await textOf(page, '#shape-ask'), 'Answer');
-  await tab.close();
 });

@@ -14,136 +14,126 @@ import {
   PICKING,
   READY,
   assertReady,
-  load,
   loadAddress,
   modelAddress,
   onlyIn,
-  openTab,
+  pageIn,
   root,
   say,
-  servePage,
   setOptions,
-  sharedBrowser,
   suite,
   textOf,
   until,
+  untilReady,
 } from './helpers.js';
 
 const test = suite(
   'the included storyteller',
   async (name) => {
-    const server = await servePage({ storyteller: await modelAddress('tiny') });
-    const browser = await sharedBrowser(name);
+    const site = await pageIn(name, { storyteller: await modelAddress('tiny') });
 
-    /** @param {Parameters<typeof openTab>[2]} [options] */
+    /** @param {import('./helpers.js').TabOptions} [options] */
     async function opened(options) {
-      const tab = await openTab(browser, 'about:blank', options);
-      await load(tab.page, () => tab.page.goto(server.url));
-      await assertReady(tab.page);
-      return tab;
+      const page = await site.open('', options);
+      await untilReady(page);
+      return page;
     }
-    return { browser, server, opened };
+    return { ...site, opened };
   },
   onlyIn('chromium'),
 );
 
 test('the page opens with the storyteller and describes it; a click tells a story', async ({ opened }) => {
-  const tab = await opened();
+  const page = await opened();
   assert.match(
-    await textOf(tab.page, '.empty'),
+    await textOf(page, '.empty'),
     /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/,
   );
-  assert.equal(await textOf(tab.page, '#model-name'), 'Storyteller');
-  const temperature = () =>
-    tab.page.$eval('#opt-temperature', (field) => /** @type {HTMLInputElement} */ (field).value);
+  assert.equal(await textOf(page, '#model-name'), 'Storyteller');
+  const temperature = () => page.$eval('#opt-temperature', (field) => /** @type {HTMLInputElement} */ (field).value);
   assert.equal(await temperature(), '0.7', 'that of its model card');
-  await setOptions(tab.page, { maxTokens: 12 });
-  await tab.page.click('.suggestions button');
-  await until(tab.page, ANSWERED);
-  assert.match(await textOf(tab.page, '.from-user'), /^Tell me a story about a little dragon\.$/);
-  assert.match(await textOf(tab.page, '.from-model .stats'), /^12\stokens/);
-  assert.equal(await tab.page.$('.empty'), null);
-  await tab.page.click('#new-chat');
-  await until(tab.page, '.suggestions button');
-  await tab.close();
+  await setOptions(page, { maxTokens: 12 });
+  await page.click('.suggestions button');
+  await until(page, ANSWERED);
+  assert.match(await textOf(page, '.from-user'), /^Tell me a story about a little dragon\.$/);
+  assert.match(await textOf(page, '.from-model .stats'), /^12\stokens/);
+  assert.equal(await page.$('.empty'), null);
+  await page.click('#new-chat');
+  await until(page, '.suggestions button');
 });
 
 test('in a low window the welcome is shown from its beginning, and the message field has the focus', async ({
   opened,
 }) => {
-  const tab = await opened({ height: 320 });
-  assert.equal(await tab.page.$eval('#scroller', (one) => one.scrollTop), 0);
-  assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input');
-  await tab.close();
+  const page = await opened({ height: 320 });
+  assert.equal(await page.$eval('#scroller', (one) => one.scrollTop), 0);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input');
 });
 
 test('after a suggestion or Retry by keyboard, the message field has the focus', async ({ opened }) => {
-  const tab = await opened();
-  await setOptions(tab.page, { maxTokens: 4 });
+  const page = await opened();
+  await setOptions(page, { maxTokens: 4 });
   for (const selector of ['.suggestions button', '.retry']) {
-    await tab.page.focus(selector);
-    const button = await tab.page.$(selector);
-    await tab.page.keyboard.press('Enter');
-    await tab.page.waitForFunction((old) => !old?.isConnected, {}, button);
-    await until(tab.page, ANSWERED);
-    assert.equal(await tab.page.evaluate(() => document.activeElement?.id), 'input', selector);
+    await page.focus(selector);
+    const button = await page.$(selector);
+    await page.keyboard.press('Enter');
+    await page.waitForFunction((old) => !old?.isConnected, {}, button);
+    await until(page, ANSWERED);
+    assert.equal(await page.evaluate(() => document.activeElement?.id), 'input', selector);
   }
-  await tab.close();
 });
 
 test('one click opens the other models, another returns to the conversation, which continues', async ({ opened }) => {
-  const tab = await opened();
-  await setOptions(tab.page, { maxTokens: 4 });
-  await tab.page.click('.upgrade button');
-  await until(tab.page, PICKING);
-  assert.match(await textOf(tab.page, '#presets'), /Gemma 3 1B/);
-  assert.ok(await tab.page.$eval('#chat', (one) => one.checkVisibility()), 'it lies beneath');
-  await tab.page.click('#back');
-  await until(tab.page, READY);
-  await say(tab.page, 'Once');
-  await until(tab.page, ANSWERED);
-  await tab.page.click('#change-model');
-  await until(tab.page, PICKING);
-  await tab.page.keyboard.press('Enter'); // Presses “Close”, which has the focus.
-  await until(tab.page, READY);
-  assert.match(await textOf(tab.page, '.from-user'), /Once/);
-  await tab.page.click('#change-model');
-  await loadAddress(tab.page, await modelAddress('medium')); // The storyteller stays ready during the load.
-  await tab.page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
-  await assertReady(tab.page);
-  assert.match(await textOf(tab.page, '.empty'), /Ask anything/);
+  const page = await opened();
+  await setOptions(page, { maxTokens: 4 });
+  await page.click('.upgrade button');
+  await until(page, PICKING);
+  assert.match(await textOf(page, '#presets'), /Gemma 3 1B/);
+  assert.ok(await page.$eval('#chat', (one) => one.checkVisibility()), 'it lies beneath');
+  await page.click('#back');
+  await until(page, READY);
+  await say(page, 'Once');
+  await until(page, ANSWERED);
+  await page.click('#change-model');
+  await until(page, PICKING);
+  await page.keyboard.press('Enter'); // Presses “Close”, which has the focus.
+  await until(page, READY);
+  assert.match(await textOf(page, '.from-user'), /Once/);
+  await page.click('#change-model');
+  await loadAddress(page, await modelAddress('medium')); // The storyteller stays ready during the load.
+  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
+  await assertReady(page);
+  assert.match(await textOf(page, '.empty'), /Ask anything/);
   assert.deepEqual(
-    await tab.page.$$eval('#opt-temperature, #opt-maxTokens', (all) =>
+    await page.$$eval('#opt-temperature, #opt-maxTokens', (all) =>
       all.map((one) => /** @type {HTMLInputElement} */ (one).value),
     ),
     ['1', '4'],
     'its own defaults, and what was changed by hand',
   );
-  await tab.close();
 });
 
 test('the storyteller is not fetched if the link names a model or the list of models, or if the browser saves data', async ({
-  browser,
+  open,
   server,
 }) => {
-  const tab = await openTab(browser, `${server.url}?pick`, {
+  const page = await open('?pick', {
     before: () => {
       if (location.search !== '?save') return;
       Object.defineProperty(navigator, 'connection', { value: { saveData: true } });
     },
   });
   for (const query of ['?pick', '?model=https://example.com/x.gguf', '?save']) {
-    await tab.page.goto(server.url + query);
-    await until(tab.page, PICKING);
+    await page.goto(server.url + query);
+    await until(page, PICKING);
   }
-  assert.match(await textOf(tab.page, '#presets li'), /Tiny storyteller/);
-  await load(tab.page, () => tab.page.click('#presets li button'));
-  await assertReady(tab.page);
-  await tab.close();
+  assert.match(await textOf(page, '#presets li'), /Tiny storyteller/);
+  await page.click('#presets li button');
+  await untilReady(page);
 });
 
 test('a file with other bytes than the page was built with is refused, and loaded when the host has the right one', async ({
-  browser,
+  name,
 }) => {
   const address = await modelAddress('tiny');
   const file = readFileSync(await testModel('tiny'));
@@ -156,7 +146,7 @@ test('a file with other bytes than the page was built with is refused, and loade
       '</head>',
       `${storytellerTag(address, file.length, createHash('sha256').update(file).digest('hex'))}</head>`,
     );
-  const site = await servePage({
+  const { open } = await pageIn(name, {
     intercept: ({ url = '' }, response) => {
       if (!/^\/(\?|$)/.test(url) && !(lies && url === address)) return false;
       response.setHeader('Content-Type', url === address ? 'application/octet-stream' : 'text/html; charset=utf-8');
@@ -164,30 +154,19 @@ test('a file with other bytes than the page was built with is refused, and loade
       return true;
     },
   });
-  try {
-    const tab = await openTab(browser, site.url);
-    await until(tab.page, FAILED);
-    assert.match(await textOf(tab.page, FAILED), /isn’t the expected file/);
-    lies = false;
-    await tab.page.reload();
-    await until(tab.page, READY);
-    assert.equal(await textOf(tab.page, '#model-name'), 'Storyteller');
-    await tab.close();
-  } finally {
-    await site.close();
-  }
+  const page = await open();
+  await until(page, FAILED);
+  assert.match(await textOf(page, FAILED), /isn’t the expected file/);
+  lies = false;
+  await page.reload();
+  await until(page, READY);
+  assert.equal(await textOf(page, '#model-name'), 'Storyteller');
 });
 
-test("a host without the storyteller's file shows the list of models and no error", async ({ browser }) => {
-  const without = await servePage({ storyteller: 'storyteller-left-out.gguf' });
-  try {
-    const tab = await openTab(browser, 'about:blank', { expected: /Failed to load resource|404/ });
-    await tab.page.goto(without.url);
-    await until(tab.page, PICKING);
-    assert.equal(await tab.page.$(FAILED), null);
-    assert.doesNotMatch(await textOf(tab.page, '#presets'), /storyteller/);
-    await tab.close();
-  } finally {
-    await without.close();
-  }
+test("a host without the storyteller's file shows the list of models and no error", async ({ name }) => {
+  const { open } = await pageIn(name, { storyteller: 'storyteller-left-out.gguf' });
+  const page = await open('', { expected: /Failed to load resource|404/ });
+  await until(page, PICKING);
+  assert.equal(await page.$(FAILED), null);
+  assert.doesNotMatch(await textOf(page, '#presets'), /storyteller/);
 });

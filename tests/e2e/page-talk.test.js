@@ -8,20 +8,16 @@ import { testModel } from '../js/models.js';
 import {
   ANSWERED,
   FAILED,
-  READY,
   answerText,
   ask,
-  assertReady,
   catchCopies,
   inNode,
-  modelAddress,
   onlyIn,
-  openWithModel,
+  pageIn,
   press,
+  reload,
   say,
-  servePage,
   setOptions,
-  sharedBrowser,
   suite,
   textOf,
   until,
@@ -57,25 +53,16 @@ const states = (page) =>
 const untilKept = (page) =>
   page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
 
-/** @param {Page} page */
-async function reload(page) {
-  await page.reload();
-  await until(page, `${READY}, ${FAILED}`);
-  await assertReady(page);
-}
-
 const test = suite(
   'continuing a conversation',
   async (name) => {
-    const tiny = await modelAddress('tiny');
-    const server = await servePage();
-    const browser = await sharedBrowser(name);
+    const { openWith } = await pageIn(name);
 
-    /** @param {Parameters<typeof openWithModel>[3]} [options] @param {string} [address] */
-    async function opened(options, address = tiny) {
-      const tab = await openWithModel(browser, server.url, address, { before: catchCopies, ...options });
-      await setOptions(tab.page, { temperature: 0, maxTokens: 8 });
-      return tab;
+    /** @param {Parameters<typeof openWith>[1]} [options] */
+    async function opened(options, model = 'tiny') {
+      const page = await openWith(model, { before: catchCopies, ...options });
+      await setOptions(page, { temperature: 0, maxTokens: 8 });
+      return page;
     }
     return { opened };
   },
@@ -87,8 +74,7 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
 }) => {
   const words = ['Tell me about the sea and the ships on it', 'And then?', 'Go on', 'Once more'];
   const expected = await inNode('tiny', words, { temperature: 0, maxTokens: 8 });
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   for (const text of words.slice(0, 3)) await ask(page, text);
   await untilKept(page);
   assert.equal((await states(page)).length, 1);
@@ -118,12 +104,10 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
   });
   await ask(page, 'Another one'); // Gives the page time to save the chat, which it must not do.
   assert.deepEqual(await states(page), [], 'keep nothing');
-  await tab.close();
 });
 
 test('a draft survives an edit; “Skip to content” stays in the conversation', async ({ opened }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
   await ask(page, 'Hello there');
   await page.type('#input', 'half');
@@ -145,13 +129,11 @@ test('a draft survives an edit; “Skip to content” stays in the conversation'
     'main',
   );
   assert.equal(page.url(), before);
-  await tab.close();
 });
 
 test('an answer that was cut off continues in place, with the same text as if it had not been', async ({ opened }) => {
   const [expected] = await inNode('tiny', ['Hello there'], { temperature: 0, maxTokens: 16 });
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await ask(page, 'Hello there');
   assert.match(await textOf(page, '.from-model .stats'), /stopped at the token limit/);
   const first = await answerText(page);
@@ -165,23 +147,20 @@ test('an answer that was cut off continues in place, with the same text as if it
   assert.equal(await answerText(page), expected);
   assert.equal(await page.$('.versions'), null, 'the same answer');
   assert.equal((await prompted(page)).fresh, 1);
-  await tab.close();
 });
 
 test('the view follows a quick answer to its end', async ({ opened }) => {
-  const tab = await opened({ width: 390, height: 500 });
-  await setOptions(tab.page, { maxTokens: 60, temperature: 1 });
+  const page = await opened({ width: 390, height: 500 });
+  await setOptions(page, { maxTokens: 60, temperature: 1 });
   for (const text of ['One', 'Two', 'Three']) {
-    await ask(tab.page, text);
-    assert.ok((await tab.page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight)) <= 2, text);
-    assert.equal(await tab.page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+    await ask(page, text);
+    assert.ok((await page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight)) <= 2, text);
+    assert.equal(await page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
   }
-  await tab.close();
 });
 
 test('if the context is full, the oldest messages can be dropped, and the page says which ones', async ({ opened }) => {
-  const tab = await opened({ query: '?context=128' });
-  const { page } = tab;
+  const page = await opened({ query: '?context=128' });
   for (const text of ['One', 'Two', 'Three']) await ask(page, text);
   await say(page, 'word '.repeat(6));
   await until(page, FAILED);
@@ -206,14 +185,12 @@ test('if the context is full, the oldest messages can be dropped, and the page s
   );
   await until(page, `${ANSWERED}, ${FAILED}`);
   assert.ok((await answerText(page)).startsWith(text));
-  await tab.close();
 });
 
 test('long pastes and dropped text files become attachments that open; the number of tokens left is shown', async ({
   opened,
 }) => {
-  const tab = await opened();
-  const { page } = tab;
+  const page = await opened();
   await page.type('#input', 'What is this?');
   const words = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
   await page.evaluate((text) => {
@@ -277,7 +254,6 @@ test('long pastes and dropped text files become attachments that open; the numbe
   );
   assert.deepEqual(printed, [true, false]);
   assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
-  await tab.close();
 });
 
 test('a model without a chat template continues a text', async ({ opened }) => {
@@ -286,8 +262,7 @@ test('a model without a chat template continues a text', async ({ opened }) => {
   const first = await model.generate('Once upon a time', options).text();
   const second = await model.generate(`Once upon a time${first}\nThe end`, options).text();
   await model.dispose();
-  const tab = await opened({}, await modelAddress('gpt2-q4_k_m'));
-  const { page } = tab;
+  const page = await opened({}, 'gpt2-q4_k_m');
   assert.match(await textOf(page, '.empty'), /isn’t trained to chat/);
   assert.equal(
     await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).placeholder),
@@ -297,5 +272,4 @@ test('a model without a chat template continues a text', async ({ opened }) => {
   assert.equal(await answerText(page), first);
   await ask(page, 'The end');
   assert.equal(await answerText(page), second);
-  await tab.close();
 });

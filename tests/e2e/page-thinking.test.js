@@ -3,28 +3,12 @@
  * reload.
  */
 import assert from 'node:assert/strict';
-import {
-  ANSWERED,
-  FAILED,
-  READY,
-  ask,
-  modelAddress,
-  onlyIn,
-  openWithModel,
-  pageIn,
-  setOptions,
-  suite,
-  until,
-} from './helpers.js';
+import { ANSWERED, ask, onlyIn, pageIn, reload, setOptions, suite, until } from './helpers.js';
 
 const test = suite('thoughts', (name) => pageIn(name), onlyIn('chromium'));
 
-test('thoughts are collapsed above the answer, apart from its text, and survive a reload', async ({
-  browser,
-  server,
-}) => {
-  const tab = await openWithModel(browser, server.url, await modelAddress('gemma4-thinks'));
-  const { page } = tab;
+test('thoughts are collapsed above the answer, apart from its text, and survive a reload', async ({ openWith }) => {
+  const page = await openWith('gemma4-thinks');
   await setOptions(page, { temperature: 0, maxTokens: 24 });
   await ask(page, 'Hello');
   assert.equal(await page.$('.thoughts'), null);
@@ -58,10 +42,8 @@ test('thoughts are collapsed above the answer, apart from its text, and survive 
   assert.equal((await parts()).open, true);
 
   await page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
-  await page.reload();
-  await until(page, `${READY}, ${FAILED}`);
+  await reload(page);
   await until(page, ANSWERED);
   assert.deepEqual(await parts(), { ...shown, open: false });
   assert.equal(await page.$eval('#opt-thinking', (one) => /** @type {HTMLInputElement} */ (one).checked), true);
-  await tab.close();
 });

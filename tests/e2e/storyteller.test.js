@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel } from '../../js/index.node.js';
 import { SHIPPED } from '../js/storyteller-files.js';
-import { ANSWERED, answerText, catchCopies, openWithModel, pageIn, say, setOptions, suite, until } from './helpers.js';
+import { ANSWERED, answerText, catchCopies, loadAddress, pageIn, say, setOptions, suite, until } from './helpers.js';
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
@@ -23,13 +23,11 @@ async function told() {
 
 const test = suite('the storyteller', (name) => pageIn(name, { mounts: { '/storyteller/': path.dirname(SHIPPED) } }));
 
-test('tells the same story as llama.cpp', async ({ browser, server }) => {
-  const tab = await openWithModel(browser, server.url, `/storyteller/${path.basename(SHIPPED)}`, {
-    before: catchCopies,
-  });
-  await setOptions(tab.page, { temperature: 0, maxTokens: 300 });
-  await say(tab.page, greedy.question);
-  await until(tab.page, ANSWERED);
-  assert.equal(await answerText(tab.page), await told());
-  await tab.close();
+test('tells the same story as llama.cpp', async ({ open }) => {
+  const page = await open('', { before: catchCopies });
+  await loadAddress(page, `/storyteller/${path.basename(SHIPPED)}`);
+  await setOptions(page, { temperature: 0, maxTokens: 300 });
+  await say(page, greedy.question);
+  await until(page, ANSWERED);
+  assert.equal(await answerText(page), await told());
 });
