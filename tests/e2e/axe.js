@@ -15,14 +15,21 @@ import {
   FAILED,
   PICKING,
   READY,
+  dropFile,
+  importConversations,
   launch,
   loadAddress,
   modelAddress,
   openTab,
+  paste,
   say,
   servePage,
   setOptions,
+  submitAddress,
+  unload,
   until,
+  untilCount,
+  untilText,
 } from './helpers.js';
 import { keep } from '../lab/tables.js';
 
@@ -48,14 +55,7 @@ function conversations() {
       state: 'whole',
     })),
   });
-  return JSON.stringify({
-    format: 'gemma-wasm conversations',
-    version: 1,
-    conversations: [
-      talk('Everything that Markdown has', 'Show me', RICH),
-      talk('שלום', 'שלום, מה שלומך?', 'טוב, תודה.'),
-    ],
-  });
+  return [talk('Everything that Markdown has', 'Show me', RICH), talk('שלום', 'שלום, מה שלומך?', 'טוב, תודה.')];
 }
 
 /** @param {Page} page @param {string} selector @param {string} text */
@@ -115,14 +115,7 @@ export const STATES = [
     name: 'loading',
     async go(page, { hold }) {
       hold(true);
-      await page.$eval(
-        '#web-form',
-        (form, value) => {
-          /** @type {HTMLInputElement} */ (form.querySelector('#web-url')).value = value;
-          /** @type {HTMLFormElement} */ (form).requestSubmit();
-        },
-        await modelAddress('tiny'),
-      );
+      await submitAddress(page, await modelAddress('tiny'));
       await page.waitForSelector('body[data-state="loading"]');
     },
   },
@@ -138,7 +131,7 @@ export const STATES = [
     name: 'a message being written',
     async go(page) {
       await page.type('#input', 'A message');
-      await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
+      await until(page, '#draft-tokens:not(:empty)');
       await page.$eval('#input', (one) => {
         /** @type {HTMLTextAreaElement} */ (one).value = '';
       });
@@ -167,22 +160,14 @@ export const STATES = [
     name: 'two versions',
     async go(page) {
       await page.click(ANSWERED);
-      await page.waitForFunction(() =>
-        /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''),
-      );
+      await untilText(page, '.from-model:last-child .versions', /2\/2/);
       await until(page, ANSWERED);
     },
   },
   {
     name: 'a long paste beside a message',
     async go(page) {
-      await page.evaluate((text) => {
-        const clipboardData = new DataTransfer();
-        clipboardData.setData('text/plain', text);
-        document
-          .querySelector('#input')
-          ?.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
-      }, 'line\n'.repeat(40));
+      await paste(page, 'line\n'.repeat(40));
       await page.waitForSelector('.chips li');
     },
   },
@@ -303,14 +288,8 @@ export const STATES = [
       await page.$eval('#library-search', (one) => {
         /** @type {HTMLInputElement} */ (one).value = '';
       });
-      await page.evaluate((text) => {
-        const data = new DataTransfer();
-        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-        data.items.add(new File([text], 'all.json'));
-        field.files = data.files;
-        field.dispatchEvent(new Event('change'));
-      }, conversations());
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
+      await importConversations(page, conversations());
+      await untilCount(page, '.talk', 3);
     },
   },
   {
@@ -320,7 +299,7 @@ export const STATES = [
       await press(page, '.talk-menu:not([hidden]) button', 'Delete');
       await page.waitForSelector('#toast:not([hidden])');
       await press(page, '#toast button', 'Undo');
-      await page.waitForFunction(() => document.querySelectorAll('.talk').length === 3);
+      await untilCount(page, '.talk', 3);
     },
   },
   {
@@ -329,7 +308,7 @@ export const STATES = [
       await page.$$eval('.talk', (all) =>
         /** @type {HTMLElement} */ (all.find((one) => /שלום/.test(one.textContent ?? ''))).click(),
       );
-      await page.waitForFunction(() => /מה/.test(document.querySelector('#log')?.textContent ?? ''));
+      await untilText(page, '#log', /מה/);
     },
   },
   {
@@ -364,10 +343,7 @@ export const STATES = [
     async go(page) {
       await page.click('#back');
       await until(page, READY);
-      await page.click('#settings-toggle');
-      await page.waitForSelector('#settings:not([hidden])');
-      await page.click('#unload');
-      await until(page, PICKING);
+      await unload(page);
       await page.click('#back');
       await page.waitForSelector('body[data-state="reading"] #model-card button');
     },
@@ -375,11 +351,7 @@ export const STATES = [
   {
     name: 'a file that is no model, beside a conversation',
     async go(page) {
-      await page.evaluate(() => {
-        const dataTransfer = new DataTransfer();
-        dataTransfer.items.add(new File(['no model'], 'wrong.gguf'));
-        dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
-      });
+      await dropFile(page, 'wrong.gguf', 'no model');
       await page.waitForSelector(`#chooser[open] ${FAILED}`);
     },
   },

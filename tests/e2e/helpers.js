@@ -17,6 +17,7 @@ import { testModel } from '../js/models.js';
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const pageRoot = path.join(root, 'build', 'page');
 
+/** @import { Page } from 'puppeteer-core' */
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
 
@@ -155,7 +156,7 @@ export async function modelAddress(name) {
 
 /**
  * @typedef {object} Tab
- * @property {import('puppeteer-core').Page} page
+ * @property {Page} page
  * @property {string[]} troubles   errors so far
  * @property {() => Promise<void>} close   fails if there were unexpected errors
  */
@@ -165,7 +166,7 @@ export async function modelAddress(name) {
  * @typedef {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} TabOptions */
 
 /** Makes page.waitForFunction() check its condition every 30 ms. The default, every frame, would also redraw the page
- * and slow the engine. @param {import('puppeteer-core').Page} page */
+ * and slow the engine. @param {Page} page */
 function waitCalmly(page) {
   const wait = page.waitForFunction.bind(page);
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
@@ -212,7 +213,7 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
 }
 
 /** Waits until an element matches the selector. The error after a timeout contains the page's text.
- * @param {import('puppeteer-core').Page} page @param {string} selector @param {number} [timeout] */
+ * @param {Page} page @param {string} selector @param {number} [timeout] */
 export async function until(page, selector, timeout = 30000) {
   try {
     await page.waitForSelector(selector, { timeout });
@@ -228,6 +229,32 @@ export async function until(page, selector, timeout = 30000) {
   }
 }
 
+/** Waits until the text of the first element that matches the selector matches a pattern. The error after a timeout
+ * contains the element's text.
+ * @param {Page} page @param {string} selector @param {RegExp} pattern @param {number} [timeout] */
+export async function untilText(page, selector, pattern, timeout = 30000) {
+  try {
+    await page.waitForFunction(
+      (where, source, flags) => new RegExp(source, flags).test(document.querySelector(where)?.textContent ?? ''),
+      { timeout },
+      selector,
+      pattern.source,
+      pattern.flags,
+    );
+  } catch (cause) {
+    const text = await page.evaluate((where) => document.querySelector(where)?.textContent, selector);
+    throw new Error(`${selector} never matched ${pattern}: ${text}`, { cause });
+  }
+}
+
+/** @param {Page} page @param {string} selector @param {number} count */
+export const untilCount = (page, selector, count) =>
+  page.waitForFunction((where, n) => document.querySelectorAll(where).length === n, {}, selector, count);
+
+/** Waits until the engine's state of the open conversation is saved. @param {Page} page */
+export const untilKept = (page) =>
+  page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
+
 export const READY = 'body[data-state="ready"]';
 /** Selector that matches while the model chooser is open, alone or over a conversation. */
 export const PICKING = 'body[data-state="picking"], #chooser[open]';
@@ -235,37 +262,55 @@ export const ANSWERED = '.from-model:last-child .retry';
 export const FAILED = '.error';
 
 /** Starts a load of a model and waits until the page shows that it succeeded (READY) or failed (FAILED).
- * @param {import('puppeteer-core').Page} page @param {() => Promise<unknown>} start @param {number} [timeout] */
+ * @param {Page} page @param {() => Promise<unknown>} start @param {number} [timeout] */
 export async function load(page, start, timeout = 60000) {
   await start();
   await until(page, `${READY}, ${FAILED}`, timeout);
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} address @param {number} [timeout] */
-export function loadAddress(page, address, timeout) {
-  return load(
-    page,
-    () =>
-      page.evaluate((value) => {
-        /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-        /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-      }, address),
-    timeout,
+/** Starts a load of the model at an address. @param {Page} page @param {string} address */
+export const submitAddress = (page, address) =>
+  page.evaluate((value) => {
+    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
+    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+  }, address);
+
+/** @param {Page} page @param {string} address @param {number} [timeout] */
+export const loadAddress = (page, address, timeout) => load(page, () => submitAddress(page, address), timeout);
+
+/** Waits until a share (0 to 1) of a model has arrived. @param {Page} page @param {number} share */
+export const untilProgress = (page, share) =>
+  page.waitForFunction(
+    (least) => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least,
+    { timeout: 60000 },
+    share,
   );
+
+/** @param {Page} page */
+export async function openModels(page) {
+  await page.click('#change-model');
+  await until(page, PICKING);
 }
 
-/** @param {import('puppeteer-core').Page} page */
+/** @param {Page} page */
+export async function unload(page) {
+  await page.click('#settings-toggle');
+  await page.click('#unload');
+  await until(page, PICKING);
+}
+
+/** @param {Page} page */
 export async function assertReady(page) {
   assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
 }
 
-/** Waits until the page has loaded a model. @param {import('puppeteer-core').Page} page @param {number} [timeout] */
+/** Waits until the page has loaded a model. @param {Page} page @param {number} [timeout] */
 export async function untilReady(page, timeout) {
   await load(page, async () => {}, timeout);
   await assertReady(page);
 }
 
-/** @param {import('puppeteer-core').Page} page */
+/** @param {Page} page */
 export async function reload(page) {
   await page.reload();
   await untilReady(page);
@@ -280,25 +325,31 @@ export async function openWithModel(browser, base, address, options = {}) {
   return tab;
 }
 
-/** @param {import('puppeteer-core').Page} page @param {Record<string, string | number>} values */
-export async function setOptions(page, values) {
-  await page.evaluate((pairs) => {
-    for (const [name, value] of pairs) {
-      const field = /** @type {HTMLInputElement} */ (document.querySelector(`#opt-${name}`));
-      field.value = String(value);
+/** Sets the value of a field, as if the user had typed it. @param {Page} page @param {string} selector
+ * @param {string | number} value */
+export const fill = (page, selector, value) =>
+  page.$eval(
+    selector,
+    (field, text) => {
+      /** @type {HTMLInputElement} */ (field).value = text;
       field.dispatchEvent(new Event('input', { bubbles: true }));
-    }
-  }, Object.entries(values));
+    },
+    String(value),
+  );
+
+/** @param {Page} page @param {Record<string, string | number>} values */
+export async function setOptions(page, values) {
+  for (const [name, value] of Object.entries(values)) await fill(page, `#opt-${name}`, value);
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} text */
+/** @param {Page} page @param {string} text */
 export async function say(page, text) {
   await page.focus('#input');
   await page.keyboard.type(text);
   await page.keyboard.press('Enter');
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} text */
+/** @param {Page} page @param {string} text */
 export async function ask(page, text) {
   const before = (await page.$$('.from-user')).length;
   await say(page, text);
@@ -306,11 +357,11 @@ export async function ask(page, text) {
   await until(page, ANSWERED);
 }
 
-/** @param {import('puppeteer-core').Page} page */
+/** @param {Page} page */
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
-/** @param {import('puppeteer-core').Page} page @param {string} selector @param {string} text */
+/** @param {Page} page @param {string} selector @param {string} text */
 export async function press(page, selector, text) {
   const found = await page.$$(selector);
   for (const one of found) {
@@ -356,7 +407,7 @@ export function catchCopies() {
 }
 
 /** Returns the last answer as the model wrote it, which the answer's copy button copies. Requires catchCopies().
- * @param {import('puppeteer-core').Page} page */
+ * @param {Page} page */
 export async function answerText(page) {
   return page.evaluate(async () => {
     const buttons = [...document.querySelectorAll('.from-model:last-child .answer-foot button')];
@@ -368,10 +419,58 @@ export async function answerText(page) {
   });
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} selector */
+/** @param {Page} page @param {string} selector */
 export function textOf(page, selector) {
   return page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).innerText);
 }
+
+/** @param {Page} page @param {string} selector   of a field */
+export const valueOf = (page, selector) =>
+  page.$eval(selector, (field) => /** @type {HTMLInputElement} */ (field).value);
+
+/** Returns the id of the focused element. @param {Page} page */
+export const focused = (page) => page.evaluate(() => document.activeElement?.id);
+
+/** Imports a file into the list of conversations. @param {Page} page @param {string} text */
+export const importFile = (page, text) =>
+  page.$eval(
+    '#library-file',
+    (field, content) => {
+      const data = new DataTransfer();
+      data.items.add(new File([content], 'conversations.json'));
+      /** @type {HTMLInputElement} */ (field).files = data.files;
+      field.dispatchEvent(new Event('change'));
+    },
+    text,
+  );
+
+/** @param {Page} page @param {object[]} conversations */
+export const importConversations = (page, conversations) =>
+  importFile(page, JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }));
+
+/** Pastes a text into the message field. @param {Page} page @param {string} text */
+export const paste = (page, text) =>
+  page.$eval(
+    '#input',
+    (field, pasted) => {
+      const clipboardData = new DataTransfer();
+      clipboardData.setData('text/plain', pasted);
+      field.dispatchEvent(Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData }));
+    },
+    text,
+  );
+
+/** Drops a file on the page. @param {Page} page @param {string} name @param {string} text */
+export const dropFile = (page, name, text) =>
+  page.evaluate(
+    (title, content) => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([content], title));
+      dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+    },
+    name,
+    text,
+  );
 
 /** Returns an interceptor that throttles the responses for matching addresses to SLOW bytes per millisecond while
  * isSlow().
@@ -449,7 +548,7 @@ function childrenOf(pid) {
   );
 }
 
-/** @param {import('puppeteer-core').Page} page @param {string} selector @param {...string} files */
+/** @param {Page} page @param {string} selector @param {...string} files */
 export async function chooseFiles(page, selector, ...files) {
   const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));
   await input.evaluate((one) =>
@@ -471,7 +570,7 @@ export async function chooseFiles(page, selector, ...files) {
   });
 }
 
-/** @param {import('puppeteer-core').Page} page @param {import('puppeteer-core').KeyInput} key */
+/** @param {Page} page @param {import('puppeteer-core').KeyInput} key */
 export async function shortcut(page, key) {
   for (const held of /** @type {const} */ (['Alt', 'Shift'])) await page.keyboard.down(held);
   await page.keyboard.press(key);

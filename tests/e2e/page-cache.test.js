@@ -10,14 +10,21 @@ import {
   PICKING,
   READY,
   assertReady,
+  fill,
+  focused,
   loadAddress,
   modelAddress,
   onlyIn,
   pageIn,
+  submitAddress,
   suite,
   textOf,
+  unload,
   until,
+  untilProgress,
   untilReady,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** How the server responds to requests for models: 'serve', 'slow' (so that a test can cancel a load), 'refuse'. */
@@ -64,13 +71,6 @@ function bytesAsked() {
   }, 0);
 }
 
-/** @param {import('puppeteer-core').Page} page */
-async function unload(page) {
-  await page.click('#settings-toggle');
-  await page.click('#unload');
-  await until(page, PICKING);
-}
-
 /** @param {import('puppeteer-core').Page} page @param {string} text of a button in the list */
 async function press(page, text) {
   const names = await page.$$eval('#stored button', (all) => all.map((one) => one.textContent));
@@ -101,7 +101,7 @@ test('a stored model is offered first, starts without a network, and can be dele
   const page = await open('?pick', {
     expected: /Failed to load|NetworkError|ERR_|reach|refused/i,
   });
-  assert.equal(await page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  assert.ok(await page.$('#stored[hidden]'));
   await loadAddress(page, tiny);
   await assertReady(page);
 
@@ -111,9 +111,7 @@ test('a stored model is offered first, starts without a network, and can be dele
   await page.goto(`${server.url}?pick`);
   await until(page, LISTED);
   assert.match(await textOf(page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
-  await page.waitForFunction(() =>
-    /of [\d.]+\s[MGT]B of available storage/.test(document.querySelector('#stored-room')?.textContent ?? ''),
-  );
+  await untilText(page, '#stored-room', /of [\d.]+\s[MGT]B of available storage/);
   assert.match(await page.evaluate(() => document.activeElement?.ariaLabel ?? ''), /^Load tiny-/);
 
   asked = [];
@@ -140,20 +138,14 @@ test('a stored model is offered first, starts without a network, and can be dele
   await press(page, 'Delete');
   await page.keyboard.press('Enter');
   await until(page, '#stored[hidden]', 5000).catch(() => {});
-  assert.equal(await page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  assert.ok(await page.$('#stored[hidden]'));
 });
 
 test('a cancelled download resumes', async ({ open, server, medium }) => {
   const page = await open('?pick');
   manner = 'slow';
-  await page.evaluate((value) => {
-    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-  }, medium);
-  await page.waitForFunction(
-    () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.4,
-    { timeout: 60000 },
-  );
+  await submitAddress(page, medium);
+  await untilProgress(page, 0.4);
   assert.match(await textOf(page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
   await page.click('#loading-cancel');
   await until(page, PICKING);
@@ -174,7 +166,7 @@ test('a cancelled download resumes', async ({ open, server, medium }) => {
   await press(page, 'Delete all');
   await press(page, 'Delete all models?');
   await until(page, '#stored[hidden]', 5000).catch(() => {});
-  assert.equal(await page.$eval('#stored', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  assert.ok(await page.$('#stored[hidden]'));
 });
 
 test('without storage space the model runs, and a notice says that it is not stored', async ({
@@ -210,7 +202,7 @@ test('without storage space the model runs, and a notice says that it is not sto
   if (name === 'chromium') {
     assert.match(await textOf(page, '#chat-notice'), /not cached/);
     await unload(page);
-    await page.waitForFunction(() => /** @type {any} */ (document.querySelector('#stored')).hidden);
+    await until(page, '#stored[hidden]');
   }
 });
 
@@ -264,25 +256,21 @@ testInOne(
     });
     await until(page, '#token-form:not([hidden])');
     assert.match(await textOf(page, FAILED), /requires you to sign in/);
-    assert.equal(await page.evaluate(() => document.activeElement?.id), 'token');
+    assert.equal(await focused(page), 'token');
     await page.keyboard.type('two words');
     await page.keyboard.press('Enter');
     assert.match(await textOf(page, FAILED), /not an access token/);
-    await page.$eval('#token', (field) => {
-      /** @type {HTMLInputElement} */ (field).value = '';
-    });
-    await page.type('#token', 'hf_secret');
+    await fill(page, '#token', 'hf_secret');
     await page.keyboard.press('Enter');
-    await page.waitForFunction(() => /don’t have access/.test(document.querySelector('.error')?.textContent ?? ''));
-    const { sent, kept, field } = await page.evaluate(() => ({
+    await untilText(page, '.error', /don’t have access/);
+    const { sent, kept } = await page.evaluate(() => ({
       sent: /** @type {any} */ (window).sent,
       kept: JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie + location.href,
-      field: /** @type {HTMLInputElement} */ (document.querySelector('#token')).value,
     }));
     assert.doesNotMatch(sent[0], /authorization/i);
     assert.match(sent[1], /Bearer hf_secret/);
     assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
     assert.doesNotMatch(kept, /hf_secret/);
-    assert.equal(field, '');
+    assert.equal(await valueOf(page, '#token'), '');
   },
 );

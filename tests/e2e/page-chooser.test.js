@@ -7,6 +7,7 @@ import {
   ANSWERED,
   READY,
   ask,
+  focused,
   modelAddress,
   onlyIn,
   pageIn,
@@ -16,9 +17,13 @@ import {
   shortcut,
   shown,
   slowly,
+  submitAddress,
   suite,
   textOf,
   until,
+  untilCount,
+  untilProgress,
+  untilText,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -26,8 +31,6 @@ import {
 const OPEN = '#chooser[open]';
 let slow = false;
 
-/** @param {Page} page */
-const focused = (page) => page.evaluate(() => document.activeElement?.id);
 /** @param {Page} page */
 const closed = (page) =>
   page.waitForFunction(() => !document.querySelector('#chooser[open]') && !/models/.test(location.hash));
@@ -122,26 +125,17 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   await page.waitForSelector(OPEN);
   const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
   assert.ok(Math.abs(low) < 1, 'a sheet from below');
-  await page.evaluate(
-    (value) => {
-      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-    },
-    await modelAddress('medium'),
-  );
+  await submitAddress(page, await modelAddress('medium'));
   await closed(page);
   await page.waitForSelector('#chat > #loading');
-  await page.waitForFunction(
-    () => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > 0.05,
-    { timeout: 60000 },
-  );
+  await untilProgress(page, 0.05);
   await setOptions(page, { temperature: 1, seed: 1, maxTokens: 3000 });
   await say(page, 'Tell me everything');
-  await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+  await untilCount(page, '.from-user', 2);
   await page.click('#change-model');
   await page.waitForSelector(`${OPEN} #loading`);
   await press(page, '#loading-pause', 'Pause');
-  await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+  await untilText(page, '#loading-title', /^Paused$/);
   assert.deepEqual(
     await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)),
     [],
@@ -160,8 +154,6 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   assert.ok(await page.$(OPEN));
   slow = false;
   await press(page, '#stored-list button', 'Resume');
-  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-    timeout: 60000,
-  });
+  await untilText(page, '#model-name', /medium/, 60000);
   await closed(page);
 });

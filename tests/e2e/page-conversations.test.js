@@ -5,19 +5,24 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { sleep } from '../lab/inject.js';
 import {
   ANSWERED,
   FAILED,
-  PICKING,
   READY,
   answerText,
   ask,
   assertReady,
   catchCopies,
+  fill,
+  focused,
+  importConversations,
+  importFile,
   load,
   loadAddress,
   modelAddress,
   onlyIn,
+  openModels,
   pageIn,
   press,
   reload,
@@ -27,7 +32,10 @@ import {
   suite,
   textOf,
   until,
+  untilCount,
   untilReady,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -104,21 +112,15 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   await page.click('.question-foot:nth-last-child(2) button'); // Presses “Edit” at the last question.
   await page.click('#editing-cancel');
   await page.type('#input', 'half a sentence');
-  await page.waitForFunction(() => document.querySelector('#draft-tokens')?.textContent);
-  await new Promise((done) => {
-    setTimeout(done, 400);
-  });
+  await until(page, '#draft-tokens:not(:empty)');
+  await sleep(400);
   await reload(page);
   assert.deepEqual((await shown(page)).slice(0, 4), before);
-  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'half a sentence');
-  assert.equal(await page.$eval('#opt-maxTokens', (one) => /** @type {HTMLInputElement} */ (one).value), '6');
-  await page.$eval('#input', (one) => {
-    /** @type {HTMLTextAreaElement} */ (one).value = '';
-  });
+  assert.equal(await valueOf(page, '#input'), 'half a sentence');
+  assert.equal(await valueOf(page, '#opt-maxTokens'), '6');
+  await fill(page, '#input', '');
   await page.click(ANSWERED);
-  await page.waitForFunction(() =>
-    /2\/2/.test(document.querySelector('.from-model:last-child .versions')?.textContent ?? ''),
-  );
+  await untilText(page, '.from-model:last-child .versions', /2\/2/);
   await until(page, ANSWERED);
   assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
 });
@@ -135,7 +137,7 @@ test('a draft saved when the page was hidden does not come back after it was sen
   assert.equal(await page.evaluate(() => sessionStorage.getItem('gemma-wasm.left')), null);
   await reload(page);
   assert.equal((await shown(page)).length, 4);
-  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), '');
+  assert.equal(await valueOf(page, '#input'), '');
 });
 
 test('if the tab crashes during an answer, the text shown so far is kept', async ({ opened }) => {
@@ -162,7 +164,7 @@ testInOne('a tab does not overwrite a newer copy of a conversation, or its pin',
   await until(other, READY);
   await setOptions(other, { temperature: 0, maxTokens: 6 });
   await ask(other, 'Two');
-  await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+  await untilCount(other, '.from-user', 2);
   const now = await shown(other);
   await other.close();
   await reload(page);
@@ -170,8 +172,7 @@ testInOne('a tab does not overwrite a newer copy of a conversation, or its pin',
   await page.click('#library-toggle');
   await page.click('.talk-line .icon');
   await press(page, '.talk-menu:not([hidden]) button', 'Pin');
-  const pinned = () =>
-    page.waitForFunction(() => /pinned/.test(document.querySelector('.talk[aria-current]')?.textContent ?? ''));
+  const pinned = () => untilText(page, '.talk[aria-current]', /pinned/);
   await pinned();
   await ask(page, 'Three');
   await reload(page);
@@ -186,16 +187,16 @@ test("two tabs continue one conversation: each shows the other's messages, and a
   await until(other, READY);
   await ask(other, 'Two');
   await page.bringToFront(); // Browsers do not draw background tabs.
-  await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 2);
+  await untilCount(page, '.from-user', 2);
   assert.deepEqual(await shown(page), await shown(other));
   // If two tabs add a message at the same time, the messages become two versions of one message.
   await saidElsewhere(page);
   await ask(page, 'Said here');
-  const both = () => page.waitForFunction(() => /[12]\/2/.test(document.querySelector('#log')?.textContent ?? ''));
+  const both = () => untilText(page, '#log', /[12]\/2/);
   await both();
   assert.equal((await shown(page))[4], 'Said here');
   await other.bringToFront();
-  await other.waitForFunction(() => document.querySelectorAll('.from-user').length === 3);
+  await untilCount(other, '.from-user', 3);
   await setOptions(other, { maxTokens: 12 });
   await other.click('.from-model:last-child .continue-answer');
   await until(other, ANSWERED);
@@ -217,7 +218,7 @@ test('a failed Retry keeps the previous answer; Back and Forward during an answe
   const page = await opened();
   await ask(page, 'Elsewhere');
   await page.click('#new-chat');
-  await page.waitForFunction(() => !document.querySelector('.from-user'));
+  await untilCount(page, '.from-user', 0);
   await ask(page, 'One');
   await ask(page, 'Two');
   const said = await shown(page);
@@ -289,13 +290,11 @@ testInOne(
     const first = await shown(page);
     await page.click('.question-foot button');
     assert.match(await textOf(page, '#editing'), /Editing an earlier message/);
-    assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), 'One');
-    await page.$eval('#input', (one) => {
-      /** @type {HTMLTextAreaElement} */ (one).value = '';
-    });
+    assert.equal(await valueOf(page, '#input'), 'One');
+    await fill(page, '#input', '');
     await page.keyboard.type('Uno');
     await page.keyboard.press('Enter');
-    await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'Uno');
+    await untilText(page, '.from-user', /^Uno$/);
     await until(page, ANSWERED);
     assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
     await ask(page, 'Two');
@@ -304,7 +303,7 @@ testInOne(
     await page.click('.question-foot .versions button:last-child');
     assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
     await press(page, '.from-model .later', 'Branch');
-    await page.waitForFunction(() => document.querySelectorAll('.from-user').length === 1);
+    await untilCount(page, '.from-user', 1);
     assert.equal((await shown(page))[0], 'Uno');
     assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
   },
@@ -323,11 +322,11 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   const page = await opened();
   await askTwice(page);
   await page.click('#library-toggle');
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'library-search');
-  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+  assert.equal(await focused(page), 'library-search');
+  await untilCount(page, '.talk', 2);
   assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
   await page.keyboard.type('drag');
-  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 1);
+  await untilCount(page, '.talk', 1);
   assert.deepEqual(await listed(page), ['About dragons']);
   assert.match(await textOf(page, '.talk-hit'), /About dragons/);
   assert.equal(await textOf(page, '.talk-hit mark'), 'drag');
@@ -335,13 +334,10 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   await press(page, '.talk-menu button', 'Rename');
   await page.keyboard.type('Fire');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
+  await untilText(page, '.talk-title', /^Fire$/);
   assert.equal(await page.title(), 'About boats · gemma-wasm');
-  await page.$eval('#library-search', (one) => {
-    /** @type {HTMLInputElement} */ (one).value = '';
-    one.dispatchEvent(new Event('input'));
-  });
-  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+  await fill(page, '#library-search', '');
+  await untilCount(page, '.talk', 2);
   const lines = () => page.$$eval('.talk-line', (all) => all.map((one) => one.getBoundingClientRect().top));
   const before = await lines();
   await page.click('.talk-line button');
@@ -356,9 +352,9 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
   await (await page.$$('.talk-line button'))[1].click();
   await press(page, '.talk-menu:not([hidden]) button', 'Pin');
-  await page.waitForFunction(() => document.querySelector('.talk-title')?.textContent === 'Fire');
+  await untilText(page, '.talk-title', /^Fire$/);
   await page.click('.talk');
-  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
+  await untilText(page, '.from-user', /^About dragons$/);
   assert.equal(await page.title(), 'Fire · gemma-wasm');
 });
 
@@ -367,13 +363,12 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   await askTwice(page);
   await page.click('#library-toggle');
   await (await page.$$('.talk'))[1].click();
-  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
+  await untilText(page, '.from-user', /^About dragons$/);
   await page.goBack();
-  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About boats');
+  await untilText(page, '.from-user', /^About boats$/);
   await page.goForward();
-  await page.waitForFunction(() => document.querySelector('.from-user')?.textContent === 'About dragons');
-  await page.click('#change-model');
-  await until(page, PICKING);
+  await untilText(page, '.from-user', /^About dragons$/);
+  await openModels(page);
   await page.goBack();
   await until(page, READY);
   assert.equal(
@@ -392,15 +387,13 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   assert.ok(places[0].bottom <= places[1].top, 'the message field stays free');
   assert.deepEqual(await listed(page), ['About boats']);
   await page.click('#toast button');
-  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
+  await untilCount(page, '.talk', 2);
   assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
 
   // A draft stays in its conversation, even if another conversation is opened immediately.
   const draft = (/** @type {string} */ text) =>
     page.waitForFunction(
-      (value) => {
-        return /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value;
-      },
+      (value) => /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value,
       {},
       text,
     );
@@ -432,18 +425,8 @@ testInOne(
         },
       ],
     }));
-    await page.evaluate(
-      (content) => {
-        const data = new DataTransfer();
-        data.items.add(new File([content], 'conversations.json'));
-        const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-        field.files = data.files;
-        field.dispatchEvent(new Event('change'));
-      },
-      JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }),
-    );
-    const count = (/** @type {number} */ n) =>
-      page.waitForFunction((many) => document.querySelectorAll('.talk').length === many, {}, n);
+    await importConversations(page, conversations);
+    const count = (/** @type {number} */ n) => untilCount(page, '.talk', n);
     const more = async () => {
       await page.focus('#library-more');
       await page.keyboard.press('Enter');
@@ -451,12 +434,11 @@ testInOne(
     await count(60);
     await more();
     await count(120);
-    const focused = () => page.evaluate(() => document.activeElement?.querySelector('.talk-title')?.textContent);
-    await page.waitForFunction(() => document.activeElement?.matches('.talk'));
-    assert.equal(await focused(), 'Talk 89', 'the first new one');
+    await page.waitForSelector('.talk:focus');
+    assert.equal(await textOf(page, '.talk:focus .talk-title'), 'Talk 89', 'the first new one');
     await more();
     await count(150);
-    assert.equal(await page.$eval('#library-more', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+    assert.ok(await page.$('#library-more[hidden]'));
     const inSight = await page.evaluate(() =>
       ['#library-search', '#library-export', '#library-keep'].map((id) => {
         const { top, bottom } = /** @type {HTMLElement} */ (document.querySelector(id)).getBoundingClientRect();
@@ -493,7 +475,7 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   assert.equal(await page.$eval('#failures', (one) => one.getAttribute('role')), 'alert');
   await page.click('#failures button');
   assert.deepEqual(await failures(), []);
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input');
+  assert.equal(await focused(page), 'input');
   await page.evaluate(() => {
     /** @type {any} */ (globalThis).hasRoom = true;
   });
@@ -508,7 +490,7 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
     /** @type {any} */ (globalThis).hasRoom = true;
   });
   await ask(page, 'With room again');
-  await page.waitForFunction(() => !document.querySelector('#failures .notice'));
+  await untilCount(page, '#failures .notice', 0);
 
   await page.click('#settings-toggle');
   await page.click('#unload');
@@ -526,14 +508,12 @@ test('no button covers the suggestions of a new conversation in a small window',
   const page = await opened({ width: 360, height: 480 });
   await page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));
   await page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 0));
-  await new Promise((resolve) => {
-    setTimeout(resolve, 200);
-  });
+  await sleep(200);
   assert.ok(
     await page.$eval('#scroller', (one) => one.scrollHeight > one.clientHeight),
     'they are higher than the window',
   );
-  assert.equal(await page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  assert.ok(await page.$('#latest[hidden]'));
 });
 
 testInOne('with saving turned off, no conversation is stored', async ({ opened }) => {
@@ -553,8 +533,7 @@ testInOne('an invalid file or a failing server leaves the conversation and the m
   await ask(page, 'Stay');
   const before = await shown(page);
   for (const address of ['/models/none.gguf', '/index.html']) {
-    await page.click('#change-model');
-    await until(page, PICKING);
+    await openModels(page);
     await loadAddress(page, address);
     await until(page, FAILED);
     await page.click('#back');
@@ -607,18 +586,8 @@ test('exports and imports a file; rejects other files', async ({ opened }) => {
     return caught;
   });
   assert.match(exported, /"Take me along"/);
-  const give = (/** @type {string} */ text) =>
-    page.evaluate((content) => {
-      const data = new DataTransfer();
-      data.items.add(new File([content], 'conversations.json'));
-      const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-      field.files = data.files;
-      field.dispatchEvent(new Event('change'));
-    }, text);
-  await give(exported);
-  await page.waitForFunction(() => document.querySelectorAll('.talk').length === 2);
-  await give(readFileSync(new URL(import.meta.url), 'utf8'));
-  await page.waitForFunction(() =>
-    /Nothing was imported/.test(document.querySelector('#library-said')?.textContent ?? ''),
-  );
+  await importFile(page, exported);
+  await untilCount(page, '.talk', 2);
+  await importFile(page, readFileSync(new URL(import.meta.url), 'utf8'));
+  await untilText(page, '#library-said', /Nothing was imported/);
 });

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { sleep } from '../lab/inject.js';
 import { badModel, testModel } from '../js/models.js';
 import {
   ANSWERED,
@@ -12,6 +13,8 @@ import {
   READY,
   ask,
   assertReady,
+  fill,
+  focused,
   loadAddress,
   modelAddress,
   onlyIn,
@@ -19,9 +22,12 @@ import {
   press,
   say,
   setOptions,
+  submitAddress,
   suite,
   textOf,
   until,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** Answers range requests at 1 MB/s until the time `until` (in ms since 1970), and then with status 503.
@@ -35,7 +41,7 @@ async function slowly(request, response, bytes, until) {
   response.writeHead(206, { 'Content-Length': last + 1 - start, 'Content-Range': range, ETag: '"1"' });
   for (let at = start; at <= last && Date.now() < until; at += 1 << 16) {
     response.write(bytes.subarray(at, Math.min(at + (1 << 16), last + 1)));
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await sleep(60);
   }
   if (Date.now() < until) response.end();
   else response.destroy();
@@ -123,9 +129,7 @@ test('offline, an error offers to try again, and gives no advice about the serve
   assert.doesNotMatch(await textOf(page, `${FAILED} > p:not(.about)`), /CORS/);
   await online(true);
   await press(page, `${FAILED} > button`, 'Try again');
-  await page.waitForFunction(() =>
-    /could not be reached[^]*CORS/.test(document.querySelector('.error')?.textContent ?? ''),
-  );
+  await untilText(page, '.error', /could not be reached[^]*CORS/);
 });
 
 testInOne(
@@ -178,13 +182,10 @@ testInOne(
 
 testInOne(
   'no rate and no remaining time are shown once the device is offline, or while a server fails',
-  async ({ open, server }) => {
+  async ({ open }) => {
     const page = await open('', { expected: /Failed to load resource|NetworkError|ERR_/ });
-    await page.evaluate((url) => {
-      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = url;
-      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-    }, new URL('/stops', server.url).href);
-    await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+    await submitAddress(page, '/stops');
+    await until(page, '#loading-rate:not(:empty)');
     const offline = await page.evaluate(() => {
       dispatchEvent(new Event('offline'));
       return ['rate', 'left'].map((id) => document.querySelector(`#loading-${id}`)?.textContent);
@@ -197,7 +198,7 @@ testInOne(
         (one) => one.textContent + (document.querySelector('#loading-left')?.textContent ?? ''),
       );
     assert.equal(await shown(), '');
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await sleep(1500);
     assert.equal(await shown(), '');
   },
 );
@@ -212,22 +213,9 @@ testInOne('wrong input is reported before anything is loaded', async ({ open }) 
     ['#hub-form', { 'hub-repo': 'a/b', 'hub-file': '' }, /file name is missing/],
   ];
   for (const [form, fields, words] of cases) {
-    await page.evaluate(
-      (selector, pairs) => {
-        for (const [id, value] of pairs) /** @type {any} */ (document.getElementById(id)).value = value;
-        /** @type {HTMLFormElement} */ (document.querySelector(selector)).requestSubmit();
-      },
-      form,
-      Object.entries(fields),
-    );
-    await until(page, FAILED);
-    // The page's error is invisible while the list of models is hidden.
-    await page.waitForFunction(
-      (selector) => /** @type {any} */ (document.querySelector(selector))?.innerText,
-      {},
-      FAILED,
-    );
-    assert.match(await textOf(page, FAILED), words);
+    for (const [id, value] of Object.entries(fields)) await fill(page, `#${id}`, value);
+    await page.$eval(form, (one) => /** @type {HTMLFormElement} */ (one).requestSubmit());
+    await untilText(page, FAILED, words);
     await until(page, PICKING);
   }
 });
@@ -239,11 +227,8 @@ testInOne('a message longer than the context is reported, and the chat stays usa
   await until(page, FAILED);
   assert.match(await textOf(page, FAILED), /too long for the model’s context/);
   await page.click('.error > button');
-  const field = await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
-  assert.match(field, /^(word ?){100}$/, 'it can be shortened');
-  await page.$eval('#input', (one) => {
-    /** @type {HTMLTextAreaElement} */ (one).value = '';
-  });
+  assert.match(await valueOf(page, '#input'), /^(word ?){100}$/, 'it can be shortened');
+  await fill(page, '#input', '');
   await say(page, 'Hi');
   await until(page, ANSWERED);
   assert.match(await textOf(page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
@@ -265,21 +250,21 @@ test('without COOP and COEP the page runs on one thread and says why', async ({ 
   assert.match(await textOf(page, '#info'), /1\sthread/);
 });
 
+/** Runs in the page before its scripts: keeps the first message to a worker and delivers none, so that no request leaves
+ * the page. */
+function keepMessage() {
+  Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
+    /** @type {any} */ (window).sent ??= JSON.stringify(message);
+  };
+}
+
 test('an access token is sent in a header of one load, and is not stored', async ({ open }) => {
-  // Replaces Worker.postMessage(), so that no request leaves the page.
-  const page = await open('', {
-    before: () => {
-      Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
-        /** @type {any} */ (window).sent ??= JSON.stringify(message);
-      };
-    },
-  });
-  await until(page, PICKING);
+  const page = await open('', { before: keepMessage });
   await page.evaluate(() => {
     const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
     /** @type {HTMLButtonElement} */ (gated).click();
   });
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'token');
+  assert.equal(await focused(page), 'token');
   assert.match(await textOf(page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
   await page.keyboard.type('hf_secret');
   await page.keyboard.press('Enter');
@@ -292,19 +277,13 @@ test('an access token is sent in a header of one load, and is not stored', async
   assert.match(JSON.stringify(sent), /Bearer hf_secret/);
   assert.doesNotMatch(sent.source[0].url, /secret/);
   assert.match(sent.source[0].url, /^https:\/\/huggingface\.co\/google\/gemma-3-1b-it-qat-q4_0-gguf\/resolve\/main\//);
-  assert.equal(await page.$eval('#token', (field) => /** @type {HTMLInputElement} */ (field).value), '');
+  assert.equal(await valueOf(page, '#token'), '');
   await page.click('#loading-cancel');
   await until(page, PICKING);
 });
 
 testInOne('a preset shows its size and is checked against its hash', async ({ open }) => {
-  const page = await open('', {
-    before: () => {
-      Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
-        /** @type {any} */ (window).sent ??= JSON.stringify(message);
-      };
-    },
-  });
+  const page = await open('', { before: keepMessage });
   assert.match(await textOf(page, '#presets li'), /Gemma 3 270M[\s\S]*292\sMB/);
   await page.click('#presets li button');
   await page.waitForFunction(() => 'sent' in window);

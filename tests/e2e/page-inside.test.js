@@ -14,6 +14,8 @@ import {
   answerText,
   ask,
   catchCopies,
+  fill,
+  focused,
   onlyIn,
   pageIn,
   plainBuild,
@@ -23,6 +25,8 @@ import {
   suite,
   textOf,
   until,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -263,7 +267,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; choosing anot
   await shortcut(page, 'i');
   await seen(page, '.bars li');
   assert.ok(parts().length > 0);
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'inside-words');
+  assert.equal(await focused(page), 'inside-words');
 
   await inNode('tiny-f32', async (model) => {
     const told = [{ role: /** @type {const} */ ('user'), content: 'Hello there' }];
@@ -312,7 +316,7 @@ for (const model of ['gpt2-f32', 'llama-f32']) {
     const page = await opened(model);
     await page.click('#look-toggle');
     await seen(page, '.bars li');
-    const text = await page.$eval('#inside .about textarea', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+    const text = await valueOf(page, '#inside .about textarea');
     await inNode(model, async (inNode) => {
       const ids = (await inNode.debug.inside(text, { layers: [] })).tokens.map(({ id }) => id);
       await sameLayers(page, ids, inNode);
@@ -333,10 +337,7 @@ test('a running answer has priority; a text that is too long is reported; Escape
   await seen(page, '.pieces');
   await page.keyboard.press('Home');
   await seen(page, '.bars li');
-  await page.$eval('#inside .about textarea', (one) => {
-    /** @type {HTMLTextAreaElement} */ (one).value = 'word '.repeat(2000);
-    one.dispatchEvent(new Event('input'));
-  });
+  await fill(page, '#inside .about textarea', 'word '.repeat(2000));
   await until(page, `#inside ${FAILED}`);
   assert.match(await textOf(page, `#inside ${FAILED}`), /too long[\s\S]*loaded context/);
   await setOptions(page, { temperature: 0, maxTokens: 30 });
@@ -348,17 +349,12 @@ test('a running answer has priority; a text that is too long is reported; Escape
   await say(page, 'Hi');
   await until(page, ANSWERED);
   assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /Waiting for the answer/);
-  await page.waitForFunction(() => document.querySelector('#inside .note')?.textContent === '');
+  await until(page, '#inside .note:empty');
   await page.select('#inside .about select', 'last');
   await seen(page, `.strip [role="option"]:nth-child(20)`);
   await page.select('#inside .about select', 'own');
-  await page.$eval('#inside .about textarea', (one) => {
-    /** @type {HTMLTextAreaElement} */ (one).value = 'Another one';
-    one.dispatchEvent(new Event('input'));
-  });
-  await page.waitForFunction(() =>
-    /^[^h]*Another one$/.test(document.querySelector('#inside .strip')?.textContent ?? ''),
-  );
+  await fill(page, '#inside .about textarea', 'Another one');
+  await untilText(page, '#inside .strip', /^[^h]*Another one$/);
   await seen(page, '.bars li');
   await say(page, 'And then?');
   await until(page, '.from-user ~ .from-user ~ .from-model .retry');
@@ -369,7 +365,7 @@ test('a running answer has priority; a text that is too long is reported; Escape
   await page.focus('#inside-words');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#inside', { hidden: true });
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'look-toggle');
+  assert.equal(await focused(page), 'look-toggle');
   await page.click('#settings-toggle');
   await page.click('#look-toggle');
   await seen(page, '.bars li');
@@ -379,7 +375,7 @@ test('a running answer has priority; a text that is too long is reported; Escape
     'one at that side',
   );
   await page.click('#change-model');
-  assert.equal(await page.$eval('#inside', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  assert.ok(await page.$('#inside[hidden]'));
 });
 
 test('a closed panel leaves no listeners, no elements and no engine calls behind', async ({ openWith }) => {

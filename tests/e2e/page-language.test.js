@@ -19,9 +19,11 @@ import {
   pageIn,
   root,
   setOptions,
+  submitAddress,
   suite,
   textOf,
   until,
+  valueOf,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -114,10 +116,7 @@ inEach(
     await page.click('#look-toggle');
     await page.waitForSelector('#inside .bars li');
     assert.match(await textOf(page, '#inside'), /Unterstrichene Wörter/);
-    await page.evaluate(() => {
-      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = 'x:y';
-      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-    });
+    await submitAddress(page, 'x:y');
     assert.match(await page.$eval('.error', (one) => one.textContent ?? ''), /Nur https/);
   },
 );
@@ -192,7 +191,7 @@ inEach('a locked system prompt does not look like a field', async ({ open }) => 
   await ask(page, 'Hello');
   assert.deepEqual(await look(), { borderStyle: 'dashed', filled: false, resize: 'none' });
   await page.type('#opt-system', ' And kind.');
-  const value = () => page.$eval('#opt-system', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+  const value = () => valueOf(page, '#opt-system');
   assert.equal(await value(), 'Be brief.');
   await page.click('#new-chat');
   await until(page, '.empty');

@@ -70,7 +70,7 @@ for (const [width, height] of [
       await page.click('#back');
       await page.click('#change-model');
       const loading = loadAddress(page, await modelAddress('medium'));
-      await page.waitForFunction(() => document.querySelector('#loading-rate')?.textContent);
+      await until(page, '#loading-rate:not(:empty)');
       slow = false;
       await loading;
       await until(page, READY);

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';
-import { onlyIn, pageIn, root, suite } from './helpers.js';
+import { importConversations, onlyIn, pageIn, root, suite } from './helpers.js';
 
 const TEXTS = {
   blocks:
@@ -321,22 +321,11 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
     );
   assert.equal(await parts(), 0);
   await page.click('#library-toggle');
-  await page.evaluate((text) => {
-    const said = [
-      { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
-      { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' },
-    ];
-    const file = JSON.stringify({
-      format: 'gemma-wasm conversations',
-      version: 1,
-      conversations: [{ title: 'T', said, leaf: 'b' }],
-    });
-    const data = new DataTransfer();
-    data.items.add(new File([file], 'conversations.json'));
-    const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-    field.files = data.files;
-    field.dispatchEvent(new Event('change'));
-  }, ADORNED);
+  const said = [
+    { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
+    { id: 'b', parent: 'a', role: 'assistant', text: ADORNED, state: 'whole' },
+  ];
+  await importConversations(page, [{ title: 'T', said, leaf: 'b' }]);
   await page.waitForSelector('.talk');
   await page.click('.talk');
   await page.waitForSelector('.md math[display="block"]');
@@ -397,23 +386,16 @@ test('a long conversation renders its end first; a change of model is shown', as
     },
   });
   await page.click('#library-toggle');
-  await page.evaluate(() => {
-    const said = Array.from({ length: 60 }, (_, i) => ({
-      id: `m${i}`,
-      parent: i ? `m${i - 1}` : null,
-      role: i % 2 ? 'assistant' : 'user',
-      text: `Message **${i}**`,
-      state: 'whole',
-      stats: '1 token',
-      ...(i % 2 && { model: i < 58 ? 'One' : 'Other' }),
-    }));
-    const content = { format: 'gemma-wasm conversations', version: 1, conversations: [{ title: 'T', said }] };
-    const data = new DataTransfer();
-    data.items.add(new File([JSON.stringify(content)], 'conversations.json'));
-    const field = /** @type {HTMLInputElement} */ (document.querySelector('#library-file'));
-    field.files = data.files;
-    field.dispatchEvent(new Event('change'));
-  });
+  const said = Array.from({ length: 60 }, (_, i) => ({
+    id: `m${i}`,
+    parent: i ? `m${i - 1}` : null,
+    role: i % 2 ? 'assistant' : 'user',
+    text: `Message **${i}**`,
+    state: 'whole',
+    stats: '1 token',
+    ...(i % 2 && { model: i < 58 ? 'One' : 'Other' }),
+  }));
+  await importConversations(page, [{ title: 'T', said }]);
   await page.waitForSelector('.talk');
   await page.click('.talk');
   await page.waitForSelector('.from-model');

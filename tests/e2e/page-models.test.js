@@ -13,17 +13,23 @@ import {
   READY,
   ask,
   assertReady,
+  fill,
   loadAddress,
   modelAddress,
   onlyIn,
+  openModels,
   pageIn,
   press,
   root,
   setOptions,
   slowly,
+  submitAddress,
   suite,
   textOf,
   until,
+  untilProgress,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -39,22 +45,6 @@ const intercept = slowly(
   },
 );
 
-/** @param {Page} page @param {string} address */
-const start = (page, address) =>
-  page.evaluate((value) => {
-    /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = value;
-    /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
-  }, address);
-
-/** Waits until the page shows that a share (0 to 1) of the file has arrived. @param {Page} page
- * @param {number} share */
-const come = (page, share) =>
-  page.waitForFunction(
-    (least) => /** @type {HTMLProgressElement} */ (document.querySelector('#loading-bar')).value > least,
-    { timeout: 60000 },
-    share,
-  );
-
 const test = suite(
   'getting a model',
   async (name) => {
@@ -67,10 +57,9 @@ const test = suite(
       await until(page, READY);
       await setOptions(page, { maxTokens: 4 });
       slow = true;
-      await page.click('#change-model');
-      await until(page, PICKING);
-      await start(page, medium);
-      await come(page, 0.05);
+      await openModels(page);
+      await submitAddress(page, medium);
+      await untilProgress(page, 0.05);
       return page;
     }
     return { ...site, tiny, medium, beside };
@@ -115,26 +104,20 @@ test('the storyteller answers while another model downloads, while the download 
   await ask(page, 'Meanwhile');
   assert.equal(await textOf(page, '#model-name'), 'Storyteller');
   await page.click('#loading-pause');
-  await page.waitForFunction(() => document.querySelector('#loading-title')?.textContent === 'Paused');
+  await untilText(page, '#loading-title', /^Paused$/);
   await ask(page, 'In the pause');
   await press(page, '#loading-pause', 'Resume');
-  await come(page, 0.1);
+  await untilProgress(page, 0.1);
   await page.click('#loading-cancel');
   await page.waitForFunction(() => document.body.dataset.behind === 'false');
   await ask(page, 'Still there?');
   await page.click('#change-model');
   await until(page, '#stored:not([hidden]) li');
   const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(page, '#stored-list')) ?? [];
-  await page.waitForFunction(
-    (words) => document.querySelector('#stored-room')?.textContent?.includes(words),
-    {},
-    `Using ${here}\u00a0MB of`,
-  );
+  await untilText(page, '#stored-room', new RegExp(`Using ${here}\\sMB of`));
   slow = false;
   await press(page, '#stored-list button', 'Resume');
-  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-    timeout: 60000,
-  });
+  await untilText(page, '#model-name', /medium/, 60000);
   await assertReady(page);
   assert.ok(sent < 40.6e6 * 1.7, `${sent} bytes were sent`);
 });
@@ -143,18 +126,15 @@ test('when the model is ready, the draft moves to the new chat, and typing in an
   beside,
 }) => {
   const page = await beside();
-  const value = (/** @type {string} */ id) => page.$eval(id, (one) => /** @type {HTMLInputElement} */ (one).value);
   await ask(page, 'Meanwhile');
   await page.type('#input', 'half');
   await page.click('#library-toggle');
   await page.keyboard.type('dra');
   slow = false;
-  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-    timeout: 60000,
-  });
+  await untilText(page, '#model-name', /medium/, 60000);
   await until(page, '#log .empty');
   await page.keyboard.type('g');
-  assert.deepEqual([await value('#library-search'), await value('#input')], ['drag', 'half']);
+  assert.deepEqual([await valueOf(page, '#library-search'), await valueOf(page, '#input')], ['drag', 'half']);
 });
 
 test('a model that another tab is downloading cannot be deleted, and a message says so', async ({
@@ -164,17 +144,14 @@ test('a model that another tab is downloading cannot be deleted, and a message s
 }) => {
   const page = await open('?pick');
   slow = true;
-  await start(page, medium);
-  await come(page, 0.05);
+  await submitAddress(page, medium);
+  await untilProgress(page, 0.05);
   const other = await page.browserContext().newPage();
   await other.goto(`${server.url}?pick`);
   await until(other, '#stored:not([hidden]) li');
   await press(other, '#stored-list button', 'Delete');
   await press(other, '#stored-list button', 'Really delete?');
-  await other.waitForFunction(
-    () => /another tab is using it/.test(document.querySelector('#stored-kept')?.textContent ?? ''),
-    { timeout: 20000 },
-  );
+  await untilText(other, '#stored-kept', /another tab is using it/, 20000);
   await other.close();
 });
 
@@ -194,17 +171,13 @@ test('after storage was full earlier than the browser said, its estimate is no l
   await loadAddress(page, tiny);
   const devtools = await page.createCDPSession();
   await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
-  await page.click('#change-model');
-  await until(page, PICKING);
-  await page.waitForFunction(() => /11\.5\sGB/.test(document.querySelector('#stored-room')?.textContent ?? ''));
+  await openModels(page);
+  await untilText(page, '#stored-room', /11\.5\sGB/);
   await loadAddress(page, medium);
-  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''), {
-    timeout: 60000,
-  });
+  await untilText(page, '#model-name', /medium/, 60000);
   assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved/);
-  await page.click('#change-model');
-  await until(page, PICKING);
-  await page.waitForFunction(() => document.querySelector('#stored-room')?.textContent === '');
+  await openModels(page);
+  await until(page, '#stored-room:empty');
 });
 
 test('files of a repository: sizes, files too large for this device, one row for a split model; an old error disappears', async ({
@@ -236,20 +209,16 @@ test('files of a repository: sizes, files too large for this device, one row for
   await page.click('#hub-list');
   await until(page, FAILED);
   assert.match(await textOf(page, FAILED), /no public repository/);
-  await page.$eval('#hub-repo', (one) => {
-    /** @type {HTMLInputElement} */ (one).value = 'a/later';
-  });
+  await fill(page, '#hub-repo', 'a/later');
   await page.click('#hub-list');
-  await page.waitForFunction(() => /Wait a few minutes/.test(document.querySelector('.error')?.textContent ?? ''));
+  await untilText(page, '.error', /Wait a few minutes/);
   await page.evaluate(() => {
     const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
     /** @type {HTMLButtonElement} */ (gated).click();
   });
   await until(page, '#token-form:not([hidden])');
   assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
-  await page.$eval('#hub-repo', (one) => {
-    /** @type {HTMLInputElement} */ (one).value = 'a/b';
-  });
+  await fill(page, '#hub-repo', 'a/b');
   await page.click('#hub-list');
   await page.waitForSelector('#hub-files li');
   const rows = await page.$$eval('#hub-files li', (all) =>

@@ -25,6 +25,7 @@ import {
   FAILED,
   PICKING,
   READY,
+  ask,
   assertReady,
   loadAddress,
   modelAddress,
@@ -36,6 +37,7 @@ import {
   suite,
   textOf,
   until,
+  valueOf,
 } from './helpers.js';
 
 /** Options with which tools/serve.js sends no headers, as a static host without configuration. */
@@ -126,13 +128,7 @@ function holdable() {
 /** @param {import('puppeteer-core').Page} page @param {string} text */
 async function talk(page, text) {
   await setOptions(page, { maxTokens: 8 });
-  await say(page, text);
-  await page.waitForFunction(
-    (said) => [...document.querySelectorAll('.from-user')].some((one) => one.textContent?.includes(said)),
-    {},
-    text,
-  );
-  await until(page, ANSWERED);
+  await ask(page, text);
   assert.match(await textOf(page, '.from-model:last-child .stats'), /tokens/);
 }
 
@@ -258,10 +254,7 @@ inEach(
     await page.type('#input', 'Half a message');
     release();
     await page.waitForFunction(() => Boolean(navigator.serviceWorker.controller));
-    assert.equal(
-      await page.$eval('#input', (input) => /** @type {HTMLTextAreaElement} */ (input).value),
-      'Half a message',
-    );
+    assert.equal(await valueOf(page, '#input'), 'Half a message');
     assert.equal(await page.evaluate(() => crossOriginIsolated), false);
     await page.reload();
     await until(page, READY);

@@ -17,6 +17,7 @@ import {
   ANSWERED,
   PICKING,
   chooseFiles,
+  fill,
   loadAddress,
   modelAddress,
   onlyIn,
@@ -27,6 +28,8 @@ import {
   suite,
   textOf,
   until,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -81,35 +84,20 @@ async function open(page) {
   await page.waitForSelector('#search .add');
 }
 
-/** @param {Page} page @param {string[]} names */
-const has = (page, names) =>
+/** Waits until the elements that match the selector have these texts. @param {Page} page @param {string} selector
+ * @param {string[]} texts */
+const untilTexts = (page, selector, texts) =>
   page.waitForFunction(
     (where, wanted) => JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted,
     {},
-    TEXTS,
-    JSON.stringify(names),
-  );
-
-/** @param {Page} page @param {string[]} texts */
-const finds = (page, texts) =>
-  page.waitForFunction(
-    (where, wanted) => JSON.stringify([...document.querySelectorAll(where)].map((one) => one.textContent)) === wanted,
-    {},
-    HITS,
+    selector,
     JSON.stringify(texts),
   );
 
 /** @param {Page} page */
 async function ask(page) {
   await page.waitForSelector(`${FIELD}:enabled`);
-  await page.$eval(
-    FIELD,
-    (one, text) => {
-      /** @type {HTMLInputElement} */ (one).value = text;
-      one.dispatchEvent(new Event('input'));
-    },
-    QUESTION,
-  );
+  await fill(page, FIELD, QUESTION);
 }
 
 const test = suite(
@@ -138,16 +126,14 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   await until(page, '#search .link');
   assert.match(await textOf(page, '#search'), /wasn’t made for search/);
   await give(page, 'Documents to search', file('notes.md', NOTES), file('boats.txt', BOATS), file('photo.jpg', '\0'));
-  await has(page, ['notes.md', 'boats.txt']);
-  await page.waitForFunction(() =>
-    /photo\.jpg isn’t a text file/.test(document.querySelector('#search .error')?.textContent ?? ''),
-  );
+  await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
+  await untilText(page, '#search .error', /photo\.jpg isn’t a text file/);
   const wanted = await inNode('tiny');
   await ask(page);
-  await finds(page, wanted);
+  await untilTexts(page, HITS, wanted);
   await page.click('#search .hits li:nth-child(2) input');
   await page.click('#search .ask button');
-  assert.equal(await page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value), QUESTION);
+  assert.equal(await valueOf(page, '#input'), QUESTION);
   assert.equal((await page.$$('.chips li')).length, 2);
   await setOptions(page, { temperature: 0, maxTokens: 4 });
   await page.keyboard.press('Enter');
@@ -155,12 +141,12 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   const said = await page.$$eval('.from-user pre', (all) => all.map((one) => one.textContent));
   assert.deepEqual(said, [wanted[0], wanted[2]], 'the passages that were chosen stand in the message');
   await press(page, '#search .texts button', 'Delete');
-  await has(page, ['boats.txt']);
+  await untilTexts(page, TEXTS, ['boats.txt']);
   await page.goto(`${server.url}?pick`);
   await until(page, PICKING);
   await loadAddress(page, await modelAddress('tiny'));
   await open(page);
-  await has(page, ['boats.txt']);
+  await untilTexts(page, TEXTS, ['boats.txt']);
   await ask(page);
   await page.waitForSelector(HITS);
 });
@@ -179,9 +165,9 @@ test('documents of an older version are reported as unreadable, and can be delet
     await stream.close();
   });
   await open(page);
-  await page.waitForFunction(() => /could not be read/.test(document.querySelector('#failures')?.textContent ?? ''));
+  await untilText(page, '#failures', /could not be read/);
   await press(page, '#failures button', 'Delete them');
-  await page.waitForFunction(() => !document.querySelector('#failures')?.textContent);
+  await until(page, '#failures:empty');
   const left = await page.evaluate(async () => {
     const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search');
     const names = [];
@@ -190,12 +176,12 @@ test('documents of an older version are reported as unreadable, and can be delet
   });
   assert.deepEqual(left, []);
   await give(page, 'Documents to search', file('notes.md', NOTES));
-  await has(page, ['notes.md']);
+  await untilTexts(page, TEXTS, ['notes.md']);
   await page.goto(`${server.url}?pick`);
   await until(page, PICKING);
   await loadAddress(page, await modelAddress('tiny'));
   await open(page);
-  await has(page, ['notes.md']);
+  await untilTexts(page, TEXTS, ['notes.md']);
 });
 
 test('an embedding model indexes documents again; long work can be cancelled; without saving, nothing is stored', async ({
@@ -206,7 +192,7 @@ test('an embedding model indexes documents again; long work can be cancelled; wi
   await page.click('#library-keep');
   await open(page);
   await give(page, 'Documents to search', file('notes.md', NOTES));
-  await has(page, ['notes.md']);
+  await untilTexts(page, TEXTS, ['notes.md']);
   await page.evaluate((text) => {
     const dataTransfer = new DataTransfer();
     dataTransfer.items.add(new File([text], 'boats.txt'));
@@ -214,19 +200,19 @@ test('an embedding model indexes documents again; long work can be cancelled; wi
       .querySelector('#search .add')
       ?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
   }, BOATS);
-  await has(page, ['notes.md', 'boats.txt']);
+  await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
   assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
   await give(page, 'Documents to search', file('book.txt', WORDS.join(' ').repeat(8000)));
   await page.waitForSelector('#search .work:not([hidden]) progress[value]');
   await press(page, '#search .work button', 'Cancel');
   await page.waitForSelector('#search .work[hidden]');
-  await has(page, ['notes.md', 'boats.txt']);
+  await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
   await give(page, 'Model for the search', await testModel('embed-q8_0'));
-  await page.waitForFunction(() => /aren’t compatible/.test(document.querySelector('#search')?.textContent ?? ''));
+  await untilText(page, '#search', /aren’t compatible/);
   assert.ok(await page.$(`${FIELD}:disabled`));
   await page.click('#search .notice button');
   await ask(page);
-  await finds(page, await inNode('embed-q8_0'));
+  await untilTexts(page, HITS, await inNode('embed-q8_0'));
   const kept = await page.evaluate(async () => {
     const all = await (await navigator.storage.getDirectory())
       .getDirectoryHandle('gemma-wasm-search')

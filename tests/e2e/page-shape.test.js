@@ -3,7 +3,7 @@
  * schema, and fetches the feature's code only when it is opened.
  */
 import assert from 'node:assert/strict';
-import { onlyIn, pageIn, setOptions, suite, textOf, until } from './helpers.js';
+import { fill, onlyIn, pageIn, setOptions, suite, textOf, until, untilText, valueOf } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 
@@ -21,24 +21,9 @@ const FLAGS = {
 
 /** @param {Page} page @param {object | string} schema */
 async function ask(page, schema) {
-  await page.$eval(
-    '#shape-schema',
-    (field, text) => {
-      /** @type {HTMLTextAreaElement} */ (field).value = text;
-    },
-    typeof schema === 'string' ? schema : JSON.stringify(schema),
-  );
+  await fill(page, '#shape-schema', typeof schema === 'string' ? schema : JSON.stringify(schema));
   await page.click('#shape-ask');
 }
-
-/** @param {Page} page @param {RegExp} text */
-const saying = (page, id = '#shape-said', text = /tokens/) =>
-  page.waitForFunction(
-    (selector, source) => new RegExp(source).test(document.querySelector(selector)?.textContent ?? ''),
-    {},
-    id,
-    text.source,
-  );
 
 /** @param {Page} page @param {string} selector */
 const texts = (page, selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
@@ -58,10 +43,10 @@ test('a list becomes a table; errors of a schema name the keyword and its path',
   );
   await page.click('#shape-open');
   await until(page, '#shape[open]');
-  assert.match(await page.$eval('#shape-schema', (one) => /** @type {HTMLTextAreaElement} */ (one).value), /"street"/);
+  assert.match(await valueOf(page, '#shape-schema'), /"street"/);
 
   await ask(page, FLAGS);
-  await saying(page);
+  await untilText(page, '#shape-said', /tokens/);
   assert.deepEqual(await texts(page, '#shape-value thead th'), ['country', 'stripes']);
   const cells = await texts(page, '#shape-value tbody td');
   assert.deepEqual(
@@ -75,13 +60,13 @@ test('a list becomes a table; errors of a schema name the keyword and its path',
   assert.match(await textOf(page, '#shape-said'), /^\d+\stokens, [1-9]\d* filled in by the schema$/);
 
   await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
-  await saying(page, '#shape-wrong', /uniqueItems/);
+  await untilText(page, '#shape-wrong', /uniqueItems/);
   assert.match(
     await textOf(page, '#shape-wrong'),
     /Unsupported schema: .*uniqueItems is not supported.* \(at #\/properties\/tags/,
   );
   await ask(page, '{ "type": ');
-  await saying(page, '#shape-wrong', /^The schema is not valid JSON: ./);
+  await untilText(page, '#shape-wrong', /^The schema is not valid JSON: ./);
   assert.equal(await textOf(page, '#shape-value'), '');
 
   await page.evaluate(() =>
@@ -114,7 +99,7 @@ test('an answer is shown while it streams, and can be stopped', async ({ openWit
     if (drawn) /** @type {HTMLElement | null} */ (document.querySelector('#shape-ask'))?.click();
     return drawn;
   });
-  await saying(page);
+  await untilText(page, '#shape-said', /tokens/);
   assert.match(await textOf(page, '#shape-said'), / · (stopped|the context is full)$/);
   assert.equal(await textOf(page, '#shape-ask'), 'Answer');
 });

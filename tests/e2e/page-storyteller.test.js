@@ -14,9 +14,11 @@ import {
   PICKING,
   READY,
   assertReady,
+  focused,
   loadAddress,
   modelAddress,
   onlyIn,
+  openModels,
   pageIn,
   root,
   say,
@@ -25,6 +27,8 @@ import {
   textOf,
   until,
   untilReady,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 const test = suite(
@@ -50,8 +54,7 @@ test('the page opens with the storyteller and describes it; a click tells a stor
     /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/,
   );
   assert.equal(await textOf(page, '#model-name'), 'Storyteller');
-  const temperature = () => page.$eval('#opt-temperature', (field) => /** @type {HTMLInputElement} */ (field).value);
-  assert.equal(await temperature(), '0.7', 'that of its model card');
+  assert.equal(await valueOf(page, '#opt-temperature'), '0.7', 'that of its model card');
   await setOptions(page, { maxTokens: 12 });
   await page.click('.suggestions button');
   await until(page, ANSWERED);
@@ -67,7 +70,7 @@ test('in a low window the welcome is shown from its beginning, and the message f
 }) => {
   const page = await opened({ height: 320 });
   assert.equal(await page.$eval('#scroller', (one) => one.scrollTop), 0);
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input');
+  assert.equal(await focused(page), 'input');
 });
 
 test('after a suggestion or Retry by keyboard, the message field has the focus', async ({ opened }) => {
@@ -79,7 +82,7 @@ test('after a suggestion or Retry by keyboard, the message field has the focus',
     await page.keyboard.press('Enter');
     await page.waitForFunction((old) => !old?.isConnected, {}, button);
     await until(page, ANSWERED);
-    assert.equal(await page.evaluate(() => document.activeElement?.id), 'input', selector);
+    assert.equal(await focused(page), 'input', selector);
   }
 });
 
@@ -94,23 +97,17 @@ test('one click opens the other models, another returns to the conversation, whi
   await until(page, READY);
   await say(page, 'Once');
   await until(page, ANSWERED);
-  await page.click('#change-model');
-  await until(page, PICKING);
+  await openModels(page);
   await page.keyboard.press('Enter'); // Presses “Close”, which has the focus.
   await until(page, READY);
   assert.match(await textOf(page, '.from-user'), /Once/);
   await page.click('#change-model');
   await loadAddress(page, await modelAddress('medium')); // The storyteller stays ready during the load.
-  await page.waitForFunction(() => /medium/.test(document.querySelector('#model-name')?.textContent ?? ''));
+  await untilText(page, '#model-name', /medium/);
   await assertReady(page);
   assert.match(await textOf(page, '.empty'), /Ask anything/);
-  assert.deepEqual(
-    await page.$$eval('#opt-temperature, #opt-maxTokens', (all) =>
-      all.map((one) => /** @type {HTMLInputElement} */ (one).value),
-    ),
-    ['1', '4'],
-    'its own defaults, and what was changed by hand',
-  );
+  assert.equal(await valueOf(page, '#opt-temperature'), '1', 'its own default');
+  assert.equal(await valueOf(page, '#opt-maxTokens'), '4', 'what was changed by hand');
 });
 
 test('the storyteller is not fetched if the link names a model or the list of models, or if the browser saves data', async ({

@@ -11,9 +11,11 @@ import {
   answerText,
   ask,
   catchCopies,
+  dropFile,
   inNode,
   onlyIn,
   pageIn,
+  paste,
   press,
   reload,
   say,
@@ -21,6 +23,10 @@ import {
   suite,
   textOf,
   until,
+  untilCount,
+  untilKept,
+  untilText,
+  valueOf,
 } from './helpers.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
@@ -48,10 +54,6 @@ const states = (page) =>
     await walk(await navigator.storage.getDirectory());
     return found;
   });
-
-/** @param {Page} page */
-const untilKept = (page) =>
-  page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
 
 const test = suite(
   'continuing a conversation',
@@ -108,7 +110,7 @@ test('after a reload only new tokens are evaluated, and the answer is the same; 
 
 test('a draft survives an edit; “Skip to content” stays in the conversation', async ({ opened }) => {
   const page = await opened();
-  const written = () => page.$eval('#input', (one) => /** @type {HTMLTextAreaElement} */ (one).value);
+  const written = () => valueOf(page, '#input');
   await ask(page, 'Hello there');
   await page.type('#input', 'half');
   await page.click('.question-foot button');
@@ -117,7 +119,7 @@ test('a draft survives an edit; “Skip to content” stays in the conversation'
   assert.equal(await written(), 'half');
   await page.click('.question-foot button');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => /2\/2/.test(document.querySelector('.question-foot .versions')?.textContent ?? ''));
+  await untilText(page, '.question-foot .versions', /2\/2/);
   await until(page, ANSWERED);
   assert.equal(await written(), 'half');
   const before = page.url();
@@ -155,7 +157,7 @@ test('the view follows a quick answer to its end', async ({ opened }) => {
   for (const text of ['One', 'Two', 'Three']) {
     await ask(page, text);
     assert.ok((await page.$eval('#scroller', (s) => s.scrollHeight - s.scrollTop - s.clientHeight)) <= 2, text);
-    assert.equal(await page.$eval('#latest', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+    assert.ok(await page.$('#latest[hidden]'));
   }
 });
 
@@ -193,28 +195,15 @@ test('long pastes and dropped text files become attachments that open; the numbe
   const page = await opened();
   await page.type('#input', 'What is this?');
   const words = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
-  await page.evaluate((text) => {
-    const clipboardData = new DataTransfer();
-    clipboardData.setData('text/plain', text);
-    const paste = Object.assign(new Event('paste', { bubbles: true, cancelable: true }), { clipboardData });
-    document.querySelector('#input')?.dispatchEvent(paste);
-    const data = new DataTransfer();
-    data.items.add(new File(['short notes'], 'notes.txt'));
-    dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-  }, words);
-  await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
-  await page.evaluate(() => {
-    const data = new DataTransfer();
-    data.items.add(new File(['%PDF-1.7\0'], 'paper.pdf'));
-    dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-  });
+  await paste(page, words);
+  await dropFile(page, 'notes.txt', 'short notes');
+  await untilCount(page, '.chips li', 2);
+  await dropFile(page, 'paper.pdf', '%PDF-1.7\0');
   await until(page, '#failures .notice');
   assert.match(await textOf(page, '#failures'), /only text files/);
   assert.equal(await page.$('#chooser[open]'), null);
   assert.match(await textOf(page, '.chips'), /Pasted text[\s\S]*notes\.txt/);
-  await page.waitForFunction(() =>
-    /^\+ [\d,]+ · [\d,]+ left$/.test(document.querySelector('#draft-tokens')?.textContent ?? ''),
-  );
+  await untilText(page, '#draft-tokens', /^\+ [\d,]+ · [\d,]+ left$/);
   await page.click('.chips button');
   assert.equal(await page.$eval('#attached-text', (one) => one.textContent), words);
   await page.click('#attached-close');
@@ -232,7 +221,7 @@ test('long pastes and dropped text files become attachments that open; the numbe
       }),
   );
   await reload(page);
-  await page.waitForFunction(() => document.querySelectorAll('.chips li').length === 2);
+  await untilCount(page, '.chips li', 2);
   await page.click('.chips li:last-child button.icon');
   await setOptions(page, { temperature: 0, maxTokens: 8 });
   const [expected] = await inNode(
@@ -253,7 +242,7 @@ test('long pastes and dropped text files become attachments that open; the numbe
     }),
   );
   assert.deepEqual(printed, [true, false]);
-  assert.equal(await page.$eval('#chips', (one) => /** @type {HTMLElement} */ (one).hidden), true);
+  assert.ok(await page.$('#chips[hidden]'));
 });
 
 test('a model without a chat template continues a text', async ({ opened }) => {

@@ -3,7 +3,7 @@
  * reload.
  */
 import assert from 'node:assert/strict';
-import { ANSWERED, ask, onlyIn, pageIn, reload, setOptions, suite, until } from './helpers.js';
+import { ANSWERED, ask, onlyIn, pageIn, reload, setOptions, suite, until, untilKept } from './helpers.js';
 
 const test = suite('thoughts', (name) => pageIn(name), onlyIn('chromium'));
 
@@ -41,7 +41,7 @@ test('thoughts are collapsed above the answer, apart from its text, and survive 
   await page.keyboard.press('Enter');
   assert.equal((await parts()).open, true);
 
-  await page.waitForFunction(() => document.body.dataset.kept && location.hash.endsWith(document.body.dataset.kept));
+  await untilKept(page);
   await reload(page);
   await until(page, ANSWERED);
   assert.deepEqual(await parts(), { ...shown, open: false });

@@ -12,6 +12,7 @@ import {
   ask,
   assertReady,
   catchCopies,
+  focused,
   inNode,
   load,
   loadAddress,
@@ -24,8 +25,10 @@ import {
   slowly,
   suite,
   textOf,
+  unload,
   until,
   untilReady,
+  valueOf,
 } from './helpers.js';
 
 const test = suite('the page', (name) => pageIn(name, { intercept: slowly(/^\/models\/.*\?slow$/, () => true) }));
@@ -70,10 +73,7 @@ test('typed text goes to the message field wherever the focus is; shortcuts need
   await until(page, ANSWERED);
   await page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement)?.blur());
   await page.keyboard.type('now make it shorter');
-  assert.equal(
-    await page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value),
-    'now make it shorter',
-  );
+  assert.equal(await valueOf(page, '#input'), 'now make it shorter');
   assert.equal((await page.$$('.from-model')).length, 1);
   await shortcut(page, 'n');
   await until(page, '.empty');
@@ -92,10 +92,10 @@ test(
     await page.keyboard.type('one');
     await page.keyboard.press('Enter');
     await page.keyboard.type('two');
-    assert.equal(await page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value), 'one\ntwo');
+    assert.equal(await valueOf(page, '#input'), 'one\ntwo');
     await page.click('#library-toggle');
     await until(page, '#library:not([hidden])');
-    assert.notEqual(await page.evaluate(() => document.activeElement?.id), 'library-search');
+    assert.notEqual(await focused(page), 'library-search');
   },
   ['chromium'],
 );
@@ -169,7 +169,7 @@ testInOne('text typed as soon as a new chat appears stays', async ({ openWith })
   );
   await page.waitForFunction(() => location.hash === '' && document.querySelector('#input') === document.activeElement);
   await page.keyboard.type('o');
-  assert.equal(await page.$eval('#input', (field) => /** @type {HTMLTextAreaElement} */ (field).value), 'Hello');
+  assert.equal(await valueOf(page, '#input'), 'Hello');
 });
 
 test('the newest text stays in view until the reader scrolls up, and a button leads back', async ({ openWith }) => {
@@ -238,9 +238,7 @@ test('a chosen file and a dropped file load', async ({ open }) => {
   const file = await testModel('tiny');
   await load(page, () => /** @type {any} */ (chooser).uploadFile(file));
   await assertReady(page);
-  await page.click('#settings-toggle');
-  await page.click('#unload');
-  await until(page, PICKING);
+  await unload(page);
   const drop = async (/** @type {string} */ called) =>
     page.evaluate(
       async (url, as) => {
@@ -269,7 +267,7 @@ testInOne('a link with &load=1 loads the model without a click', async ({ open }
 test('keyboard: Enter sends, Shift+Enter breaks the line, HTML in a message stays text', async ({ openWith }) => {
   const page = await openWith('tiny');
   await setOptions(page, { maxTokens: 5 });
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input', 'the message field has the focus');
+  assert.equal(await focused(page), 'input', 'the message field has the focus');
   await page.keyboard.type('<b>one</b>');
   await page.keyboard.down('Shift');
   await page.keyboard.press('Enter');
@@ -279,7 +277,7 @@ test('keyboard: Enter sends, Shift+Enter breaks the line, HTML in a message stay
   await until(page, ANSWERED);
   assert.equal(await page.$eval('.from-user', (message) => message.textContent), '<b>one</b>\ntwo');
   assert.equal(await page.$('.from-user b'), null);
-  assert.equal(await page.evaluate(() => document.activeElement?.id), 'input', 'and keeps it');
+  assert.equal(await focused(page), 'input', 'and keeps it');
 });
 
 test('Tab reaches every control; nothing is wider than 360 pixels', async ({ open }) => {
