@@ -3,14 +3,14 @@
  * during a download loses hardly any bytes, two tabs do not disturb each other, and full storage does not fail a load.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { loadModel } from '../../js/index.node.js';
-import { byteRange, serve } from '../../tools/serve.js';
+import { byteRange } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { buildPackage } from './built.js';
+import { flip, openBuilt } from './built.js';
 import { sleep } from '../lab/inject.js';
-import { sharedBrowser, suite } from './helpers.js';
+import { suite } from './helpers.js';
 
 const IDS = [2, 300, 301, 302];
 
@@ -90,68 +90,20 @@ async function foreign(handler) {
   };
 }
 
+/** @param {import('puppeteer-core').Page} page */
+const clear = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
 /** @param {import('puppeteer-core').Page} page @returns {Promise<any[]>} */
 const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
 
-/** Returns a server hook that sends a model with a delay after every 64 KiB, or, if `state.gone`, closes each
- * connection. @param {Buffer} bytes @param {{ gone: boolean, delay: number, sent: number, ranges: string[] }} state
- * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
-const modelFrom =
-  (bytes, state) =>
-  async ({ url: path, headers }, response) => {
-    if (!path?.startsWith('/models/')) return false;
-    if (state.gone) return (response.destroy(), true);
-    state.ranges.push(headers.range ?? '');
-    const range = byteRange(headers.range, bytes.length);
-    const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
-    response.setHeader('ETag', '"medium"');
-    response.writeHead(206, {
-      'Content-Range': `bytes ${first}-${last}/${bytes.length}`,
-      'Content-Length': last + 1 - first,
-    });
-    let open = true;
-    response.on('close', () => {
-      open = false;
-    });
-    for (let at = first; at <= last && open; at += 65536) {
-      if (state.delay) await sleep(state.delay);
-      const piece = bytes.subarray(at, Math.min(at + 65536, last + 1));
-      await new Promise((resolve) => {
-        response.write(piece, resolve);
-      });
-      state.sent += piece.length;
-    }
-    response.end();
-    return true;
-  };
-
 const test = suite('downloads', async (name) => {
-  const state = { gone: false, delay: 0, sent: 0, ranges: /** @type {string[]} */ ([]) };
-  const forget = () => Object.assign(state, { sent: 0, ranges: [], delay: 0, gone: false });
   const file = await testModel('medium');
   const bytes = readFileSync(file);
   const model = await loadModel(file, { threads: 1 });
   const expected = [...(await model.debug.logits(IDS))];
   await model.dispose();
-  const folder = await buildPackage();
-  const server = await serve({ root: folder, intercept: modelFrom(bytes, state) });
-  const url = `${server.url}models/medium.gguf`;
-  const browser = await sharedBrowser(name);
-  const context = await browser.createBrowserContext();
-  const openPage = async () => {
-    const opened = await context.newPage();
-    await opened.goto(server.url);
-    await opened.waitForFunction('window.gemma');
-    return opened;
-  };
-  const page = await openPage();
-
-  const close = async () => {
-    await context.close();
-    await server.close();
-    rmSync(folder, { recursive: true, force: true });
-  };
-  return { name, page, server, expected, bytes, url, state, forget, openPage, close };
+  const site = await openBuilt(name, bytes);
+  const forget = () => Object.assign(site.state, { sent: 0, ranges: [], delay: 0, gone: false });
+  return { ...site, name, page: await site.openPage(), expected, bytes, forget };
 });
 
 test('a load stores the model; the next one sends a single request, and none without a network', async ({
@@ -247,7 +199,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
 });
 
 test('a load right after an aborted one works', async ({ page, url, bytes, expected, state, forget }) => {
-  await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+  await clear(page);
   forget();
   state.delay = 2;
   const code = await page.evaluate(
@@ -281,7 +233,7 @@ test('two tabs that load one model share one download and its progress', async (
   state,
   forget,
 }) => {
-  await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+  await clear(page);
   forget();
   state.delay = 5;
   const other = await openPage();
@@ -314,7 +266,7 @@ test('if the downloading tab is closed, the waiting tab resumes the download', a
   state,
   forget,
 }) => {
-  await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+  await clear(page);
   forget();
   state.delay = 5;
   const doomed = await openPage();
@@ -332,30 +284,20 @@ test('if the downloading tab is closed, the waiting tab resumes the download', a
 test('a corrupt piece of a cached file is fetched again, or reported if the server is unreachable', async ({
   page,
   url,
+  bytes,
   expected,
   state,
   forget,
 }) => {
-  const [{ key }] = await list(page);
-  const flip = () =>
-    page.evaluate(async (name) => {
-      const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
-      const file = await folder.getFileHandle(name);
-      const blob = await file.getFile();
-      const at = Math.floor(blob.size * 0.6);
-      const bytes = new Uint8Array(await blob.slice(at, at + 1).arrayBuffer());
-      const writing = await file.createWritable({ keepExistingData: true });
-      await writing.write({ type: 'write', position: at, data: Uint8Array.of(bytes[0] ^ 4) });
-      await writing.close();
-    }, key);
+  const at = Math.floor(bytes.length * 0.6);
   forget();
-  await flip();
+  await flip(page, at);
   const { cache, logits, codes } = await load(page, url);
   assert.deepEqual([cache, logits], ['cached', expected]);
   assert.match(codes.join(), /^mended: The cached copy was corrupt at piece \d+ of \d+ /);
   assert.ok(state.sent <= 65536 + 1, `${state.sent} bytes were sent`);
   assert.deepEqual((await load(page, url)).codes, []);
-  await flip();
+  await flip(page, at);
   state.gone = true;
   const refused = await page.evaluate(
     (address) =>
@@ -465,11 +407,10 @@ test('a model that does not fit into storage runs, and leaves nothing stored', a
   url,
   expected,
   name,
-  server,
   bytes,
   forget,
 }) => {
-  await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.clear());
+  await clear(page);
   forget();
   const full = await load(page, url, 'full');
   assert.deepEqual([full.cache, full.left, full.logits], ['none', 0, expected]);
@@ -478,7 +419,7 @@ test('a model that does not fit into storage runs, and leaves nothing stored', a
   const client = await page.createCDPSession();
   const { usage } = await page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.estimate());
   await client.send('Storage.overrideQuotaForOrigin', {
-    origin: new URL(server.url).origin,
+    origin: new URL(url).origin,
     quotaSize: usage + Math.floor(bytes.length / 2),
   });
   const { cache, codes, logits } = await load(page, url);

@@ -3,12 +3,11 @@
  * and after a bit of the cached file was flipped.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { loadModel } from '../../js/index.node.js';
-import { byteRange, serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { buildPackage } from './built.js';
-import { sharedBrowser, suite } from './helpers.js';
+import { flip, openBuilt } from './built.js';
+import { suite } from './helpers.js';
 
 const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 300);
 
@@ -24,41 +23,8 @@ const logits = (page, ids = IDS) =>
   );
 const dispose = (/** @type {import('puppeteer-core').Page} */ page) =>
   page.evaluate(() => /** @type {any} */ (window).model.dispose());
-/** Flips a bit in the byte `at` of the only cached file. @param {import('puppeteer-core').Page} page
- * @param {number} at */
-const flip = (page, at) =>
-  page.evaluate(async (at) => {
-    const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm');
-    for await (const [name, file] of /** @type {any} */ (folder).entries()) {
-      if (!name.endsWith('.gguf')) continue;
-      const [byte] = new Uint8Array(await (await file.getFile()).slice(at, at + 1).arrayBuffer());
-      const writer = await file.createWritable({ keepExistingData: true });
-      await writer.write({ type: 'write', position: at, data: Uint8Array.of(byte ^ 16) });
-      await writer.close();
-    }
-  }, at);
-
-/** @param {Buffer} bytes @param {{ gone: boolean, sent: number }} state
- * @returns {NonNullable<import('../../tools/serve.js').Options['intercept']>} */
-const modelFrom =
-  (bytes, state) =>
-  async ({ url: path, headers }, response) => {
-    if (!path?.startsWith('/models/')) return false;
-    if (state.gone) return (response.destroy(), true);
-    const range = byteRange(headers.range, bytes.length);
-    const [first, last] = Array.isArray(range) ? range : [0, bytes.length - 1];
-    response.setHeader('ETag', '"rows"');
-    response.writeHead(206, {
-      'Content-Range': `bytes ${first}-${last}/${bytes.length}`,
-      'Content-Length': last + 1 - first,
-    });
-    state.sent += last + 1 - first;
-    response.end(bytes.subarray(first, last + 1));
-    return true;
-  };
 
 const test = suite('rows on disk', async (name) => {
-  const state = { gone: false, sent: 0 };
   const file = await testModel('gemma4-q4_0');
   const bytes = readFileSync(file);
   const model = await loadModel(file, { threads: 1, rowsOnDisk: false });
@@ -66,17 +32,8 @@ const test = suite('rows on disk', async (name) => {
   const { tensors } = await model.inspect();
   const table = /** @type {any} */ (tensors.find((tensor) => tensor.name === 'per_layer_token_embd.weight'));
   await model.dispose();
-  const folder = await buildPackage();
-  const server = await serve({ root: folder, intercept: modelFrom(bytes, state) });
-  const url = `${server.url}models/rows.gguf`;
-  const context = await (await sharedBrowser(name)).createBrowserContext();
+  const site = await openBuilt(name, bytes);
 
-  const openPage = async () => {
-    const opened = await context.newPage();
-    await opened.goto(server.url);
-    await opened.waitForFunction('window.gemma');
-    return opened;
-  };
   /** @param {import('puppeteer-core').Page} page */
   const load = (page, options = {}) =>
     page.evaluate(
@@ -92,15 +49,10 @@ const test = suite('rows on disk', async (name) => {
         Object.assign(window, { model });
         return { cache: model.info.cache, onDisk: model.info.memory.onDisk };
       },
-      url,
+      site.url,
       options,
     );
-  const close = async () => {
-    await context.close();
-    await server.close();
-    rmSync(folder, { recursive: true, force: true });
-  };
-  return { expected, table, state, openPage, load, close };
+  return { ...site, expected, table, load };
 });
 
 test('rows of the cached file, in two tabs at once, and of a Blob give the right logits', async ({
