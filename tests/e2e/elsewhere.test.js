@@ -5,21 +5,18 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { serve } from '../../tools/serve.js';
-import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
+import { openTab, root, sharedBrowser, suite } from './helpers.js';
 
 const CDN = /https:\/\/cdn\.jsdelivr\.net\/npm\/gemma-wasm@[\d.]+/g;
-const OPEN = {
-  'Access-Control-Allow-Origin': '*',
-  'Cross-Origin-Resource-Policy': 'cross-origin',
-  'Content-Security-Policy': '',
-};
+const NO_POLICY = { 'Content-Security-Policy': '' };
+const OPEN = { ...NO_POLICY, 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 const STORYTELLER = join(root, 'models', 'storyteller', 'storyteller.gguf');
 
 const MOUNTS = { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') };
 const CSP = "default-src 'self'; script-src 'self' 'unsafe-inline'";
+const EMPTY = '<!doctype html><title></title>';
 
 /** @param {import('puppeteer-core').Page | import('puppeteer-core').Frame} page
  * @returns {Promise<{ text?: string, reason?: string, code?: string, message?: string }>} */
@@ -47,52 +44,51 @@ function pageOf(t, html) {
   return folder;
 }
 
-for (const name of BROWSERS) {
-  test(`${name}: the README's single-file page works with the package from another origin`, async (t) => {
-    const [text] = /<!doctype html>[^]*?(?=\n```)/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [''];
-    assert.ok(text.split('\n').length <= 12 && CDN.test(text), text);
-    const cdn = await serve({
-      root: join(root, 'dist'),
-      isolation: false,
-      headers: OPEN,
-      mounts: { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') },
-    });
-    t.after(() => cdn.close());
-    const folder = pageOf(t, text.replace(CDN, cdn.url.slice(0, -1)));
-    for (const isolation of [false, true]) {
-      const site = await serve({ root: folder, isolation, headers: { 'Content-Security-Policy': '' } });
-      t.after(() => site.close());
-      const tab = await openTab(await sharedBrowser(name), site.url);
-      // The story's seed is random, so a story may be as short as 35 characters.
-      await tab.page.waitForFunction(() => (document.querySelector('#story')?.textContent ?? '').length >= 35);
-      assert.match(await tab.page.$eval('#story', (story) => story.textContent ?? ''), /^Once upon a time[ ,]/);
-      await tab.close();
-    }
-  });
+const test = suite('the package elsewhere', async (name) => {
+  const browser = await sharedBrowser(name);
 
-  test(`${name}: the error names the address of a missing package`, async (t) => {
-    const site = await serve({
-      root: pageOf(t, '<!doctype html><title></title>'),
-      mounts: { '/dist/': join(root, 'dist') },
-    });
+  /** Serves a folder with the package and opens its page. @param {import('node:test').TestContext} t
+   * @param {import('../../tools/serve.js').Options} options @param {RegExp} [expected] errors to ignore */
+  async function visit(t, options, expected) {
+    const site = await serve({ mounts: MOUNTS, ...options });
     t.after(() => site.close());
-    const tab = await openTab(await sharedBrowser(name), site.url, { expected: /404|load|script/i });
-    const said = await tab.page.evaluate(async () => {
-      const path = '/dist/index.js';
-      const { loadModel: load } = await import(path);
-      return load('/x.gguf', { baseUrl: '/nowhere' }).catch(
-        (/** @type {any} */ error) => `${error.code} ${error.message}`,
-      );
-    });
-    assert.match(said, /^worker-failed .*\/nowhere\/worker\.js: status 404.*`baseUrl`/s);
-    await tab.close();
-  });
-}
+    return (await openTab(browser, site.url, { expected })).page;
+  }
+  return { visit };
+});
 
-test('chromium: on a host without headers, the service worker of gemma-wasm/isolate enables threads', async (t) => {
-  const folder = pageOf(
-    t,
-    `<!doctype html><title></title><script type="module">
+test("the README's single-file page works with the package from another origin", async ({ visit }, t) => {
+  const [text] = /<!doctype html>[^]*?(?=\n```)/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [''];
+  assert.ok(text.split('\n').length <= 12 && CDN.test(text), text);
+  const cdn = await serve({ root: join(root, 'dist'), isolation: false, headers: OPEN, mounts: MOUNTS });
+  t.after(() => cdn.close());
+  const folder = pageOf(t, text.replace(CDN, cdn.url.slice(0, -1)));
+  for (const isolation of [false, true]) {
+    const page = await visit(t, { root: folder, isolation, headers: NO_POLICY });
+    // The story's seed is random, so a story may be as short as 35 characters.
+    await page.waitForFunction(() => (document.querySelector('#story')?.textContent ?? '').length >= 35);
+    assert.match(await page.$eval('#story', (story) => story.textContent ?? ''), /^Once upon a time[ ,]/);
+  }
+});
+
+test('the error names the address of a missing package', async ({ visit }, t) => {
+  const page = await visit(t, { root: pageOf(t, EMPTY) }, /404|load|script/i);
+  const said = await page.evaluate(async () => {
+    const path = '/dist/index.js';
+    const { loadModel: load } = await import(path);
+    return load('/x.gguf', { baseUrl: '/nowhere' }).catch(
+      (/** @type {any} */ error) => `${error.code} ${error.message}`,
+    );
+  });
+  assert.match(said, /^worker-failed .*\/nowhere\/worker\.js: status 404.*`baseUrl`/s);
+});
+
+test(
+  'on a host without headers, the service worker of gemma-wasm/isolate enables threads',
+  async ({ visit }, t) => {
+    const folder = pageOf(
+      t,
+      `<!doctype html><title></title><script type="module">
     import { isolate } from './isolate.js';
     import { loadModel } from './dist/index.js';
     const isolated = await isolate();
@@ -100,81 +96,65 @@ test('chromium: on a host without headers, the service worker of gemma-wasm/isol
     const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 }).result();
     document.title = JSON.stringify({ isolated, threads: model.info.threads > 1, text });
   </script>`,
-  );
-  writeFileSync(join(folder, 'isolate.js'), readFileSync(join(root, 'dist', 'isolate.js')));
-  const mounts = { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') };
-  const site = await serve({ root: folder, isolation: false, mounts, headers: { 'Content-Security-Policy': '' } });
-  t.after(() => site.close());
-  const tab = await openTab(await sharedBrowser('chromium'), site.url);
-  await tab.page.waitForFunction(() => document.title);
-  const model = await loadModel(STORYTELLER, { threads: 1 });
-  const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 }).result();
-  await model.dispose();
-  assert.deepEqual(JSON.parse(await tab.page.title()), { isolated: true, threads: true, text });
-  await tab.close();
+    );
+    writeFileSync(join(folder, 'isolate.js'), readFileSync(join(root, 'dist', 'isolate.js')));
+    const page = await visit(t, { root: folder, isolation: false, headers: NO_POLICY });
+    await page.waitForFunction(() => document.title);
+    const model = await loadModel(STORYTELLER, { threads: 1 });
+    const { text } = await model.generate('Once', { maxTokens: 8, seed: 1 }).result();
+    await model.dispose();
+    assert.deepEqual(JSON.parse(await page.title()), { isolated: true, threads: true, text });
+  },
+  ['chromium'],
+);
+
+test('if the content security policy requires Trusted Types, workers start through the policy gemma-wasm', async ({
+  visit,
+}, t) => {
+  const policy = `${CSP} 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types gemma-wasm`;
+  const page = await visit(t, { root: pageOf(t, EMPTY), headers: { 'Content-Security-Policy': policy } });
+  assert.ok((await tryModel(page)).text);
 });
 
-for (const name of BROWSERS) {
-  test(`${name}: if the content security policy requires Trusted Types, workers start through the policy gemma-wasm`, async (t) => {
-    const policy = `${CSP} 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types gemma-wasm`;
-    const site = await serve({
-      root: pageOf(t, '<!doctype html><title></title>'),
-      mounts: MOUNTS,
-      headers: { 'Content-Security-Policy': policy },
-    });
-    t.after(() => site.close());
-    const tab = await openTab(await sharedBrowser(name), site.url);
-    assert.ok((await tryModel(tab.page)).text);
-    await tab.close();
-  });
+test('if the content security policy forbids WebAssembly, the error says so and names the remedy', async ({
+  visit,
+}, t) => {
+  const options = { root: pageOf(t, EMPTY), headers: { 'Content-Security-Policy': CSP } };
+  const { code, message } = await tryModel(await visit(t, options, /wasm|WebAssembly|eval/i));
+  assert.equal(code, 'unsupported-platform');
+  assert.match(message ?? '', /^The content security policy forbids WebAssembly: add 'wasm-unsafe-eval'/);
+});
 
-  test(`${name}: if the content security policy forbids WebAssembly, the error says so and names the remedy`, async (t) => {
-    const site = await serve({
-      root: pageOf(t, '<!doctype html><title></title>'),
-      mounts: MOUNTS,
-      headers: { 'Content-Security-Policy': CSP },
-    });
-    t.after(() => site.close());
-    const tab = await openTab(await sharedBrowser(name), site.url, { expected: /wasm|WebAssembly|eval/i });
-    const { code, message } = await tryModel(tab.page);
-    assert.equal(code, 'unsupported-platform');
-    assert.match(message ?? '', /^The content security policy forbids WebAssembly: add 'wasm-unsafe-eval'/);
-    await tab.close();
+for (const shared of [true, false]) {
+  test(`a sandboxed frame ${shared ? 'loads a model' : 'says that the server must allow its origin'}`, async ({
+    visit,
+  }, t) => {
+    const folder = pageOf(t, '<!doctype html><iframe sandbox="allow-scripts" src="frame.html"></iframe>');
+    const load = "import('/dist/index.js')";
+    writeFileSync(
+      join(folder, 'frame.html'),
+      `<!doctype html><title></title><script type="module">window.ready = ${load}</script>`,
+    );
+    const options = {
+      root: folder,
+      isolation: false,
+      headers: OPEN,
+      intercept: (/** @type {any} */ request, /** @type {any} */ response) => {
+        if (!shared && /worker\.js/.test(request.url)) {
+          response.setHeader('Access-Control-Allow-Origin', 'https://x.test');
+        }
+        return false;
+      },
+    };
+    const page = await visit(t, options, /./);
+    const told = await tryModel(await page.waitForFrame((one) => one.url().endsWith('frame.html')));
+    if (shared) {
+      assert.ok(told.text, JSON.stringify(told));
+      assert.match(told.reason ?? '', /in a frame also on the page around it, and allow="cross-origin-isolated"/);
+    } else {
+      assert.match(told.message ?? '', /this frame is sandboxed, so the server must allow the origin null by CORS/);
+    }
   });
-
-  for (const shared of [true, false]) {
-    test(`${name}: a sandboxed frame ${shared ? 'loads a model' : 'says that the server must allow its origin'}`, async (t) => {
-      const folder = pageOf(t, '<!doctype html><iframe sandbox="allow-scripts" src="frame.html"></iframe>');
-      const load = "import('/dist/index.js')";
-      writeFileSync(
-        join(folder, 'frame.html'),
-        `<!doctype html><title></title><script type="module">window.ready = ${load}</script>`,
-      );
-      const headers = { 'Content-Security-Policy': '', 'Cross-Origin-Resource-Policy': 'cross-origin' };
-      const site = await serve({
-        root: folder,
-        mounts: MOUNTS,
-        isolation: false,
-        headers: { ...headers, 'Access-Control-Allow-Origin': '*' },
-        intercept: (request, response) => {
-          if (!shared && /worker\.js/.test(request.url ?? ''))
-            response.setHeader('Access-Control-Allow-Origin', 'https://x.test');
-          return false;
-        },
-      });
-      t.after(() => site.close());
-      const tab = await openTab(await sharedBrowser(name), site.url, { expected: /./ });
-      const frame = await tab.page.waitForFrame((one) => one.url().endsWith('frame.html'));
-      const told = await tryModel(frame);
-      if (shared) {
-        assert.ok(told.text, JSON.stringify(told));
-        assert.match(told.reason ?? '', /in a frame also on the page around it, and allow="cross-origin-isolated"/);
-      } else {
-        assert.match(told.message ?? '', /this frame is sandboxed, so the server must allow the origin null by CORS/);
-      }
-      await tab.close();
-    });
-  }
 }
 
 /** Functions that run in the page. Each starts a worker that tries to load a model, and returns the worker's answer. */
@@ -196,24 +176,25 @@ const WORKERS = {
 };
 
 for (const [kind, ask] of Object.entries(WORKERS)) {
-  test(`chromium: a ${kind} cannot load a model, and probe() reports it`, async (t) => {
-    const folder = pageOf(t, '<!doctype html><title></title>');
-    writeFileSync(
-      join(folder, 'told.js'),
-      `import { loadModel, probe } from './dist/index.js';
+  test(
+    `a ${kind} cannot load a model, and probe() reports it`,
+    async ({ visit }, t) => {
+      const folder = pageOf(t, EMPTY);
+      writeFileSync(
+        join(folder, 'told.js'),
+        `import { loadModel, probe } from './dist/index.js';
       async function tell(source) {
         const error = await loadModel('/models/x.gguf').catch((error) => error);
         source.postMessage({ code: error.code, message: error.message, probe: probe() });
       }
       self.onmessage = ({ source }) => tell(source);
       self.onconnect = ({ ports }) => tell(ports[0]);`,
-    );
-    const site = await serve({ root: folder, mounts: MOUNTS, headers: { 'Content-Security-Policy': '' } });
-    t.after(() => site.close());
-    const tab = await openTab(await sharedBrowser('chromium'), site.url);
-    const { code, message, probe } = /** @type {any} */ (await tab.page.evaluate(ask));
-    assert.deepEqual([code, probe.variant, probe.reason], ['unsupported-platform', null, message]);
-    assert.match(message, /^Service workers and shared workers cannot start the worker/);
-    await tab.close();
-  });
+      );
+      const page = await visit(t, { root: folder, headers: NO_POLICY });
+      const { code, message, probe } = /** @type {any} */ (await page.evaluate(ask));
+      assert.deepEqual([code, probe.variant, probe.reason], ['unsupported-platform', null, message]);
+      assert.match(message, /^Service workers and shared workers cannot start the worker/);
+    },
+    ['chromium'],
+  );
 }
