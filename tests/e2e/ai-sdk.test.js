@@ -1,17 +1,13 @@
 /* Makes the calls of tests/support/ai-sdk-calls.js in Chromium, with the published package. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { serve } from '../../tools/serve.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
 import { testModel } from '../js/models.js';
-import { openTab, root, sharedBrowser } from './helpers.js';
+import { openTab, pageFolder, root, serveFor, sharedBrowser } from './helpers.js';
 
 test('the calls of the AI SDK work with local models in Chromium', async (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-ai-sdk-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = pageFolder(t);
   const { build } = await import('esbuild');
   await build({
     entryPoints: [path.join(root, 'tests/support/ai-sdk-calls.js')],
@@ -21,11 +17,9 @@ test('the calls of the AI SDK work with local models in Chromium', async (t) => 
     platform: 'browser',
     target: ['es2022'],
   });
-  writeFileSync(path.join(folder, 'index.html'), '<!doctype html><title>AI SDK</title>');
   const models = await Promise.all(['generic-tools', 'embed-q8_0'].map(testModel));
   const mounts = { '/calls/': folder, '/models/': path.dirname(models[0]) };
-  const server = await serve({ root, mounts });
-  t.after(() => server.close());
+  const server = await serveFor(t, { root, mounts });
   // Expected console errors: one call loads a missing file, and zod (a schema library) tries to compile its checks,
   // which the page's content security policy forbids.
   const expected = /favicon|404|policy: script-src eval/;

@@ -2,12 +2,10 @@
  * isolated by gemma-wasm/isolate, on hosts without headers; under content security policies, in frames and in
  * workers. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel } from '../../js/index.node.js';
-import { serve } from '../../tools/serve.js';
-import { openTab, root, sharedBrowser, suite } from './helpers.js';
+import { openTab, pageFolder, root, serveFor, sharedBrowser, suite } from './helpers.js';
 
 const CDN = /https:\/\/cdn\.jsdelivr\.net\/npm\/gemma-wasm@[\d.]+/g;
 const NO_POLICY = { 'Content-Security-Policy': '' };
@@ -16,7 +14,6 @@ const STORYTELLER = join(root, 'models', 'storyteller', 'storyteller.gguf');
 
 const MOUNTS = { '/dist/': join(root, 'dist'), '/models/': join(root, 'models') };
 const CSP = "default-src 'self'; script-src 'self' 'unsafe-inline'";
-const EMPTY = '<!doctype html><title></title>';
 
 /** @param {import('puppeteer-core').Page | import('puppeteer-core').Frame} page
  * @returns {Promise<{ text?: string, reason?: string, code?: string, message?: string }>} */
@@ -35,23 +32,13 @@ const tryModel = (page) =>
     }
   });
 
-/** @param {import('node:test').TestContext} t @param {string} html */
-function pageOf(t, html) {
-  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-elsewhere-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  writeFileSync(join(folder, 'index.html'), html);
-  writeFileSync(join(folder, 'favicon.ico'), '');
-  return folder;
-}
-
 const test = suite('the package elsewhere', async (name) => {
   const browser = await sharedBrowser(name);
 
   /** Serves a folder with the package and opens its page. @param {import('node:test').TestContext} t
    * @param {import('../../tools/serve.js').Options} options @param {RegExp} [expected] errors to ignore */
   async function visit(t, options, expected) {
-    const site = await serve({ mounts: MOUNTS, ...options });
-    t.after(() => site.close());
+    const site = await serveFor(t, { mounts: MOUNTS, ...options });
     return (await openTab(browser, site.url, { expected })).page;
   }
   return { visit };
@@ -60,9 +47,8 @@ const test = suite('the package elsewhere', async (name) => {
 test("the README's single-file page works with the package from another origin", async ({ visit }, t) => {
   const [text] = /<!doctype html>[^]*?(?=\n```)/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? [''];
   assert.ok(text.split('\n').length <= 12 && CDN.test(text), text);
-  const cdn = await serve({ root: join(root, 'dist'), isolation: false, headers: OPEN, mounts: MOUNTS });
-  t.after(() => cdn.close());
-  const folder = pageOf(t, text.replace(CDN, cdn.url.slice(0, -1)));
+  const cdn = await serveFor(t, { root: join(root, 'dist'), isolation: false, headers: OPEN, mounts: MOUNTS });
+  const folder = pageFolder(t, text.replace(CDN, cdn.url.slice(0, -1)));
   for (const isolation of [false, true]) {
     const page = await visit(t, { root: folder, isolation, headers: NO_POLICY });
     // The story's seed is random, so a story may be as short as 35 characters.
@@ -72,7 +58,7 @@ test("the README's single-file page works with the package from another origin",
 });
 
 test('the error names the address of a missing package', async ({ visit }, t) => {
-  const page = await visit(t, { root: pageOf(t, EMPTY) }, /404|load|script/i);
+  const page = await visit(t, { root: pageFolder(t) }, /404|load|script/i);
   const said = await page.evaluate(async () => {
     const path = '/dist/index.js';
     const { loadModel: load } = await import(path);
@@ -86,7 +72,7 @@ test('the error names the address of a missing package', async ({ visit }, t) =>
 test(
   'on a host without headers, the service worker of gemma-wasm/isolate enables threads',
   async ({ visit }, t) => {
-    const folder = pageOf(
+    const folder = pageFolder(
       t,
       `<!doctype html><title></title><script type="module">
     import { isolate } from './isolate.js';
@@ -112,14 +98,14 @@ test('if the content security policy requires Trusted Types, workers start throu
   visit,
 }, t) => {
   const policy = `${CSP} 'wasm-unsafe-eval'; require-trusted-types-for 'script'; trusted-types gemma-wasm`;
-  const page = await visit(t, { root: pageOf(t, EMPTY), headers: { 'Content-Security-Policy': policy } });
+  const page = await visit(t, { root: pageFolder(t), headers: { 'Content-Security-Policy': policy } });
   assert.ok((await tryModel(page)).text);
 });
 
 test('if the content security policy forbids WebAssembly, the error says so and names the remedy', async ({
   visit,
 }, t) => {
-  const options = { root: pageOf(t, EMPTY), headers: { 'Content-Security-Policy': CSP } };
+  const options = { root: pageFolder(t), headers: { 'Content-Security-Policy': CSP } };
   const { code, message } = await tryModel(await visit(t, options, /wasm|WebAssembly|eval/i));
   assert.equal(code, 'unsupported-platform');
   assert.match(message ?? '', /^The content security policy forbids WebAssembly: add 'wasm-unsafe-eval'/);
@@ -129,7 +115,7 @@ for (const shared of [true, false]) {
   test(`a sandboxed frame ${shared ? 'loads a model' : 'says that the server must allow its origin'}`, async ({
     visit,
   }, t) => {
-    const folder = pageOf(t, '<!doctype html><iframe sandbox="allow-scripts" src="frame.html"></iframe>');
+    const folder = pageFolder(t, '<!doctype html><iframe sandbox="allow-scripts" src="frame.html"></iframe>');
     const load = "import('/dist/index.js')";
     writeFileSync(
       join(folder, 'frame.html'),
@@ -179,7 +165,7 @@ for (const [kind, ask] of Object.entries(WORKERS)) {
   test(
     `a ${kind} cannot load a model, and probe() reports it`,
     async ({ visit }, t) => {
-      const folder = pageOf(t, EMPTY);
+      const folder = pageFolder(t);
       writeFileSync(
         join(folder, 'told.js'),
         `import { loadModel, probe } from './dist/index.js';

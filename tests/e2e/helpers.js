@@ -3,7 +3,8 @@
  * exceptions and violations of the content security policy.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -17,6 +18,7 @@ import { testModel } from '../js/models.js';
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const pageRoot = path.join(root, 'build', 'page');
 
+/** @import { TestContext } from 'node:test' */
 /** @import { Page } from 'puppeteer-core' */
 /** @typedef {'chromium' | 'firefox'} BrowserName */
 export const BROWSERS = /** @type {BrowserName[]} */ (['chromium', 'firefox']);
@@ -78,7 +80,7 @@ export function suite(title, open, browsers = BROWSERS) {
     opened.set(name, site);
     return site;
   };
-  /** @param {string} name @param {(site: T, t: import('node:test').TestContext) => unknown} run
+  /** @param {string} name @param {(site: T, t: TestContext) => unknown} run
    * @param {BrowserName[]} [own] only these browsers */
   return (name, run, own = browsers) => {
     for (const browser of own)
@@ -147,6 +149,22 @@ export async function pageIn(name, options) {
     return (await openWithModel(browser, server.url, await modelAddress(model), how)).page;
   };
   return { name, browser, server, open, openWith };
+}
+
+/** Serves files until the test ends. @param {TestContext} t @param {import('../../tools/serve.js').Options} options */
+export async function serveFor(t, options) {
+  const server = await serve(options);
+  t.after(() => server.close());
+  return server;
+}
+
+/** Returns a temporary folder with a page, which is deleted when the test ends. @param {TestContext} t */
+export function pageFolder(t, html = '<!doctype html><title></title>') {
+  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(path.join(folder, 'index.html'), html);
+  writeFileSync(path.join(folder, 'favicon.ico'), ''); // Browsers request it, and log an error if it is missing.
+  return folder;
 }
 
 /** @param {string} name */

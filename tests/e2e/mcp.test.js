@@ -1,20 +1,17 @@
 /* Tests gemma-wasm/mcp of the published package in Chromium: a model calls the tools of an MCP server in the page, and
  * the page registers its tools with the browser's WebMCP. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
-import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { launch, openTab, root } from './helpers.js';
+import { launch, openTab, pageFolder, root, serveFor } from './helpers.js';
 
 const SDK = `export { Client, InMemoryTransport } from '@modelcontextprotocol/client';
 export { McpServer } from '@modelcontextprotocol/server';
 export { z } from 'zod';`;
 
 /** @param {string} folder */
-async function makePage(folder) {
+async function bundleSdk(folder) {
   const { build } = await import('esbuild');
   await build({
     stdin: { contents: SDK, resolveDir: root },
@@ -24,16 +21,13 @@ async function makePage(folder) {
     platform: 'browser',
     target: ['es2022'],
   });
-  writeFileSync(path.join(folder, 'index.html'), '<!doctype html><title>MCP</title>');
 }
 
 test('in a page, a model calls tools of an MCP server, and WebMCP registers the tools of the page', async (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-mcp-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  await makePage(folder);
+  const folder = pageFolder(t);
+  await bundleSdk(folder);
   const model = await testModel('generic-tools');
-  const server = await serve({ root, mounts: { '/sdk/': folder, '/models/': path.dirname(model) } });
-  t.after(() => server.close());
+  const server = await serveFor(t, { root, mounts: { '/sdk/': folder, '/models/': path.dirname(model) } });
   const browser = await launch('chromium', { args: ['--enable-features=WebMCP'] });
   t.after(() => browser.close());
   // Expected console errors: zod (a schema library) tries to compile its checks, which the page's content security

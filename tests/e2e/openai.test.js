@@ -1,20 +1,15 @@
 /* Tests gemma-wasm/openai in a page: OpenAI's client makes the same calls as in Node. */
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { build } from 'esbuild';
-import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { onlyIn, openTab, root, sharedBrowser } from './helpers.js';
+import { onlyIn, openTab, pageFolder, root, serveFor, sharedBrowser } from './helpers.js';
 
 /** @param {import('node:test').TestContext} t */
 async function pageOf(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-openai-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  writeFileSync(path.join(folder, 'index.html'), '<!doctype html><title>calls</title>');
-  writeFileSync(path.join(folder, 'favicon.ico'), '');
+  const folder = pageFolder(t);
   copyFileSync(await testModel('qwen3-tools'), path.join(folder, 'chat.gguf'));
   copyFileSync(await testModel('embed-q8_0'), path.join(folder, 'embed.gguf'));
   copyFileSync(path.join(root, 'models', 'storyteller', 'storyteller.gguf'), path.join(folder, 'story.gguf'));
@@ -27,8 +22,7 @@ async function pageOf(t) {
 
 for (const name of onlyIn('chromium')) {
   test(`${name}: the calls of OpenAI's client library work in a page`, async (t) => {
-    const server = await serve({ root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
-    t.after(() => server.close());
+    const server = await serveFor(t, { root: await pageOf(t), mounts: { '/dist/': path.join(root, 'dist') } });
     // Expected console errors: zod (a schema library) tries to compile its checks, which the page's content security
     // policy forbids.
     const tab = await openTab(await sharedBrowser(name), server.url, { expected: /script-src eval/ });

@@ -6,10 +6,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { buildSync } from 'esbuild';
 import { loadModel } from '../../js/index.node.js';
-import { serve } from '../../tools/serve.js';
 import { installPackage } from '../js/installed.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, openTab, root, sharedBrowser } from './helpers.js';
+import { BROWSERS, openTab, root, serveFor, sharedBrowser } from './helpers.js';
 
 const APP = `
 import { loadModel, ModelError } from 'gemma-wasm';
@@ -62,8 +61,7 @@ for (const name of BROWSERS) {
   test(`${name}: a bundled page generates the same text as Node`, async (t) => {
     const browser = await sharedBrowser(name);
     for (const isolation of [true, false]) {
-      const server = await serve({ root: join(folder, 'site'), isolation });
-      t.after(() => server.close());
+      const server = await serveFor(t, { root: join(folder, 'site'), isolation });
       const tab = await openTab(browser, server.url);
       await tab.page.waitForFunction(() => document.title);
       assert.deepEqual(JSON.parse(await tab.page.title()), { text: expected, threads: isolation });

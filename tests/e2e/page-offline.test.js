@@ -18,7 +18,6 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { buildSite } from '../../tools/build/site.js';
-import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
 import {
   ANSWERED,
@@ -32,6 +31,7 @@ import {
   openTab,
   root,
   say,
+  serveFor,
   setOptions,
   sharedBrowser,
   suite,
@@ -95,7 +95,7 @@ async function host(t, options) {
   take('first');
   /** @type {string[]} */
   const asked = [];
-  const server = await serve({
+  const server = await serveFor(t, {
     root: place,
     mounts: { '/demo/': live, '/models/': path.dirname(await testModel('tiny')) },
     ...options,
@@ -104,7 +104,6 @@ async function host(t, options) {
       return options?.intercept?.(request, response) ?? false;
     },
   });
-  t.after(() => server.close());
   const count = (/** @type {RegExp} */ pattern) => asked.filter((url) => pattern.test(url)).length;
   return { ...server, url: `${server.url}demo/`, take, count };
 }
@@ -457,8 +456,7 @@ inEach(
 );
 
 test('site/: a file that does not exist has status 404 and a page that says so', async (t) => {
-  const site = await serve({ root: path.join(root, 'site') });
-  t.after(() => site.close());
+  const site = await serveFor(t, { root: path.join(root, 'site') });
   for (const missing of ['assets/gemma-simd128-0123456789.wasm', 'nothing/here']) {
     const answer = await fetch(site.url + missing);
     assert.deepEqual([answer.status, answer.headers.get('content-type')], [404, 'text/html; charset=utf-8']);
@@ -468,8 +466,7 @@ test('site/: a file that does not exist has status 404 and a page that says so',
 });
 
 test('site/: files except the entry points have a hash in their name, are immutable, and compressed if that helps', async (t) => {
-  const site = await serve({ root: path.join(root, 'site') });
-  t.after(() => site.close());
+  const site = await serveFor(t, { root: path.join(root, 'site') });
   const index = await fetch(site.url);
   assert.equal(index.headers.get('cache-control'), 'no-cache');
   const document = await index.text();

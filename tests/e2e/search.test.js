@@ -1,16 +1,15 @@
 /* Tests examples/search with the published package: it indexes files, finds the same nearest passages as Node, and its
  * index in the origin private file system survives a reload. Also two objects that change one index at once. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { before, describe, test } from 'node:test';
+import { before } from 'node:test';
 import { passagesOf } from '../../examples/search/passages.js';
 import { loadModel } from '../../js/index.node.js';
 import { openIndex } from '../../js/search.node.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, chooseFiles, openTab, root, sharedBrowser } from './helpers.js';
+import { chooseFiles, fill, openTab, pageFolder, root, sharedBrowser, suite } from './helpers.js';
 
 const DIMENSIONS = 256;
 const SHOWN = 5;
@@ -61,87 +60,70 @@ const says = (page, text) =>
 
 /** @param {import('puppeteer-core').Page} page */
 async function ask(page) {
-  await page.$eval(
-    '#query',
-    (one, text) => {
-      /** @type {HTMLInputElement} */ (one).value = text;
-      one.dispatchEvent(new Event('input'));
-    },
-    QUESTION,
-  );
+  await fill(page, '#query', QUESTION);
   await page.waitForFunction(() => document.querySelectorAll('#hits li').length);
   return page.$$eval('#hits p', (all) => all.map((one) => one.textContent));
 }
 
-for (const name of BROWSERS) {
-  describe(`${name}, the search example`, () => {
-    test('files become passages, the nearest ones are the same as in Node, and a reload keeps them', async (t) => {
-      const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-search-'));
-      const notes = path.join(folder, 'notes.md');
-      t.after(() => rmSync(folder, { recursive: true }));
-      writeFileSync(notes, TEXT);
-      const server = await serve({ root });
-      t.after(() => server.close());
-      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, {
-        expected: /favicon|404/,
-      });
-      const { page } = tab;
-      await says(page, 'The index is empty.');
-      await chooseFiles(page, '#model', model);
-      await says(page, 'is ready.');
-      await chooseFiles(page, '#files', notes);
-      await says(page, `notes.md: ${passagesOf(TEXT, 'notes.md').length} passages.`);
-      assert.deepEqual(await ask(page), expected);
-      await page.reload();
-      await says(page, `${passagesOf(TEXT, 'notes.md').length} passages in the index.`);
-      await chooseFiles(page, '#model', model);
-      await says(page, 'is ready.');
-      assert.deepEqual(await ask(page), expected);
-      await page.click('#tell');
-      await page.waitForFunction(() => (document.querySelector('#story')?.textContent.length ?? 0) > 20);
-      await page.waitForFunction(() => !(/** @type {HTMLButtonElement} */ (document.querySelector('#tell')).disabled));
-      await page.click('#clear');
-      await says(page, 'The index is empty.');
-      await tab.close();
-    });
+const test = suite('the search example', async (name) => {
+  const [browser, server] = [await sharedBrowser(name), await serve({ root })];
+  const open = async () => {
+    return (await openTab(browser, `${server.url}examples/search/`, { expected: /favicon|404/ })).page;
+  };
+  return { server, open, close: () => server.close() };
+});
 
-    test('two objects that write the same index lose no items', async (t) => {
-      const server = await serve({ root });
-      t.after(() => server.close());
-      const tab = await openTab(await sharedBrowser(name), `${server.url}examples/search/`, {
-        expected: /favicon|404/,
-      });
-      const found = await tab.page.evaluate(async (script) => {
-        const { openIndex } = await import(script);
-        const open = () => openIndex({ dimensions: 2, name: 'two' });
-        const [a, b] = [await open(), await open()];
-        const vector = [1, 0];
-        await b.add([
-          { id: 'b', vector },
-          { id: 'gone', vector },
-        ]);
-        const c = await open();
-        await c.delete('gone');
-        /** @type {string[]} */ const opened = [];
-        const busy = async (
-          /** @type {import('../../js/search.js').SearchIndex} */ index,
-          /** @type {string} */ id,
-        ) => {
-          for (let i = 0; i < 40; i++) await index.add({ id, vector });
-        };
-        const look = async () => {
-          for (let i = 0; i < 5; i++) opened.push((await open()).get('b')?.id);
-        };
-        await Promise.all([busy(a, 'a'), busy(b, 'also'), look()]);
-        const ids = (await open())
-          .list()
-          .map((/** @type {{ id: string }} */ { id }) => id)
-          .sort();
-        for (const index of [a, b, c, await open()]) await index.clear();
-        return { ids, opened, left: (await open()).size };
-      }, `${server.url}dist/search.js`);
-      assert.deepEqual(found, { ids: ['a', 'also', 'b'], opened: Array(5).fill('b'), left: 0 });
-      await tab.close();
-    });
-  });
-}
+test('files become passages, the nearest ones are the same as in Node, and a reload keeps them', async ({
+  open,
+}, t) => {
+  const notes = path.join(pageFolder(t), 'notes.md');
+  writeFileSync(notes, TEXT);
+  const page = await open();
+  await says(page, 'The index is empty.');
+  await chooseFiles(page, '#model', model);
+  await says(page, 'is ready.');
+  await chooseFiles(page, '#files', notes);
+  await says(page, `notes.md: ${passagesOf(TEXT, 'notes.md').length} passages.`);
+  assert.deepEqual(await ask(page), expected);
+  await page.reload();
+  await says(page, `${passagesOf(TEXT, 'notes.md').length} passages in the index.`);
+  await chooseFiles(page, '#model', model);
+  await says(page, 'is ready.');
+  assert.deepEqual(await ask(page), expected);
+  await page.click('#tell');
+  await page.waitForFunction(() => (document.querySelector('#story')?.textContent.length ?? 0) > 20);
+  await page.waitForFunction(() => !(/** @type {HTMLButtonElement} */ (document.querySelector('#tell')).disabled));
+  await page.click('#clear');
+  await says(page, 'The index is empty.');
+});
+
+test('two objects that write the same index lose no items', async ({ server, open }) => {
+  const page = await open();
+  const found = await page.evaluate(async (script) => {
+    const { openIndex } = await import(script);
+    const open = () => openIndex({ dimensions: 2, name: 'two' });
+    const [a, b] = [await open(), await open()];
+    const vector = [1, 0];
+    await b.add([
+      { id: 'b', vector },
+      { id: 'gone', vector },
+    ]);
+    const c = await open();
+    await c.delete('gone');
+    /** @type {string[]} */ const opened = [];
+    const busy = async (/** @type {import('../../js/search.js').SearchIndex} */ index, /** @type {string} */ id) => {
+      for (let i = 0; i < 40; i++) await index.add({ id, vector });
+    };
+    const look = async () => {
+      for (let i = 0; i < 5; i++) opened.push((await open()).get('b')?.id);
+    };
+    await Promise.all([busy(a, 'a'), busy(b, 'also'), look()]);
+    const ids = (await open())
+      .list()
+      .map((/** @type {{ id: string }} */ { id }) => id)
+      .sort();
+    for (const index of [a, b, c, await open()]) await index.clear();
+    return { ids, opened, left: (await open()).size };
+  }, `${server.url}dist/search.js`);
+  assert.deepEqual(found, { ids: ['a', 'also', 'b'], opened: Array(5).fill('b'), left: 0 });
+});
