@@ -14,6 +14,7 @@ import { storytellerTag } from '../../tools/build/page.js';
 import { serve } from '../../tools/serve.js';
 import { CHROMIUM_FLAGS, which } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
+import { sleep } from '../lab/inject.js';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const pageRoot = path.join(root, 'build', 'page');
@@ -501,17 +502,11 @@ export const slowly =
     const { write, end } = response;
     let before = Promise.resolve();
     response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
-      before = before
-        .then(
-          () =>
-            new Promise((go) => {
-              setTimeout(go, isSlow() ? chunk.length / SLOW : 0);
-            }),
-        )
-        .then(() => {
-          if (!response.destroyed) sent(chunk.length);
-          write.call(response, chunk, done);
-        });
+      before = before.then(async () => {
+        await sleep(isSlow() ? chunk.length / SLOW : 0);
+        if (!response.destroyed) sent(chunk.length);
+        write.call(response, chunk, done);
+      });
       return false;
     };
     response.end = () => {

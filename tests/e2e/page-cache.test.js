@@ -16,6 +16,7 @@ import {
   modelAddress,
   onlyIn,
   pageIn,
+  slowly,
   submitAddress,
   suite,
   textOf,
@@ -32,6 +33,8 @@ let manner = 'serve';
 /** @type {{ range: string, method: string }[]} */
 let asked = [];
 
+const slows = slowly(/^\/models\//, () => manner === 'slow');
+
 /** @type {import('../../tools/serve.js').Options['intercept']} */
 const intercept = async (request, response) => {
   if (!request.url?.startsWith('/models/')) return false;
@@ -40,28 +43,7 @@ const intercept = async (request, response) => {
     request.socket.destroy();
     return true;
   }
-  if (manner === 'slow' && !request.headers.range?.startsWith('bytes=0-')) {
-    const { write, end } = response;
-    let sent = Promise.resolve();
-    response.write = (/** @type {any} */ chunk, /** @type {any} */ done) => {
-      sent = sent
-        .then(
-          () =>
-            new Promise((resolve) => {
-              setTimeout(resolve, chunk.length / 4400);
-            }),
-        )
-        .then(() => {
-          write.call(response, chunk, done);
-        });
-      return false;
-    };
-    response.end = () => {
-      void sent.then(() => Reflect.apply(end, response, []));
-      return response;
-    };
-  }
-  return response.destroyed;
+  return manner === 'slow' && !request.headers.range?.startsWith('bytes=0-') && slows(request, response);
 };
 
 function bytesAsked() {
@@ -145,7 +127,7 @@ test('a cancelled download resumes', async ({ open, server, medium }) => {
   const page = await open('?pick');
   manner = 'slow';
   await submitAddress(page, medium);
-  await untilProgress(page, 0.4);
+  await untilProgress(page, 0.3);
   assert.match(await textOf(page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
   await page.click('#loading-cancel');
   await until(page, PICKING);

@@ -3,6 +3,7 @@
  * controls.
  */
 import assert from 'node:assert/strict';
+import { sleep } from '../lab/inject.js';
 import {
   FAILED,
   READY,
@@ -44,7 +45,7 @@ const inEach = suite(
       storyteller: await modelAddress('tiny'),
       intercept: async (request, response) => {
         // Delays the response by AFTER_INPUT, because layout shifts shortly after a click do not count.
-        if (/^\/models\/(medium|none)/.test(request.url ?? '')) await new Promise((go) => setTimeout(go, AFTER_INPUT));
+        if (/^\/models\/(medium|none)/.test(request.url ?? '')) await sleep(AFTER_INPUT);
         return slows(request, response);
       },
     }),

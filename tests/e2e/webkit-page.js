@@ -2,6 +2,7 @@
  * webkit-page: a WebKit window with the methods of a puppeteer page that the scripted visitor (tests/lab/visitor.js)
  * uses, so that the same steps run in WebKit.
  */
+import { sleep } from '../lab/inject.js';
 import { WebKit } from './webkit.js';
 
 /** WebDriver's codes of special keys, by puppeteer's names of the keys. @type {Record<string, string>} */
@@ -21,7 +22,7 @@ class Handle {
 
   /** @param {(one: any, ...args: any[]) => any} f @param {any[]} args */
   evaluate(f, ...args) {
-    return this.#page.each(this.#where[0], `(all, n, ...rest) => (${f})(all[n], ...rest)`, this.#where[1], ...args);
+    return this.#page.$$eval(this.#where[0], `(all, n, ...rest) => (${f})(all[n], ...rest)`, this.#where[1], ...args);
   }
 
   click() {
@@ -58,7 +59,7 @@ export class WebKitPage {
   }
 
   /** @param {string} selector @param {any} f @param {any[]} args */
-  each(selector, f, ...args) {
+  $$eval(selector, f, ...args) {
     return this.evaluate(
       `(selector, ...rest) => (${f})([...document.querySelectorAll(selector)], ...rest)`,
       selector,
@@ -67,18 +68,13 @@ export class WebKitPage {
   }
 
   /** @param {string} selector @param {any} f @param {any[]} args */
-  $$eval(selector, f, ...args) {
-    return this.each(selector, f, ...args);
-  }
-
-  /** @param {string} selector @param {any} f @param {any[]} args */
   $eval(selector, f, ...args) {
-    return this.each(selector, `([one], ...rest) => (${f})(one, ...rest)`, ...args);
+    return this.$$eval(selector, `([one], ...rest) => (${f})(one, ...rest)`, ...args);
   }
 
   /** @param {string} selector */
   async $$(selector) {
-    const count = await this.each(selector, (/** @type {Element[]} */ all) => all.length);
+    const count = await this.$$eval(selector, (/** @type {Element[]} */ all) => all.length);
     return Array.from({ length: count }, (_, i) => new Handle(this, [selector, i]));
   }
 
@@ -101,9 +97,7 @@ export class WebKitPage {
   async waitForFunction(f, { timeout = LONGEST } = {}, ...args) {
     for (const end = Date.now() + timeout; !(await this.evaluate(f, ...args)); ) {
       if (Date.now() > end) throw new Error(`never true: ${f} ${args}`);
-      await new Promise((done) => {
-        setTimeout(done, 30);
-      });
+      await sleep(30);
     }
   }
 

@@ -5,6 +5,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { sleep } from '../lab/inject.js';
 import { peaksBelow } from './helpers.js';
 
 const FOLDERS = ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu', '/usr/lib64', '/usr/libexec'];
@@ -75,18 +76,13 @@ export class WebKit {
 
   /** @param {string} driver */
   async #begin(driver) {
-    for (
-      let tries = 0;
-      !(await fetch(`${driver}/status`).then(
-        ({ ok }) => ok,
-        () => false,
-      ));
-      tries++
-    ) {
+    const answers = () =>
+      fetch(`${driver}/status`)
+        .then(({ ok }) => ok)
+        .catch(() => false);
+    for (let tries = 0; !(await answers()); tries++) {
       if (tries === 100) throw new Error('WebKitWebDriver does not answer');
-      await new Promise((done) => {
-        setTimeout(done, 100);
-      });
+      await sleep(100);
     }
     this.#base = driver;
     const alwaysMatch = {
@@ -125,9 +121,7 @@ export class WebKit {
   async until(f, ...args) {
     for (const start = Date.now(); !(await this.run(f, ...args)); ) {
       if (Date.now() - start > LONGEST) throw new Error(`never true: ${f} ${args}`);
-      await new Promise((done) => {
-        setTimeout(done, 100);
-      });
+      await sleep(100);
     }
   }
 
