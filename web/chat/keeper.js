@@ -192,8 +192,6 @@ export class Keeper {
 
   /** @param {Head | null} [head]   without one, returns the draft of a new conversation @returns {Promise<Draft>} */
   async draft(head) {
-    const found = await this.#archive.draft(draftId(head)).catch(() => undefined);
-    // Older versions of the page saved the text of a draft alone.
-    return typeof found === 'object' ? found : { text: found ?? '', files: [] };
+    return (await this.#archive.draft(draftId(head)).catch(() => undefined)) ?? { text: '', files: [] };
   }
 }

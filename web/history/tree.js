@@ -224,6 +224,5 @@ export function hitIn(texts, question) {
 
 /** @param {string} run */
 function segments(run) {
-  if (!Intl.Segmenter) return [run];
   return Array.from(new Intl.Segmenter(undefined, { granularity: 'word' }).segment(run), ({ segment }) => segment);
 }
