@@ -11,7 +11,7 @@ import { actions, state, update } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { repository, setUpHub } from './hub.js';
 import { memoryLimit, tooLarge } from './preflight.js';
-import { PRESETS, addressOf, choiceOfPreset, presetOf, recommended } from './presets.js';
+import { PRESETS, addressOf, choiceOfPreset, decoded, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { storyteller } from './storyteller.js';
 import { askToken } from './token.js';
@@ -127,22 +127,12 @@ function webChoice() {
   if (url.origin !== location.origin && url.protocol !== 'https:' && !isLocal(url)) {
     throw new PageError('url.http');
   }
-  return { source: url.href, label: decodeName(url.pathname) };
+  return { source: url.href, label: decoded(url.pathname.split('/').pop() ?? '') || url.pathname };
 }
 
 /** @param {URL} url */
 function isLocal(url) {
   return url.protocol === 'http:' && /^(localhost|127\.0\.0\.1)$/.test(url.hostname);
-}
-
-/** @param {string} path */
-function decodeName(path) {
-  const name = path.split('/').pop() ?? '';
-  try {
-    return decodeURIComponent(name) || path;
-  } catch {
-    return name;
-  }
 }
 
 /** Returns a choice of one file, or of several files as the parts of one model, sorted by name. @param {File[]} files

@@ -117,6 +117,15 @@ export function hubAddress(url) {
   }
 }
 
+/** Decodes a part of an address; returns it unchanged if it is malformed. @param {string} text */
+export function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** @param {Choice['source']} source */
 export function addressOf(source) {
   if (typeof source === 'string') return source;

@@ -7,7 +7,7 @@ import { action, announce, box, button, onClick } from '../shell/dom.js';
 import { bytes } from '../shell/format.js';
 import { addLater, language, t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
-import { addressOf, hubAddress, presetOf } from './presets.js';
+import { addressOf, decoded, hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
 
 /** @typedef {Awaited<ReturnType<typeof modelCache.list>>[number]} Entry */
@@ -67,20 +67,11 @@ function describe(url, file) {
   const hub = hubAddress(url);
   if (hub) return { label: presetOf(hub.repo, hub.file)?.name ?? hub.file, from: `${hub.repo} / ${hub.file}` };
   const host = URL.canParse(url) ? new URL(url).host : url;
-  return { label: safeDecode(file), from: host };
-}
-
-/** @param {string} text */
-function safeDecode(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
+  return { label: decoded(file), from: host };
 }
 
 /** Returns the stored models, last used first; none if the browser has no storage. */
-export async function storedModels() {
+async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
 
