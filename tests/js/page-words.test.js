@@ -107,7 +107,7 @@ test('no text is written in the HTML files', () => {
 
 /** Functions that show their arguments on the page, each with the index of the first argument shown.
  * @type {Record<string, number>} */
-const SHOWN_BY = { action: 0, announce: 0, hint: 0, paragraph: 0, el: 1, fail: 1, append: 0, replaceChildren: 0 };
+const SHOWN_BY = { action: 0, announce: 0, hint: 0, el: 1, fail: 1, append: 0, replaceChildren: 0 };
 const SHOWN_AS = /^(textContent|title|ariaLabel|placeholder|innerText)$/;
 
 /** Returns whether the page shows a string literal on the screen or to a screen reader. @param {ts.Node} node

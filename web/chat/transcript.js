@@ -290,14 +290,11 @@ export class Transcript {
     if (row.excluded === 'before') {
       elements.unshift(el('p.told-from', t('told-from')));
     }
-    if (row.last) elements.push(this.#unanswered(said));
+    if (row.last) {
+      const retry = action(t('answer.it'), () => this.on.retry(said), 'quiet small retry');
+      elements.push(el('div.answer-foot', retry));
+    }
     return elements;
-  }
-
-  /** @param {Said} said */
-  #unanswered(said) {
-    const retry = action(t('answer.it'), () => this.on.retry(said), 'quiet small retry');
-    return el('div.answer-foot', retry);
   }
 
   /** @param {Row} row @param {'message' | 'answer'} what */

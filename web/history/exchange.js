@@ -3,6 +3,7 @@
  * imported file is untrusted: it is checked, and its conversations get new ids.
  * @module
  */
+import { el } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { titleOf } from '../shell/format.js';
 import { t } from '../shell/language.js';
@@ -118,11 +119,9 @@ function headOf(given, said) {
 
 /** @param {string} name @param {string} type @param {string} text */
 export function saveFile(name, type, text) {
-  const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  const href = URL.createObjectURL(new Blob([text], { type }));
+  el('a', { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 
 /** @param {string} title */

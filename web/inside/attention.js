@@ -5,7 +5,7 @@
 import { el } from '../shell/dom.js';
 import { list, parts, t } from '../shell/language.js';
 import { largest, percent, range, spoken, windowOf } from './numbers.js';
-import { Strip, hint, paragraph, select } from './parts.js';
+import { Strip, hint, select } from './parts.js';
 
 /** @import { Look } from './subject.js' */
 /** @import { InsideLayer } from '../../js/protocol.js' */
@@ -38,7 +38,7 @@ export async function showAttention(look) {
   const shade = () => {
     if (seen) sentence.replaceChildren(...shadeStrip(strip, look, seen, window));
   };
-  panel.replaceChildren(paragraph(t('attention.about')), pickers(look, info, shade), strip.element, sentence, place);
+  panel.replaceChildren(el('p', t('attention.about')), pickers(look, info, shade), strip.element, sentence, place);
   strip.choose(at);
   seen = await weightsOf(look, at, signal);
   shade();

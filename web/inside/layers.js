@@ -5,7 +5,7 @@
 import { action, el } from '../shell/dom.js';
 import { parts, t } from '../shell/language.js';
 import { percent, range, shown, spoken } from './numbers.js';
-import { bars, hint, paragraph, quoted, select, stepped } from './parts.js';
+import { bars, hint, quoted, select, stepped } from './parts.js';
 
 /** @import { Look } from './subject.js' */
 /** @typedef {import('../../js/protocol.js').Inside} Seen */
@@ -26,7 +26,7 @@ export async function showLayers(look) {
   const end = Math.min(tokens.length, Math.max(span, choices.end || tokens.length));
   const place = el('div.grid-place', { tabIndex: -1 });
   const details = el('div.others');
-  panel.replaceChildren(paragraph(t('layers.about')), controls(look, span, end), place, details);
+  panel.replaceChildren(el('p', t('layers.about')), controls(look, span, end), place, details);
   const positions = range(end - span, end);
   const seen = await model.debug.inside(ids.slice(0, end), { positions, lens: LENS, signal });
   /** @param {number} layer @param {number} column */

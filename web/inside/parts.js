@@ -22,7 +22,7 @@ export function stepped(key, at, count) {
 export class Strip {
   element = el('div.strip', { role: 'listbox', dir: 'auto' });
   /** @type {HTMLElement[]} */ #options;
-  #first;
+  /** Index of the first token that is shown. */ first;
   #tokens;
   #at = -1;
   #on;
@@ -31,11 +31,11 @@ export class Strip {
    * @param {number} [from]   the first one that is shown */
   constructor(label, tokens, on, from = 0) {
     this.#tokens = tokens;
-    this.#first = Math.max(from, tokens.length - MOST_SHOWN);
+    this.first = Math.max(from, tokens.length - MOST_SHOWN);
     this.#on = on;
     this.element.ariaLabel = label;
-    this.#options = tokens.slice(this.#first).map(({ id, text }, i) => {
-      const at = this.#first + i;
+    this.#options = tokens.slice(this.first).map(({ id, text }, i) => {
+      const at = this.first + i;
       const option = el('span', { role: 'option', tabIndex: -1, onclick: () => this.choose(at, true) }, flowing(text));
       Object.assign(option.dataset, { at, id });
       option.ariaSelected = 'false';
@@ -46,22 +46,18 @@ export class Strip {
     this.element.addEventListener('keydown', (event) => this.#key(event));
   }
 
-  get first() {
-    return this.#first;
-  }
-
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const before = this.#at < 0 ? this.#options.length - 1 : this.#at - this.#first;
+    const before = this.#at < 0 ? this.#options.length - 1 : this.#at - this.first;
     const next = stepped(event.key, before, this.#options.length);
     if (!/^(Arrow|Home|End)/.test(event.key)) return;
     event.preventDefault();
-    this.choose(this.#first + next, true);
+    this.choose(this.first + next, true);
   }
 
   /** @param {number} at @param {boolean} [asked]   the reader chose it, so it gets the focus */
   choose(at, asked = false) {
-    const option = this.#options[at - this.#first];
+    const option = this.#options[at - this.first];
     if (!option) return;
     for (const one of this.#options) {
       one.ariaSelected = String(one === option);
@@ -81,7 +77,7 @@ export class Strip {
   /** @param {number} at
    * @param {{ name: string, className?: string, data?: Record<string, unknown>, shade?: number }} how */
   mark(at, { name, className = '', data = {}, shade }) {
-    const option = this.#options[at - this.#first];
+    const option = this.#options[at - this.first];
     if (!option) return;
     option.className = className;
     Object.assign(option.dataset, data);
@@ -138,8 +134,6 @@ export function select(label, options, chosen, on) {
   return el('label.pick', label, field);
 }
 
-/** @param {...(Node | string)} parts */
-export const paragraph = (...parts) => el('p', ...parts);
 /** @param {...(Node | string)} parts */
 export const hint = (...parts) => el('p.hint', ...parts);
 /** @param {Token} token */

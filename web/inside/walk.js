@@ -6,7 +6,7 @@ import { action, el } from '../shell/dom.js';
 import { list as listed, locale, number, parts, t } from '../shell/language.js';
 import { actions } from '../shell/store.js';
 import { chances, largest, percent, shown, spoken } from './numbers.js';
-import { bars, hint, paragraph, picture, piece, quoted, select, strength, svg } from './parts.js';
+import { bars, hint, picture, piece, quoted, select, strength, svg } from './parts.js';
 
 /** @import { Look } from './subject.js' */
 /** @import { InsideLayer } from '../../js/protocol.js' */
@@ -133,9 +133,9 @@ class Walk {
 function textStep({ tokens, came }) {
   const text = tokens.map((one) => one.text).join('');
   return [
-    paragraph(t('walk.text.about')),
+    el('p', t('walk.text.about')),
     el('blockquote', { dir: 'auto' }, text.slice(-240)),
-    paragraph(...next(came, 'walk.unknown')),
+    el('p', ...next(came, 'walk.unknown')),
   ];
 }
 
@@ -147,7 +147,7 @@ function next(came, unknown) {
 /** @param {Seen} seen */
 function tokensStep({ tokens, info }) {
   const list = el('ol.pieces', { ariaLabel: t('walk.tokens.last') }, ...tokens.slice(-12).map(piece));
-  return [paragraph(t('walk.tokens.about', { n: info.vocabSize, tokens: t('tokens', { n: tokens.length }) })), list];
+  return [el('p', t('walk.tokens.about', { n: info.vocabSize, tokens: t('tokens', { n: tokens.length }) })), list];
 }
 
 /** @param {Seen} seen */
@@ -156,8 +156,8 @@ function embeddingStep({ tokens, layers, info }) {
   const table = { id: String(id), rows: info.vocabSize, width: info.width, token: quoted(text) };
   const place = info.architecture === 'gpt2' ? ` ${t('walk.embedding.place')}` : '';
   return [
-    paragraph(...parts('walk.embedding.about', table), place),
-    paragraph(t('walk.residual', { length: figure(normsOf(layers[0])[0]) })),
+    el('p', ...parts('walk.embedding.about', table), place),
+    el('p', t('walk.residual', { length: figure(normsOf(layers[0])[0]) })),
   ];
 }
 
@@ -178,11 +178,11 @@ function layerStep({ tokens, info }, layer) {
   const lengths = { before: figure(before), between: figure(between), after: figure(after) };
   const attention = { name: el('strong', t('walk.attention.name')), heads: t('heads', { n: info.heads }) };
   return [
-    paragraph(...parts('walk.attention', attention), ' ', t(layer.kind === 'local' ? 'walk.local' : 'walk.global')),
+    el('p', ...parts('walk.attention', attention), ' ', t(layer.kind === 'local' ? 'walk.local' : 'walk.global')),
     headsPicture(tokens, heads),
-    paragraph(...parts('walk.feed-forward', { name: el('strong', t('walk.feed-forward.name')) })),
-    paragraph(t('walk.added', lengths)),
-    paragraph(t('walk.stop')),
+    el('p', ...parts('walk.feed-forward', { name: el('strong', t('walk.feed-forward.name')) })),
+    el('p', t('walk.added', lengths)),
+    el('p', t('walk.stop')),
     bars(t('layers.says', { n: layer.layer + 1 }), likely),
   ];
 }
@@ -247,7 +247,7 @@ function allStep({ layers }) {
     })
     .filter((item) => item !== undefined);
   return [
-    paragraph(t('walk.layers', { n: layers.length })),
+    el('p', t('walk.layers', { n: layers.length })),
     el(
       'figure',
       line,
@@ -256,7 +256,7 @@ function allStep({ layers }) {
         t('walk.from-to', { first: figure(lengths[0]), last: figure(lengths[lengths.length - 1]) }),
       ),
     ),
-    paragraph(t('walk.grew')),
+    el('p', t('walk.grew')),
     el('ol.opinions', ...opinion),
   ];
 }
@@ -266,7 +266,7 @@ function scoresStep(seen) {
   const { info } = seen;
   const { rows, least } = scored(seen);
   return [
-    paragraph(t('walk.scores.about', { n: info.vocabSize })),
+    el('p', t('walk.scores.about', { n: info.vocabSize })),
     bars(
       t('walk.scores.highest'),
       rows.map((row) => ({ ...row, share: row.logit - least, value: number(row.logit, 2) })),
@@ -304,9 +304,9 @@ function drawStep(seen) {
           n: kept,
         });
   return [
-    paragraph(t('walk.softmax', { how })),
+    el('p', t('walk.softmax', { how })),
     bars(t('walk.probabilities'), bent),
-    paragraph(...next(came, ''), ' ', t('walk.repeats')),
+    el('p', ...next(came, ''), ' ', t('walk.repeats')),
     hint(t('walk.now')),
   ];
 }

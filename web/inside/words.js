@@ -5,7 +5,7 @@
 import { action, el } from '../shell/dom.js';
 import { t } from '../shell/language.js';
 import { UNSURE, percent, spoken, unsure } from './numbers.js';
-import { Strip, bars, hint, paragraph } from './parts.js';
+import { Strip, bars, hint } from './parts.js';
 import { expected, textBehind } from './subject.js';
 
 /** @import { Look } from './subject.js' */
@@ -32,7 +32,7 @@ export async function showWords(look) {
     others.replaceChildren(...alternatives(look, at, seen[at - first]));
   };
   const strip = new Strip(t('words.select'), tokens, choose, first);
-  const said = paragraph(t('words.about'));
+  const said = el('p', t('words.about'));
   panel.replaceChildren(said, strip.element, others);
   seen = await expected(model, subject, first, LENS, signal);
   const found = seen.map((likely, i) => probabilityOf(likely, tokens[first + i].id));

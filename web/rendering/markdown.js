@@ -150,7 +150,7 @@ export function settle(text) {
 }
 
 /** @param {Token[]} tokens */
-export function toHtml(tokens) {
+function toHtml(tokens) {
   return tokens.length ? marked.parser(tokens) : '';
 }
 
