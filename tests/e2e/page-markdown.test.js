@@ -119,6 +119,8 @@ plain
 |---|---|
 | א | ב |`;
 
+const MODULE = '/markdown-under-test.js';
+
 /** @returns {Promise<Uint8Array>} web/rendering/markdown.js and its libraries as one script */
 async function bundle() {
   const result = await build({
@@ -133,12 +135,9 @@ async function bundle() {
 }
 
 /** @param {string[]} pieces */
-async function render(pieces) {
-  const address = '/markdown-under-test.js';
-  const { MarkdownView } = await import(address);
-  const place = document.createElement('div');
+function render(pieces) {
+  const { place, view } = /** @type {any} */ (window).newView();
   document.body.append(place);
-  const view = new MarkdownView(place);
   for (const piece of pieces) {
     view.add(piece);
     view.flush();
@@ -149,23 +148,49 @@ async function render(pieces) {
   return html;
 }
 
+/** @param {string} markup */
+function contents(markup) {
+  const parsed = new DOMParser().parseFromString(markup, 'text/html');
+  const all = [...parsed.body.querySelectorAll('*')];
+  return {
+    tags: all.map((one) => one.localName),
+    attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)),
+    links: [...parsed.querySelectorAll('a')].map((link) => [link.getAttribute('href'), link.rel]),
+  };
+}
+
 const test = suite(
   'Markdown',
   async (name) => {
     const module = await bundle();
-    return pageIn(name, {
+    const { open } = await pageIn(name, {
       intercept: (request, response) => {
-        if (request.url !== '/markdown-under-test.js') return false;
+        if (request.url !== MODULE) return false;
         response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
         return true;
       },
     });
+
+    /** Opens the page. Its window gets newView(), which returns an element and its MarkdownView. */
+    async function opened() {
+      const page = await open();
+      await page.evaluate(async (address) => {
+        const { MarkdownView } = await import(address);
+        const newView = () => {
+          const place = document.createElement('div');
+          return { place, view: new MarkdownView(place) };
+        };
+        Object.assign(window, { newView });
+      }, MODULE);
+      return page;
+    }
+    return { open, opened };
   },
   onlyIn('firefox'),
 );
 
-test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ open }) => {
-  const page = await open();
+test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ opened }) => {
+  const page = await opened();
   for (const [what, text] of Object.entries(TEXTS)) {
     const whole = await page.evaluate(render, [text]);
     assert.equal(await page.evaluate(render, [...text]), whole, what);
@@ -173,23 +198,18 @@ test('Markdown rendered piece by piece equals Markdown rendered at once', async 
   }
 });
 
-test('each part of a streamed answer looks the same as if it were rendered at once', async ({ open }) => {
-  const page = await open();
+test('each part of a streamed answer looks the same as if it were rendered at once', async ({ opened }) => {
+  const page = await opened();
   const { references, ...texts } = TEXTS; // A link whose target follows later is resolved only at the end.
   const wrong = await page.evaluate(
-    async (all) => {
-      const address = '/markdown-under-test.js';
-      const { MarkdownView } = await import(address);
+    (all) => {
       const show = (/** @type {string[]} */ pieces, /** @type {(html: string, end: number) => void} */ each) => {
-        const place = document.createElement('div');
-        const view = new MarkdownView(place);
+        const { place, view } = /** @type {any} */ (window).newView();
         let end = 0;
         for (const piece of pieces) {
           view.add(piece);
           view.flush();
-          const copy = /** @type {HTMLElement} */ (place.cloneNode(true));
-          copy.querySelectorAll('.md-part').forEach((part) => part.replaceWith(...part.childNodes));
-          each(copy.innerHTML.replace(/\s+</g, '<'), (end += piece.length));
+          each(place.innerHTML.replace(/\s+</g, '<'), (end += piece.length));
         }
       };
       /** @type {string[]} */ const found = [];
@@ -210,14 +230,11 @@ test('each part of a streamed answer looks the same as if it were rendered at on
   assert.deepEqual(wrong.slice(0, 3), []);
 });
 
-test('extremely nested Markdown is shown as text without delay', async ({ open }) => {
-  const page = await open();
-  const took = await page.evaluate(async (all) => {
-    const address = '/markdown-under-test.js';
-    const { MarkdownView } = await import(address);
+test('extremely nested Markdown is shown as text without delay', async ({ opened }) => {
+  const page = await opened();
+  const took = await page.evaluate((all) => {
     return all.map((text) => {
-      const place = document.createElement('div');
-      const view = new MarkdownView(place);
+      const { place, view } = /** @type {any} */ (window).newView();
       const begun = performance.now();
       view.add(`Before.\n\n${text}`);
       view.flush();
@@ -240,19 +257,11 @@ test('extremely nested Markdown is shown as text without delay', async ({ open }
   }
 });
 
-test('hostile answers become only text and links', async ({ open }) => {
-  const page = await open();
+test('hostile answers become only text and links', async ({ opened }) => {
+  const page = await opened();
   for (const text of HOSTILE) {
     const html = await page.evaluate(render, [...text]);
-    const found = await page.evaluate((markup) => {
-      const parsed = new DOMParser().parseFromString(markup, 'text/html');
-      const all = [...parsed.body.querySelectorAll('*')];
-      return {
-        tags: all.map((one) => one.localName),
-        attributes: all.flatMap((one) => [...one.attributes].map((attribute) => attribute.name)),
-        links: [...parsed.querySelectorAll('a')].map((link) => [link.getAttribute('href'), link.rel]),
-      };
-    }, html);
+    const found = await page.evaluate(contents, html);
     const bad = /^(script|img|iframe|style|svg|form|input|object|embed|link|meta|base)$/;
     assert.deepEqual(
       found.tags.filter((tag) => bad.test(tag)),
@@ -272,14 +281,11 @@ test('hostile answers become only text and links', async ({ open }) => {
   assert.equal(await page.evaluate(() => 'hit' in window), false);
 });
 
-test('hostile TeX and code are shown as text', async ({ open }) => {
-  const page = await open();
+test('hostile TeX and code are shown as text', async ({ opened }) => {
+  const page = await opened();
   const html = await page.evaluate(async (texts) => {
-    const address = '/markdown-under-test.js';
-    const { MarkdownView } = await import(address);
-    const place = document.createElement('div');
+    const { place, view } = /** @type {any} */ (window).newView();
     document.body.append(place);
-    const view = new MarkdownView(place);
     for (const text of texts) view.add(`${text}\n\n`);
     view.add('$x$\n\n```js\nlet x\n```');
     view.finish();
@@ -289,13 +295,7 @@ test('hostile TeX and code are shown as text', async ({ open }) => {
       });
     return place.innerHTML;
   }, HOSTILE_PARTS);
-  const found = await page.evaluate((markup) => {
-    const all = [...new DOMParser().parseFromString(markup, 'text/html').body.querySelectorAll('*')];
-    return {
-      tags: all.map((one) => one.localName),
-      attributes: all.flatMap((one) => [...one.attributes].map(({ name }) => name)),
-    };
-  }, html);
+  const found = await page.evaluate(contents, html);
   assert.deepEqual(
     found.tags.filter((tag) => /^(script|img|iframe|style|svg|a|annotation-xml|maction)$/.test(tag)),
     [],
@@ -345,15 +345,12 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
 });
 
 test('a selection survives while its paragraph grows, when the next one starts, and when the answer ends', async ({
-  open,
+  opened,
 }) => {
-  const page = await open();
-  const kept = await page.evaluate(async () => {
-    const address = '/markdown-under-test.js';
-    const { MarkdownView } = await import(address);
-    const place = document.createElement('div');
+  const page = await opened();
+  const kept = await page.evaluate(() => {
+    const { place, view } = /** @type {any} */ (window).newView();
     document.body.append(place);
-    const view = new MarkdownView(place);
     const add = (/** @type {string} */ piece) => {
       view.add(piece);
       view.flush();
@@ -413,14 +410,11 @@ test('a long conversation renders its end first; a change of model is shown', as
   assert.deepEqual(stats.slice(-2), ['1 token', 'Other · 1 token']);
 });
 
-test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ open }) => {
-  const page = await open();
-  const renderings = await page.evaluate(async () => {
-    const address = '/markdown-under-test.js';
-    const { MarkdownView } = await import(address);
-    const place = document.createElement('div');
+test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ opened }) => {
+  const page = await opened();
+  const renderings = await page.evaluate(() => {
+    const { place, view } = /** @type {any} */ (window).newView();
     document.body.append(place);
-    const view = new MarkdownView(place);
     const { isEqualNode } = Node.prototype;
     let compared = 0;
     Node.prototype.isEqualNode = function (/** @type {Node | null} */ other) {
