@@ -22,6 +22,7 @@ import {
   modelAddress,
   openTab,
   paste,
+  press,
   say,
   servePage,
   setOptions,
@@ -56,21 +57,6 @@ function conversations() {
     })),
   });
   return [talk('Everything that Markdown has', 'Show me', RICH), talk('שלום', 'שלום, מה שלומך?', 'טוב, תודה.')];
-}
-
-/** @param {Page} page @param {string} selector @param {string} text */
-async function press(page, selector, text) {
-  await page.waitForFunction(
-    (where, what) => [...document.querySelectorAll(where)].some((one) => one.textContent === what),
-    {},
-    selector,
-    text,
-  );
-  await page.$$eval(
-    selector,
-    (all, what) => /** @type {HTMLElement} */ (all.find((one) => one.textContent === what)).click(),
-    text,
-  );
 }
 
 /** @param {Page} page */
@@ -335,7 +321,7 @@ export const STATES = [
       await leave(page);
       await page.waitForSelector('#shortcuts:not([open])');
       await page.click('#change-model');
-      await page.waitForSelector('#stored:not([hidden]) .preset, #stored:not([hidden]) li');
+      await page.waitForSelector('#stored:not([hidden]) li');
     },
   },
   {

@@ -380,15 +380,19 @@ export async function ask(page, text) {
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
-/** @param {Page} page @param {string} selector @param {string} text */
-export async function press(page, selector, text) {
-  const found = await page.$$(selector);
-  for (const one of found) {
-    if ((await one.evaluate((element) => element.textContent)) === text)
-      return one.evaluate((element) => /** @type {HTMLElement} */ (element).click());
-  }
-  throw new Error(`no ${selector} “${text}”`);
-}
+/** Clicks the first element with this text, once there is one.
+ * @param {Page} page @param {string} selector @param {string} text */
+export const press = (page, selector, text) =>
+  page.waitForFunction(
+    (where, what) => {
+      const found = [...document.querySelectorAll(where)].find((one) => one.textContent === what);
+      /** @type {HTMLElement | undefined} */ (found)?.click();
+      return found !== undefined;
+    },
+    {},
+    selector,
+    text,
+  );
 
 /** Returns a test model's answers to the questions of one chat in Node, to compare a page's answers with them.
  * @param {string} name @param {string[]} questions @param {object} options @param {object} [chatOptions] */
