@@ -5,7 +5,7 @@
  */
 /// <reference path="../css.d.ts" />
 import { textsOf } from '../chat/attachments.js';
-import { action, announce, box, el, sheetOf } from '../shell/dom.js';
+import { action, announce, box, el, sheetOf, takeFiles } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { bytes, titleOf } from '../shell/format.js';
 import { t } from '../shell/language.js';
@@ -47,14 +47,10 @@ export class Search {
   }
 
   #build() {
-    this.#files.onchange = () => {
-      this.#take([...(this.#files.files ?? [])]);
-      this.#files.value = '';
-    };
+    this.#files.onchange = () => this.#take(takeFiles(this.#files));
     this.#file.onchange = () => {
-      const [file] = this.#file.files ?? [];
+      const [file] = takeFiles(this.#file);
       if (file) this.#get({ source: file, label: file.name });
-      this.#file.value = '';
     };
     const close = action(t('close'), () => update({ panel: '' }), 'quiet');
     this.#place.replaceChildren(
