@@ -116,13 +116,9 @@ export class Tree {
   /** Returns the messages of a prompt, from `from` (if it is on the path) to `until`, without unanswered questions.
    * @param {string | null} [until] @param {string} [from] */
   messages(until, from) {
-    const whole = this.path(until === undefined ? this.leaf : until);
-    const path = whole.slice(
-      Math.max(
-        0,
-        whole.findIndex(({ id }) => id === from),
-      ),
-    );
+    const whole = this.path(until);
+    const start = whole.findIndex(({ id }) => id === from);
+    const path = whole.slice(Math.max(0, start));
     const answered = path.filter((one, i) => one.role === 'assistant' || path[i + 1]?.role === 'assistant');
     return answered.map((one) => {
       const { role, state, thoughts } = one;

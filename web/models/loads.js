@@ -37,7 +37,7 @@ export class Loads {
     this.#models = new Models(conversation);
     actions.choose = (choice) => this.#choose(choice);
     actions.changeModel = () => this.#change();
-    actions.lose = () => void this.#lose();
+    actions.lose = () => this.#lose();
     actions.rest = () => this.#comeBack();
     actions.focus = focusComposer;
     watch(['phase', 'behind', 'leaf', 'models'], placeLoading);
@@ -47,7 +47,7 @@ export class Loads {
       for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
     });
     onClick('loading-cancel', () => this.#models.cancel());
-    onClick('unload', () => void this.#unload());
+    onClick('unload', () => this.#unload());
     onClick('change-model', actions.changeModel);
   }
 
@@ -223,22 +223,20 @@ export class Loads {
   }
 
   /** Unloads the model; a load in progress continues. */
-  async #unload() {
+  #unload() {
     update({ panel: '' });
-    const released = this.#models.release();
+    void this.#models.release();
     update({ choice: null });
     if (state.coming) enter('loading', { behind: false });
     else this.#return(null);
-    await released;
   }
 
   /** Unloads a model that has failed. The card under its answer offers to load it again. */
-  async #lose() {
+  #lose() {
     update({ panel: '' });
-    const released = this.#models.release(true);
+    void this.#models.release(true);
     if (state.coming) enter('loading', { behind: false });
     else this.#rest();
-    await released;
   }
 }
 

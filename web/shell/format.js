@@ -52,6 +52,6 @@ const TITLE = 60;
 export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, ' ');
   if (line.length <= TITLE) return line || t('empty-message');
-  const cut = line.slice(0, TITLE);
-  return `${cut.slice(0, cut.lastIndexOf(' ') > TITLE / 2 ? cut.lastIndexOf(' ') : TITLE)}…`;
+  const space = line.lastIndexOf(' ', TITLE - 1);
+  return `${line.slice(0, space > TITLE / 2 ? space : TITLE)}…`;
 }
