@@ -10,6 +10,7 @@ import {
   focused,
   modelAddress,
   onlyIn,
+  openModels,
   pageIn,
   press,
   say,
@@ -89,8 +90,7 @@ test('a button, Escape, Back and a click outside close the dialog and return the
 test('an open dialog survives a reload, keeps Tab inside and disables shortcuts', async ({ asked }) => {
   const page = await asked();
   const said = await shown(page);
-  await page.click('#change-model');
-  await page.waitForSelector(OPEN);
+  await openModels(page);
   await page.reload();
   await page.waitForSelector(OPEN);
   await until(page, READY);
@@ -121,8 +121,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
 }) => {
   slow = true;
   const page = await asked({ width: 390 });
-  await page.click('#change-model');
-  await page.waitForSelector(OPEN);
+  await openModels(page);
   const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
   assert.ok(Math.abs(low) < 1, 'a sheet from below');
   await submitAddress(page, await modelAddress('medium'));
@@ -147,8 +146,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   assert.equal(await textOf(page, '#loading-title'), 'Paused');
   await until(page, ANSWERED); // The answer ended by itself, or with the context.
   assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
-  await page.click('#change-model');
-  await page.waitForSelector(OPEN);
+  await openModels(page);
   await press(page, '#loading-cancel', 'Cancel');
   await page.waitForSelector('#stored-list li:not([hidden])');
   assert.ok(await page.$(OPEN));

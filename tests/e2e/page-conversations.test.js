@@ -455,6 +455,8 @@ testInOne(
 
 testInOne('failures are shown until they are dismissed or resolved', async ({ opened }) => {
   const page = await opened();
+  const setRoom = (/** @type {boolean} */ hasRoom) =>
+    page.evaluate((on) => void Object.assign(window, { hasRoom: on }), hasRoom);
   const failures = () => page.$$eval('#failures .notice span', (all) => all.map((one) => one.textContent));
   await page.evaluate(() => {
     const { put } = IDBObjectStore.prototype;
@@ -476,19 +478,13 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   await page.click('#failures button');
   assert.deepEqual(await failures(), []);
   assert.equal(await focused(page), 'input');
-  await page.evaluate(() => {
-    /** @type {any} */ (globalThis).hasRoom = true;
-  });
+  await setRoom(true);
   await ask(page, 'With room');
   await page.waitForFunction(() => /** @type {any} */ (globalThis).stored);
-  await page.evaluate(() => {
-    /** @type {any} */ (globalThis).hasRoom = false;
-  });
+  await setRoom(false);
   await ask(page, 'Without room again');
   await until(page, '#failures .notice');
-  await page.evaluate(() => {
-    /** @type {any} */ (globalThis).hasRoom = true;
-  });
+  await setRoom(true);
   await ask(page, 'With room again');
   await untilCount(page, '#failures .notice', 0);
 

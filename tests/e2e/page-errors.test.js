@@ -234,8 +234,7 @@ testInOne('a message longer than the context is reported, and the chat stays usa
   assert.match(await textOf(page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
   await say(page, 'word '.repeat(100));
   await until(page, FAILED);
-  await say(page, 'Hi again');
-  await until(page, ANSWERED);
+  await ask(page, 'Hi again');
   assert.equal((await page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
 });
 
@@ -244,8 +243,7 @@ test('without COOP and COEP the page runs on one thread and says why', async ({ 
   const page = await openWith('tiny');
   assert.match(await textOf(page, '#chat-notice'), /one thread[\s\S]*Cross-Origin-Opener-Policy/);
   await setOptions(page, { maxTokens: 5, temperature: 0 });
-  await say(page, 'Hi');
-  await until(page, ANSWERED);
+  await ask(page, 'Hi');
   await page.click('#settings-toggle');
   assert.match(await textOf(page, '#info'), /1\sthread/);
 });
@@ -260,10 +258,7 @@ function keepMessage() {
 
 test('an access token is sent in a header of one load, and is not stored', async ({ open }) => {
   const page = await open('', { before: keepMessage });
-  await page.evaluate(() => {
-    const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
-    /** @type {HTMLButtonElement} */ (gated).click();
-  });
+  await press(page, '#presets button', 'Enter token…');
   assert.equal(await focused(page), 'token');
   assert.match(await textOf(page, '#token-form'), /accept the licence[\s\S]*google\/gemma-3-1b-it-qat-q4_0-gguf/);
   await page.keyboard.type('hf_secret');

@@ -259,8 +259,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; choosing anot
   page.on('request', (request) => fetched.push(request.url()));
   await page.evaluate(catchCopies);
   await setOptions(page, { temperature: 0, maxTokens: 24 });
-  await say(page, 'Hello there');
-  await until(page, ANSWERED);
+  await ask(page, 'Hello there');
   const text = await answerText(page);
   const parts = () => fetched.filter((url) => /\/inside-\w+\.js$/.test(url));
   assert.deepEqual(parts(), [], 'not fetched before it is opened');
@@ -346,8 +345,7 @@ test('a running answer has priority; a text that is too long is reported; Escape
     const notes = Object.assign(window, { notes: [''] });
     new MutationObserver(() => notes.notes.push(note.textContent ?? '')).observe(note, { childList: true });
   });
-  await say(page, 'Hi');
-  await until(page, ANSWERED);
+  await ask(page, 'Hi');
   assert.match((await page.evaluate(() => /** @type {any} */ (window).notes)).join(), /Waiting for the answer/);
   await until(page, '#inside .note:empty');
   await page.select('#inside .about select', 'last');

@@ -16,6 +16,7 @@ import {
   loadAddress,
   modelAddress,
   onlyIn,
+  openModels,
   pageIn,
   root,
   setOptions,
@@ -86,8 +87,7 @@ inEach('Arabic is laid out from right to left, on a wide screen and on a phone',
   await page.click('#settings-close');
   await page.setViewport({ width: 390, height: 780 });
   assert.deepEqual(await wide(page), []);
-  await page.click('#change-model');
-  await page.waitForSelector('#chooser[open]');
+  await openModels(page);
   assert.deepEqual(await wide(page), []);
   assert.deepEqual(await untold(page, ar), []);
 });

@@ -212,10 +212,7 @@ test('files of a repository: sizes, files too large for this device, one row for
   await fill(page, '#hub-repo', 'a/later');
   await page.click('#hub-list');
   await untilText(page, '.error', /Wait a few minutes/);
-  await page.evaluate(() => {
-    const gated = [...document.querySelectorAll('#presets button')].find((one) => /token/.test(one.textContent ?? ''));
-    /** @type {HTMLButtonElement} */ (gated).click();
-  });
+  await press(page, '#presets button', 'Enter token…');
   await until(page, '#token-form:not([hidden])');
   assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
   await fill(page, '#hub-repo', 'a/b');

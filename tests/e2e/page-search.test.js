@@ -104,14 +104,22 @@ const test = suite(
   'document search',
   async (name) => {
     const { server, openWith } = await pageIn(name);
-    return { server, opened: () => openWith('tiny', { before: plainBuild }) };
+
+    /** Opens the page and the panel anew. @param {Page} page */
+    async function reopen(page) {
+      await page.goto(`${server.url}?pick`);
+      await until(page, PICKING);
+      await loadAddress(page, await modelAddress('tiny'));
+      await open(page);
+    }
+    return { opened: () => openWith('tiny', { before: plainBuild }), reopen };
   },
   onlyIn('firefox'),
 );
 
 test('the chat model finds passages; a message contains the chosen ones; documents survive a reload', async ({
   opened,
-  server,
+  reopen,
 }) => {
   const page = await opened();
   /** @type {string[]} */
@@ -142,10 +150,7 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   assert.deepEqual(said, [wanted[0], wanted[2]], 'the passages that were chosen stand in the message');
   await press(page, '#search .texts button', 'Delete');
   await untilTexts(page, TEXTS, ['boats.txt']);
-  await page.goto(`${server.url}?pick`);
-  await until(page, PICKING);
-  await loadAddress(page, await modelAddress('tiny'));
-  await open(page);
+  await reopen(page);
   await untilTexts(page, TEXTS, ['boats.txt']);
   await ask(page);
   await page.waitForSelector(HITS);
@@ -153,7 +158,7 @@ test('the chat model finds passages; a message contains the chosen ones; documen
 
 test('documents of an older version are reported as unreadable, and can be deleted and added again', async ({
   opened,
-  server,
+  reopen,
 }) => {
   const page = await opened();
   await page.evaluate(async () => {
@@ -177,10 +182,7 @@ test('documents of an older version are reported as unreadable, and can be delet
   assert.deepEqual(left, []);
   await give(page, 'Documents to search', file('notes.md', NOTES));
   await untilTexts(page, TEXTS, ['notes.md']);
-  await page.goto(`${server.url}?pick`);
-  await until(page, PICKING);
-  await loadAddress(page, await modelAddress('tiny'));
-  await open(page);
+  await reopen(page);
   await untilTexts(page, TEXTS, ['notes.md']);
 });
 

@@ -13,6 +13,7 @@ import {
   FAILED,
   PICKING,
   READY,
+  ask,
   assertReady,
   focused,
   loadAddress,
@@ -21,7 +22,6 @@ import {
   openModels,
   pageIn,
   root,
-  say,
   setOptions,
   suite,
   textOf,
@@ -95,8 +95,7 @@ test('one click opens the other models, another returns to the conversation, whi
   assert.ok(await page.$eval('#chat', (one) => one.checkVisibility()), 'it lies beneath');
   await page.click('#back');
   await until(page, READY);
-  await say(page, 'Once');
-  await until(page, ANSWERED);
+  await ask(page, 'Once');
   await openModels(page);
   await page.keyboard.press('Enter'); // Presses “Close”, which has the focus.
   await until(page, READY);

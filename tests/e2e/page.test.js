@@ -42,8 +42,7 @@ test('a model loaded from an address gives the same two answers as Node', async 
   await setOptions(page, options);
   const got = [];
   for (const question of ['Hello there', 'And then?']) {
-    await say(page, question);
-    await until(page, ANSWERED);
+    await ask(page, question);
     got.push(await answerText(page));
   }
   assert.deepEqual(got, expected);
@@ -57,8 +56,7 @@ testInOne('a system prompt applies to the next chat', async ({ openWith }) => {
   const [expected] = await inNode('tiny', ['Hello'], options, { system: 'Be brief.' });
   const page = await openWith('tiny', { before: catchCopies });
   await setOptions(page, { ...options, system: 'Be brief.' });
-  await say(page, 'Hello');
-  await until(page, ANSWERED);
+  await ask(page, 'Hello');
   assert.equal(await answerText(page), expected);
   await page.click('#new-chat');
   await until(page, '.empty');
@@ -69,8 +67,7 @@ test('typed text goes to the message field wherever the focus is; shortcuts need
   openWith,
 }) => {
   const page = await openWith('tiny', { before: catchCopies });
-  await say(page, 'Hello');
-  await until(page, ANSWERED);
+  await ask(page, 'Hello');
   await page.evaluate(() => /** @type {HTMLElement | null} */ (document.activeElement)?.blur());
   await page.keyboard.type('now make it shorter');
   assert.equal(await valueOf(page, '#input'), 'now make it shorter');
@@ -141,8 +138,7 @@ test('after stopping with the button or with Escape, the model still answers', a
   await until(page, '.empty');
   const options = { temperature: 0, maxTokens: 12 };
   await setOptions(page, options);
-  await say(page, 'Hello there');
-  await until(page, ANSWERED);
+  await ask(page, 'Hello there');
   const [expected] = await inNode('medium', ['Hello there'], options);
   assert.equal(await answerText(page), expected);
 });

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel } from '../../js/index.node.js';
 import { SHIPPED } from '../js/storyteller-files.js';
-import { ANSWERED, answerText, catchCopies, loadAddress, pageIn, say, setOptions, suite, until } from './helpers.js';
+import { answerText, ask, catchCopies, loadAddress, pageIn, setOptions, suite } from './helpers.js';
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));
 
@@ -27,7 +27,6 @@ test('tells the same story as llama.cpp', async ({ open }) => {
   const page = await open('', { before: catchCopies });
   await loadAddress(page, `/storyteller/${path.basename(SHIPPED)}`);
   await setOptions(page, { temperature: 0, maxTokens: 300 });
-  await say(page, greedy.question);
-  await until(page, ANSWERED);
+  await ask(page, greedy.question);
   assert.equal(await answerText(page), await told());
 });
