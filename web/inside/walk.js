@@ -224,28 +224,22 @@ function allStep({ layers }) {
   const lengths = [normsOf(layers[0])[0], ...layers.map((layer) => normsOf(layer)[2])];
   const most = Math.max(...lengths);
   const step = 320 / Math.max(1, lengths.length - 1);
-  const points = lengths
-    .map((length, i) => `${(8 + i * step).toFixed(1)},${(96 - (84 * length) / most).toFixed(1)}`)
-    .join(' ');
+  const points = lengths.map((length, i) => [(8 + i * step).toFixed(1), (96 - (84 * length) / most).toFixed(1)]);
   const words = t('walk.lengths', { list: listed(lengths.map(figure)) });
-  const dots = points
-    .split(' ')
-    .map((point) => point.split(','))
-    .map(([cx, cy]) => svg('circle', { cx, cy, r: 2.5, class: 'dot' }));
+  const dots = points.map(([cx, cy]) => svg('circle', { cx, cy, r: 2.5, class: 'dot' }));
   const line = picture(
     336,
     104,
     words,
-    svg('polyline', { points, class: 'line', 'data-values': lengths.join(' ') }),
+    svg('polyline', { points: points.join(' '), class: 'line', 'data-values': lengths.join(' ') }),
     ...dots,
   );
-  const opinion = layers
-    .map(({ layer, lens = [] }) => {
-      const [first] = lens[0] ?? [];
-      const what = first && { n: layer + 1, token: quoted(first.text), share: percent(first.probability) };
-      return what && el('li', ...parts('walk.opinion', what));
-    })
-    .filter((item) => item !== undefined);
+  const opinion = layers.flatMap(({ layer, lens = [] }) => {
+    const [first] = lens[0] ?? [];
+    if (!first) return [];
+    const what = { n: layer + 1, token: quoted(first.text), share: percent(first.probability) };
+    return [el('li', ...parts('walk.opinion', what))];
+  });
   return [
     el('p', t('walk.layers', { n: layers.length })),
     el(
