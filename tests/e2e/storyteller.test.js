@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { loadModel } from '../../js/index.node.js';
-import { SHIPPED } from '../js/storyteller-files.js';
+import { STORYTELLER as SHIPPED } from '../js/models.js';
 import { answerText, ask, catchCopies, loadAddress, pageIn, setOptions, suite } from './helpers.js';
 
 const { greedy } = JSON.parse(readFileSync(new URL('../vectors/storyteller-llama.json', import.meta.url), 'utf8'));

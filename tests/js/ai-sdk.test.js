@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { DirectChatTransport, ToolLoopAgent, generateText, streamText } from 'ai';
 import * as entry from '../../js/ai-sdk.node.js';
 import { ArgumentWriter } from '../../js/answer-parts.js';
@@ -12,14 +11,13 @@ import { partialJson } from '../../js/tool-calling/partial.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
 import { all } from '../support/ai-sdk/checks.js';
 import { open } from './helpers.js';
-import { testModel } from './models.js';
+import { STORYTELLER, testModel } from './models.js';
 
 /** @import { ChatTransport, UIMessage } from 'ai' */
 /** @import { GemmaWasmDataParts } from '../../js/ai-sdk.js' */
 /** @import { EmbeddingModelV4, LanguageModelV4, ProviderV4 } from '@ai-sdk/provider' */
 
 const { gemmaWasm } = entry;
-const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 
 test('the AI SDK runs on local models', async (t) => {
   globalThis.AI_SDK_LOG_WARNINGS = false;

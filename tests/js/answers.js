@@ -6,14 +6,12 @@
  *   node tests/lab/run.js schemas answers
  */
 import assert from 'node:assert/strict';
-import { fileURLToPath } from 'node:url';
 import ajvFormats from 'ajv-formats';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { ModelError, loadModel } from '../../js/index.node.js';
-import { testModel } from './models.js';
+import { STORYTELLER, testModel } from './models.js';
 import { randomSchemas } from '../support/answer-schemas.js';
 
-const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const ASKED = [
   [0, 1],
   [1, 1],

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { transform } from 'esbuild';
-import { loadModel } from '../../js/index.node.js';
 import { buildDocs } from '../../tools/build/docs.js';
+import { open } from './helpers.js';
+import { STORYTELLER } from './models.js';
 
-const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
 
 /** @param {string} page */
@@ -22,8 +22,7 @@ function blocks(page) {
 /** Runs examples of a guide. Returns the arguments of their show() calls, and the values of the expressions in
  * `results`. @param {any} t @param {string[]} examples @param {string[]} results */
 async function run(t, examples, results) {
-  const model = await loadModel(STORYTELLER, { threads: 1 });
-  t.after(() => model.dispose());
+  const model = await open(t, 'storyteller');
   assert.equal(examples.length, results.length);
   const all = [];
   for (const [i, code] of examples.entries()) {

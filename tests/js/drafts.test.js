@@ -2,12 +2,8 @@
  * sequence; draft tokens are accepted in repeated text, and drafting pauses where it does not pay. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { Drafts } from '../../js/engine/drafts.js';
-import { loadModel } from '../../js/index.node.js';
-import { testModel } from './models.js';
-
-const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
+import { open } from './helpers.js';
 
 /** @param {number} vocab @param {number} seed */
 function repeated(vocab, seed) {
@@ -15,19 +11,12 @@ function repeated(vocab, seed) {
   return [...base, ...base, ...base.slice(0, 4 + (seed % 5))];
 }
 
-/** @param {import('node:test').TestContext} t @param {string} file @param {number} threads */
-async function open(t, file, threads) {
-  const model = await loadModel(file, { threads });
-  t.after(() => model.dispose());
-  return model;
-}
-
 for (const name of ['storyteller', 'parity-q4_0', 'gemma4-q4_0']) {
   test(`${name}: answers are the same with and without drafts`, async (t) => {
     let accepted = 0;
     let wrong = 0;
     for (const threads of [1, 2]) {
-      const model = await open(t, name === 'storyteller' ? STORYTELLER : await testModel(name), threads);
+      const model = await open(t, name, { threads });
       for (let seed = 0; seed < 5; seed++) {
         const ids = repeated(model.info.vocabSize, seed);
         for (const sampling of [
@@ -86,7 +75,7 @@ for (const [name, every] of /** @type {const} */ ([
   ['gemma-vocab-tiny', 5],
 ])) {
   test(`${name}: answers under ${30 / every} schemas are the same with and without drafts`, async (t) => {
-    const model = await open(t, name === 'storyteller' ? STORYTELLER : await testModel(name), 2);
+    const model = await open(t, name, { threads: 2 });
     const [drafted, accepted, counts] = [
       [0, 0],
       [0, 0],
@@ -113,8 +102,7 @@ for (const [name, every] of /** @type {const} */ ([
 }
 
 test('an answer with drafts ends at maxTokens, at a stop sequence, at the end of the context, and on an abort', async (t) => {
-  const model = await loadModel(STORYTELLER, { threads: 1, contextLength: 128 });
-  t.after(() => model.dispose());
+  const model = await open(t, 'storyteller', { contextLength: 128 });
   const prompt = 'One day, a little girl named Lily found a red ball. One day, a little girl named';
   let draftTokens = 0;
   for (const options of [
@@ -142,7 +130,7 @@ test('an answer with drafts ends at maxTokens, at a stop sequence, at the end of
 });
 
 test('a chat with drafts has the same answers and saved cache as one without', async (t) => {
-  const model = await open(t, await testModel('parity-q4_0'), 1);
+  const model = await open(t, 'parity-q4_0');
   const talk = async (/** @type {boolean} */ draft) => {
     const chat = model.chat({ temperature: 0, maxTokens: 40, draft });
     const texts = [await chat.send('a b c d a b c d a b c').text(), await chat.send('a b c d a b c d').text()];
@@ -154,7 +142,7 @@ test('a chat with drafts has the same answers and saved cache as one without', a
 });
 
 test('a thinking model uses drafts, too, unless its thoughts have a budget', async (t) => {
-  const model = await open(t, await testModel('gemma4-tools'), 1);
+  const model = await open(t, 'gemma4-tools');
   const text = 'a b c d e a b c d e a b c';
   // Answers do not wait until the module for draft tokens is loaded, so the first answers may be generated without it.
   for (let drafts; drafts === undefined; ) {

@@ -9,9 +9,8 @@ import { environment } from '../../js/platform/env.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { createLanguageModel } from '../../js/prompt-api.node.js';
 import { essence, refuses, sleep } from './helpers.js';
-import { testModel } from './models.js';
+import { STORYTELLER, testModel } from './models.js';
 
-const STORYTELLER = new URL('../../models/storyteller/storyteller.gguf', import.meta.url);
 const MOMENTS = Number(process.env.GW_MOMENTS ?? 7);
 const WITHIN_MS = 5000;
 const LONG = { maxTokens: 100_000, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };

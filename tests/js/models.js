@@ -15,6 +15,8 @@ import * as templates from './tool-templates.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIRECTORY = path.join(ROOT, 'build', 'models');
+/** Path of the shipped model. */
+export const STORYTELLER = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
 /** Models with two global layers (5 and 11), an attention window shorter than the prompts, and a head_dim unequal to
  * d_model / heads. Files of every weight type have the same floats. Rows of unused tokens are not smaller, so the
@@ -482,9 +484,10 @@ function keyOf(/** @type {ModelSpec} */ spec) {
   return hash.digest('hex').slice(0, 12);
 }
 
-/** Returns the path of a test model. Makes the model if its file does not exist. @param {string} name
- * @returns {Promise<string>} */
+/** Returns the path of a test model, or of the shipped model `storyteller`. Makes a test model if its file does not
+ * exist. @param {string} name @returns {Promise<string>} */
 export async function testModel(name) {
+  if (name === 'storyteller') return STORYTELLER;
   const spec = MODELS[name];
   if (!spec) throw new Error(`no test model is called ${name}: expected ${Object.keys(MODELS).join(', ')}`);
   const file = path.join(DIRECTORY, `${name}-${keyOf(spec)}.gguf`);

@@ -8,10 +8,8 @@ import { ChatPromptTemplate } from '@langchain/core/prompts';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI, OpenAI, OpenAIEmbeddings } from '@langchain/openai';
 import { z } from 'zod';
-import { loadModel } from '../../js/index.node.js';
 import { createHandler } from '../../js/openai.js';
 import { open } from './helpers.js';
-import { SHIPPED } from './storyteller-files.js';
 
 const Person = z.object({ name: z.enum(['Tom', 'Lily']), age: z.number().int().min(1).max(99) });
 const Sum = z.object({ a: z.number().int().min(-99).max(99), b: z.number().int().min(-99).max(99) });
@@ -124,8 +122,7 @@ const CALLS = {
 test('LangChain.js works with gemma-wasm/openai', async (t) => {
   assert.ok(Object.keys(CALLS).length >= 15);
   const models = { chat: await open(t, 'qwen3-tools'), embed: await open(t, 'embed-q8_0') };
-  const story = await loadModel(SHIPPED, { threads: 1 });
-  t.after(() => story.dispose());
+  const story = await open(t, 'storyteller');
   const configuration = { baseURL: 'http://local/v1', fetch: createHandler({ ...models, story }) };
   const shared = { apiKey: 'x', configuration, maxRetries: 0 };
   const given = {

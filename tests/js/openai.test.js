@@ -3,11 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import OpenAI from 'openai';
-import { loadModel } from '../../js/index.node.js';
 import { createHandler } from '../../js/openai.js';
 import { CALLS } from '../support/openai-calls.js';
 import { open } from './helpers.js';
-import { SHIPPED } from './storyteller-files.js';
 
 /** @param {import('../../js/openai/handler.js').Handler} fetch */
 const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch });
@@ -15,8 +13,7 @@ const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1'
 test("every documented call of OpenAI's client works", async (t) => {
   assert.ok(CALLS.length >= 80, `${CALLS.length} calls`);
   const chat = await open(t, 'qwen3-tools');
-  const story = await loadModel(SHIPPED, { threads: 1 });
-  t.after(() => story.dispose());
+  const story = await open(t, 'storyteller');
   const embed = await open(t, 'embed-q8_0');
   const client = clientOf(createHandler({ chat, story, embed }));
   for (const [name, run] of CALLS) {

@@ -8,13 +8,12 @@ import { after, before, test } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { CreateMonitor, LanguageModel as Session, createLanguageModel, install } from '../../js/prompt-api.node.js';
-import { testModel } from './models.js';
+import { STORYTELLER, testModel } from './models.js';
 import { refuses } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
 
-const STORYTELLER = new URL('../../models/storyteller/storyteller.gguf', import.meta.url);
 const ASKED = 'Tell me a story about a dog.';
 const MAX = 24;
 const RATING = {

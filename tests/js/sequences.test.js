@@ -3,29 +3,19 @@
  * interleavings. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { createHandler } from '../../js/openai.js';
-import { inspectModel, loadModel } from '../../js/index.node.js';
+import { inspectModel } from '../../js/index.node.js';
 import { Pace } from '../../js/engine/sequences.js';
 import { startServer } from '../../js/serve/server.js';
 import { MAX_SEQUENCES } from '../../js/protocol.js';
 import { valueOf } from '../../tools/release/readme/limits.js';
-import { refuses, sleep, someIds } from './helpers.js';
+import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
-const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const ROUNDS = Number(process.env.GW_ROUNDS ?? 1);
 
 /** @typedef {import('../../js/index.js').Model} Model */
 /** @typedef {{ prompt: any, options: any }} Call */
-
-/** @param {import('node:test').TestContext} t @param {string} name @param {LoadOptions} options */
-async function open(t, name, options) {
-  const file = name === 'storyteller' ? STORYTELLER : await testModel(name);
-  const model = await loadModel(file, { threads: 1, ...options });
-  t.after(() => model.dispose());
-  return model;
-}
 
 /** @param {number} seed */
 function randomOf(seed) {
@@ -129,7 +119,7 @@ for (const [name, threads, sequences] of /** @type {[string, number, number][]} 
 }
 
 test('chats keep their own KV caches, and can be saved and restored beside other answers', async (t) => {
-  const alone = await open(t, 'tiny', {});
+  const alone = await open(t);
   const model = await open(t, 'tiny', { sequences: 3 });
   const options = { temperature: 0, maxTokens: 8 };
   const system = 'Answer in one word. '.repeat(5);

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
 import { CALLS } from '../support/openai-calls.js';
-import { STORYTELLER, startServing } from '../support/serving.js';
-import { testModel } from './models.js';
+import { startServing } from '../support/serving.js';
+import { STORYTELLER, testModel } from './models.js';
 
 /** @type {import('../support/serving.js').Serving} */
 let server;

@@ -6,8 +6,7 @@ import { after, before, test } from 'node:test';
 import { Ajv } from 'ajv';
 import { loadModel } from '../../js/index.node.js';
 import { createOllamaHandler } from '../../js/serve/ollama.js';
-import { STORYTELLER } from '../support/serving.js';
-import { testModel } from './models.js';
+import { STORYTELLER, testModel } from './models.js';
 /** @import { Model } from '../../js/model.js' */
 
 const ajv = new Ajv({ strict: false });

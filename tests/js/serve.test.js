@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
-import { loadModel } from '../../js/index.node.js';
 import { send } from '../../js/serve/exchange.js';
 import { startServer } from '../../js/serve/server.js';
-import { STORYTELLER, chatBody, metricsOf, post, raw, startServing, statusOf } from '../support/serving.js';
-import { refuses, serveWith, sleep } from './helpers.js';
+import { chatBody, metricsOf, post, raw, startServing, statusOf } from '../support/serving.js';
+import { open, refuses, serveWith, sleep } from './helpers.js';
+import { STORYTELLER } from './models.js';
 /** @import { ServeOptions } from '../../js/serve/options.js' */
 /** @import { LogLine } from '../../js/serve/app.js' */
 
@@ -15,8 +15,7 @@ const LONG = chatBody({ max_tokens: 1500, logit_bias: { 1: -100, 5: -100 } });
 
 /** @param {TestContext} t @param {ServeOptions} [options] @param {object} [limits] */
 async function serving(t, options, limits) {
-  const model = await loadModel(STORYTELLER, { threads: 1 });
-  t.after(() => model.dispose());
+  const model = await open(t, 'storyteller');
   const lines = /** @type {LogLine[]} */ ([]);
   const server = await startServer(
     { storyteller: model },

@@ -9,10 +9,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { GGML_TYPES, tensorBytes } from '../../tools/models/gguf-write.js';
 import { f16To, quantise } from '../../tools/models/quantise.js';
-import { readHeader } from './models.js';
+import { STORYTELLER, readHeader } from './models.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-export const SHIPPED = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
 /** With the option `head`, the output matrix is separate, with the embedding's weights and type, as outliers of its
  * norm require.
@@ -176,9 +175,9 @@ export function converted(file, type, { outliers = [], head = false, rounded } =
 
 /** @param {FileType} type @param {Options} [options] */
 export function storyteller(type, options = {}) {
-  if (type === 'Q8_0' && !Object.keys(options).length) return SHIPPED;
+  if (type === 'Q8_0' && !Object.keys(options).length) return STORYTELLER;
   const hash = createHash('sha256')
-    .update(fs.readFileSync(SHIPPED))
+    .update(fs.readFileSync(STORYTELLER))
     .update(fs.readFileSync(fileURLToPath(import.meta.url)));
   const key = hash
     .update(JSON.stringify([type, options]))
@@ -189,7 +188,7 @@ export function storyteller(type, options = {}) {
   if (fs.existsSync(out)) return out;
   fs.mkdirSync(folder, { recursive: true });
   const unfinished = `${out}.${process.pid}.tmp`;
-  fs.writeFileSync(unfinished, converted(fs.readFileSync(SHIPPED), type, options));
+  fs.writeFileSync(unfinished, converted(fs.readFileSync(STORYTELLER), type, options));
   fs.renameSync(unfinished, out);
   return out;
 }

@@ -1,7 +1,7 @@
 /* serve: a server in its own process under load: many callers at once, disconnects at random moments, thousands of
  * requests, and the throughput of several callers. */
 import { randoms } from '../support/random.js';
-import { STORYTELLER, chatBody, metricsOf, post, residentBytes, startServing } from '../support/serving.js';
+import { chatBody, metricsOf, post, residentBytes, startServing } from '../support/serving.js';
 /** @import { Serving } from '../support/serving.js' */
 
 const CALLERS = 200;
@@ -205,7 +205,7 @@ async function throughput({ url }) {
 /** @param {import('./cases.js').Run} run `count`: requests, with a tenth as many disconnects; `kind`: pattern for names
  * of parts */
 export async function run({ count, seed, kind }) {
-  const server = await startServing([STORYTELLER, '--threads', '1']);
+  const server = await startServing();
   const parts = {
     callers: () => callers(server),
     disconnects: () => disconnects(server, Math.round(count / 10), seed),

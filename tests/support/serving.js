@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { STORYTELLER } from '../js/models.js';
 
-export const STORYTELLER = fileURLToPath(new URL('../../models/storyteller/storyteller.gguf', import.meta.url));
 const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
 
 /** A server in its own process. `log` returns the standard error so far; `exited` resolves with the exit status.

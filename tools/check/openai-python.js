@@ -7,8 +7,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { testModel } from '../../tests/js/models.js';
-import { STORYTELLER, startServing } from '../../tests/support/serving.js';
+import { STORYTELLER, testModel } from '../../tests/js/models.js';
+import { startServing } from '../../tests/support/serving.js';
 import { at, cli } from '../support/proc.js';
 
 /** The calls of openai-python.py follow the documentation of this version of OpenAI's client. */

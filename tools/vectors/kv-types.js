@@ -6,8 +6,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { testModel } from '../../tests/js/models.js';
-import { SHIPPED } from '../../tests/js/storyteller-files.js';
+import { STORYTELLER, testModel } from '../../tests/js/models.js';
 import { at, isMain } from '../support/proc.js';
 import { nmse } from './llama.js';
 
@@ -46,7 +45,7 @@ export async function errorsOf(name, kvType, options = {}) {
 
 /** @param {KvType} kvType */
 export async function perplexityOf(kvType) {
-  const model = await loadModel(SHIPPED, { threads: 1, kvType });
+  const model = await loadModel(STORYTELLER, { threads: 1, kvType });
   try {
     let sum = 0;
     let count = 0;
