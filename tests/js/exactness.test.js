@@ -8,6 +8,7 @@ import { after, describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
 import { features } from '../../js/platform/features.js';
 import { randoms } from '../support/random.js';
+import { open } from './helpers.js';
 import { testModel } from './models.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
@@ -30,14 +31,6 @@ const OWN = {
 function idsOf(/** @type {Model} */ model, /** @type {number} */ n, seed = 1) {
   const draw = randoms(seed);
   return Array.from({ length: n }, () => Math.floor(draw() * model.info.vocabSize));
-}
-
-/** @param {import('node:test').TestContext} t @param {string} name
- * @param {import('../../js/options.js').LoadOptions} [options] */
-async function open(t, name, options = { threads: 2 }) {
-  const model = await loadModel(await testModel(name), options);
-  t.after(() => model.dispose());
-  return model;
 }
 
 /** Returns a function that opens a model once for each number of threads, because loading a model takes longer than a
@@ -164,7 +157,7 @@ for (const name of [...TYPES, ...Object.values(FAMILY).flat(), 'tiny-f32', 'tiny
 }
 
 test('the same seed draws the same tokens, another seed others', async (t) => {
-  const model = await open(t, 'tiny');
+  const model = await open(t, 'tiny', { threads: 2 });
   const ids = idsOf(model, 20);
   const a = await draw(model, ids, 60, { seed: 7 });
   const b = await draw(model, ids, 60, { seed: 7 });
@@ -175,8 +168,8 @@ test('the same seed draws the same tokens, another seed others', async (t) => {
 });
 
 test('two models side by side answer as each does alone', async (t) => {
-  const a = await open(t, 'tiny');
-  const b = await open(t, 'parity-q4_0');
+  const a = await open(t, 'tiny', { threads: 2 });
+  const b = await open(t, 'parity-q4_0', { threads: 2 });
   const prompts = [idsOf(a, 50), idsOf(b, 100)];
   const alone = [await draw(a, prompts[0], 60), await draw(b, prompts[1], 60)].map((r) => r.tokens);
   await a.debug.logits([2]);
@@ -189,7 +182,7 @@ test('two models side by side answer as each does alone', async (t) => {
 });
 
 test('concurrent calls on one model give the same answers as calls one after the other', async (t) => {
-  const model = await open(t, 'tiny');
+  const model = await open(t, 'tiny', { threads: 2 });
   const prompts = [1, 2, 3].map((seed) => idsOf(model, 30, seed));
   const apart = [];
   for (const ids of prompts) apart.push((await draw(model, ids, 30)).tokens);

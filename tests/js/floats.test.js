@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { refuses } from './helpers.js';
+import { open, refuses } from './helpers.js';
 import { testModel } from './models.js';
 
 /** Returns the number of bytes saved by storing a row of `width` F16 weights as Q8_0. */
@@ -14,8 +14,7 @@ const saved = (/** @type {number} */ width) => 2 * width - (width / 32) * 34;
 /** @param {import('node:test').TestContext} t @param {string} name
  * @param {import('../../js/options.js').LoadOptions} [options] */
 async function load(t, name, options = {}) {
-  const model = await loadModel(await testModel(name), { threads: 2, ...options });
-  t.after(() => model.dispose());
+  const model = await open(t, name, { threads: 2, ...options });
   const logits = await model.debug.logits(Array.from({ length: 60 }, (_, i) => (i * i + 7) % model.info.vocabSize));
   return { model, logits, weights: model.info.memory.weights };
 }

@@ -8,7 +8,7 @@ import { ModelError, loadModel } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { createLanguageModel } from '../../js/prompt-api.node.js';
-import { essence, refuses, sleep } from './helpers.js';
+import { essence, open as openModel, refuses, sleep } from './helpers.js';
 import { STORYTELLER, testModel } from './models.js';
 
 const MOMENTS = Number(process.env.GW_MOMENTS ?? 7);
@@ -34,12 +34,8 @@ environment.createWorker = () => {
   return nodePort(worker);
 };
 
-/** @param {any} t @param {object} [options] @param {string} [name] */
-async function open(t, options = {}, name = 'tiny') {
-  const model = await loadModel(await testModel(name), { threads: 2, ...options });
-  t.after(() => model.dispose());
-  return model;
-}
+/** @param {TestContext} t @param {LoadOptions} [options] */
+const open = (t, options) => openModel(t, 'tiny', { threads: 2, ...options });
 
 /** Starts so much work that later calls still wait when the test breaks the worker. @param {any} model */
 function busy(model) {

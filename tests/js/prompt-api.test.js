@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { CreateMonitor, LanguageModel as Session, createLanguageModel, install } from '../../js/prompt-api.node.js';
 import { STORYTELLER, testModel } from './models.js';
-import { refuses } from './helpers.js';
+import { open, refuses, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
@@ -33,8 +33,6 @@ after(() => model.dispose());
 
 /** @param {object} [options] */
 const greedy = (options) => Local.create({ samplingMode: 'most-predictable', ...options });
-/** Hides types that a test breaks on purpose. @type {(value: any) => any} */
-const wrong = (value) => value;
 /** @param {string} name of a DOMException */
 const dom = (name) => (/** @type {any} */ error) => error instanceof DOMException && error.name === name;
 /** @param {string} content */
@@ -260,8 +258,7 @@ test('constraints: schemaBounds limits schemas without bounds', async () => {
 });
 
 test('tools run in a closed loop, count as context, and stay in the conversation', async (t) => {
-  const own = await loadModel(await testModel('generic-tools'), { threads: 1, contextLength: 1024 });
-  t.after(() => own.dispose());
+  const own = await open(t, 'generic-tools', { contextLength: 1024 });
   // A model with random weights calls a tool only if it must.
   const calling = () =>
     Promise.resolve(

@@ -9,7 +9,7 @@ import { inspectModel, loadModel } from '../../js/index.node.js';
 import { Engine } from '../../js/engine/engine.js';
 import { imports } from '../../js/engine/heap.js';
 import { describeSource } from '../../js/download/describe.js';
-import { essence, refuses, serveWith, sleep, wrong } from './helpers.js';
+import { essence, open, refuses, serveWith, sleep, wrong } from './helpers.js';
 import { BAD_MODELS, badModel, testModel } from './models.js';
 
 /** @type {string} */ let path;
@@ -320,8 +320,7 @@ test('inspectModel() can be aborted before it begins, while the server is silent
     controller.abort(new Error('changed my mind'));
     assert.match(Object((await refuses(reading, 'aborted')).cause).message, /changed my mind/);
   }
-  const model = await loadModel(path, { threads: 1 });
-  t.after(() => model.dispose());
+  const model = await open(t);
   await refuses(model.inspect({ signal: AbortSignal.abort() }), 'aborted');
 });
 

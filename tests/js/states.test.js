@@ -5,12 +5,11 @@ import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { loadModel, openCache } from '../../js/index.node.js';
+import { openCache } from '../../js/index.node.js';
 import { openStore } from '../../js/download/store-node.js';
 import { randoms } from '../support/random.js';
 import { open, refuses } from './helpers.js';
 import { faultyStore } from '../lab/inject.js';
-import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
@@ -39,12 +38,7 @@ const states = async (/** @type {string} */ folder) =>
 test('4096 tokens continue in another model instance without re-evaluation, bit for bit', async (t) => {
   const { folder, cache } = await place(t);
   const options = { cache, contextLength: 4400 };
-  const load = async () => {
-    const model = await loadModel(await testModel('deep'), { threads: 1, ...options });
-    t.after(() => model.dispose());
-    return model;
-  };
-  const first = await load();
+  const first = await open(t, 'deep', options);
   const words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
   const chat = first.chat(OPTIONS);
   let text = '';
@@ -57,7 +51,7 @@ test('4096 tokens continue in another model instance without re-evaluation, bit 
   const saved = await chat.save();
   assert.ok(saved.length < first.info.memory.kv + 65536);
   await first.chatCache.put('long', saved);
-  const second = await load();
+  const second = await open(t, 'deep', options);
   const got = await second.chatCache.get('long');
   assert.deepEqual(got, saved);
   const again = second.chat({ saved: got });
