@@ -5,16 +5,15 @@
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '../../js/index.node.js';
 import { byteCharacters, tokenizerKeys, vocabularyOf } from '../../tools/models/bpe-vocab.js';
-import { makeModel } from '../../tools/models/make-model.js';
 import { tokenizerJson, trainMerges } from '../../tools/models/train-bpe.js';
-import { MODELS } from './models.js';
+import { MODELS, modelBytes } from './models.js';
 import { Oracle, decodesRepeats } from './oracle.js';
 import { comparable, texts } from './texts.js';
 
@@ -150,25 +149,16 @@ function trainedVocab(name, books) {
 /** @param {import('../../tools/models/vocab.js').Vocabulary} vocab
  * @param {import('../../tools/models/bpe-vocab.js').TokenizerName} name */
 async function modelWith(vocab, name) {
-  const file = join(BUILD, 'models', `bpe-${name}-${process.pid}.gguf`);
-  mkdirSync(dirname(file), { recursive: true });
-  try {
-    await makeModel(
-      {
-        ...TINY,
-        vocab: vocab.pieces.length,
-        tokenizer: name,
-        edit(made) {
-          const others = made.metadata.filter(([key]) => !key.startsWith('tokenizer.ggml.'));
-          made.metadata.splice(0, Infinity, ...others, ...tokenizerKeys(vocab));
-        },
-      },
-      file,
-    );
-    return await loadModel(file);
-  } finally {
-    rmSync(file, { force: true });
-  }
+  const bytes = await modelBytes({
+    ...TINY,
+    vocab: vocab.pieces.length,
+    tokenizer: name,
+    edit(made) {
+      const others = made.metadata.filter(([key]) => !key.startsWith('tokenizer.ggml.'));
+      made.metadata.splice(0, Infinity, ...others, ...tokenizerKeys(vocab));
+    },
+  });
+  return loadModel(bytes);
 }
 
 for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smollm', 'qwen2'])) {

@@ -6,11 +6,8 @@ import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { makeModel } from '../../tools/models/make-model.js';
 import { open, refuses } from './helpers.js';
-import { MODELS, readHeader, testModel, weightsSha256 } from './models.js';
-
-/** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
+import { MODELS, modelBytes, readHeader, testModel, weightsSha256 } from './models.js';
 
 const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
@@ -307,15 +304,7 @@ test('inspectModel() predicts the memory of loading', async (t) => {
 });
 
 /** @param {NonNullable<ModelSpec['edit']>} edit */
-async function edited(edit) {
-  const path = `${await testModel('embed-q8_0')}.${process.pid}.edited`;
-  try {
-    await makeModel({ ...MODELS['embed-q8_0'], layers: 1, edit }, path);
-    return await loadModel(fs.readFileSync(path));
-  } finally {
-    fs.rmSync(path, { force: true });
-  }
-}
+const edited = async (edit) => loadModel(await modelBytes({ ...MODELS['embed-q8_0'], layers: 1, edit }));
 
 test('headers that are invalid for an embedding model are rejected by name', async () => {
   const without = (/** @type {string} */ name) =>

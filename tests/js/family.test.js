@@ -4,15 +4,12 @@
  * parity.test.js and exactness.test.js compare logits.
  */
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { makeModel } from '../../tools/models/make-model.js';
 import { open, refuses } from './helpers.js';
-import { MODELS, testModel } from './models.js';
+import { MODELS, modelBytes, testModel } from './models.js';
 import { splitModel } from './split.js';
-
-/** @typedef {import('../../tools/models/make-model.js').ModelSpec} ModelSpec */
 
 const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'granite', 'llama', 'phi3', 'qwen2', 'qwen3', 'smollm3'];
 const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4_0' : `${family}-q4_0`);
@@ -83,15 +80,7 @@ test('a prompt gets a BOS token if the file asks for one', async (t) => {
 });
 
 /** @param {string} name @param {ModelSpec['edit']} edit */
-async function edited(name, edit) {
-  const path = `${await testModel(name)}.${process.pid}.edited`;
-  try {
-    await makeModel({ ...MODELS[name], edit }, path);
-    return await loadModel(readFileSync(path));
-  } finally {
-    rmSync(path, { force: true });
-  }
-}
+const edited = async (name, edit) => loadModel(await modelBytes({ ...MODELS[name], edit }));
 
 /** @param {string} key @param {any[]} entry @returns {NonNullable<ModelSpec['edit']>} */
 const withKey =

@@ -5,13 +5,9 @@ import { test } from 'node:test';
 import { Template } from '@huggingface/jinja';
 import { ModelError, loadModel } from '../../js/index.node.js';
 import { ChatTemplate } from '../../js/engine/template.js';
-import { makeModel } from '../../tools/models/make-model.js';
 import { randoms } from '../support/random.js';
 import { refuses } from './helpers.js';
-import { MODELS } from './models.js';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { MODELS, modelBytes } from './models.js';
 
 const CONTROL = new Map([
   ['<bos>', 2],
@@ -600,10 +596,7 @@ test('too many control tokens are rejected, and many are matched in time', () =>
 
 /** @param {TestContext} t @param {string} chatTemplate */
 async function withTemplate(t, chatTemplate) {
-  const folder = mkdtempSync(join(tmpdir(), 'hostile-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  await makeModel({ ...MODELS.tiny, chatTemplate }, join(folder, 'm.gguf'));
-  const model = await loadModel(join(folder, 'm.gguf'), { threads: 1 });
+  const model = await loadModel(await modelBytes({ ...MODELS.tiny, chatTemplate }), { threads: 1 });
   t.after(() => model.dispose());
   return model;
 }

@@ -675,19 +675,22 @@ export const BAD_MODELS = {
 
 let made = 0;
 
+/** Makes a model, and returns the bytes of its file, which is not kept. @param {ModelSpec} spec */
+export async function modelBytes(spec) {
+  const file = path.join(DIRECTORY, `once.${process.pid}.${made++}.tmp`);
+  fs.mkdirSync(DIRECTORY, { recursive: true });
+  try {
+    await makeModel(spec, file);
+    return fs.readFileSync(file);
+  } finally {
+    fs.rmSync(file, { force: true });
+  }
+}
+
 /** @param {string} name @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
 export async function badModel(name) {
   const { codes, edit, patch } = BAD_MODELS[name];
-  let bytes = fs.readFileSync(await testModel('tiny'));
-  if (edit) {
-    const file = path.join(DIRECTORY, `bad.${process.pid}.${made++}.tmp`);
-    try {
-      await makeModel({ ...MODELS.tiny, edit }, file);
-      bytes = fs.readFileSync(file);
-    } finally {
-      fs.rmSync(file, { force: true });
-    }
-  }
+  const bytes = edit ? await modelBytes({ ...MODELS.tiny, edit }) : fs.readFileSync(await testModel('tiny'));
   return { bytes: patch ? patch(bytes) : bytes, codes };
 }
 

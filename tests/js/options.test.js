@@ -1,6 +1,5 @@
 /* Tests options: their ranges and unknown names. The engine accepts every value that JavaScript accepts. */
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { z } from 'zod';
 import { compile } from '../../js/grammar/index.js';
@@ -10,8 +9,7 @@ import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions, postable } from '../../js
 import { schemaOf } from '../../js/schemas.js';
 import { loadedEngine } from './bare-engine.js';
 import { open, refuses, wrong } from './helpers.js';
-import { makeModel } from '../../tools/models/make-model.js';
-import { MODELS, testModel } from './models.js';
+import { MODELS, modelBytes, testModel } from './models.js';
 
 /** @param {(range: { min: number, max: number, whole: boolean }) => any[]} values */
 const sampling = (values) =>
@@ -407,8 +405,6 @@ test('null is the same as an option that is not given', () => {
 });
 
 test('sampling defaults are those of the file, of its model family, or of Gemma', async (t) => {
-  const path = `${await testModel('tiny')}.${process.pid}.sampling`;
-  t.after(() => rmSync(path, { force: true }));
   /** @type {Record<string, ['f32' | 'i32', number]>} */
   const said = {
     temp: ['f32', 0],
@@ -417,16 +413,13 @@ test('sampling defaults are those of the file, of its model family, or of Gemma'
     min_p: ['f32', 0.05],
     penalty_last_n: ['i32', -1],
   };
-  await makeModel(
-    {
-      ...MODELS.tiny,
-      edit({ metadata }) {
-        for (const [key, entry] of Object.entries(said)) metadata.push([`general.sampling.${key}`, ...entry]);
-      },
+  const bytes = await modelBytes({
+    ...MODELS.tiny,
+    edit({ metadata }) {
+      for (const [key, entry] of Object.entries(said)) metadata.push([`general.sampling.${key}`, ...entry]);
     },
-    path,
-  );
-  const model = await loadModel(readFileSync(path), { threads: 1 });
+  });
+  const model = await loadModel(bytes, { threads: 1 });
   t.after(() => model.dispose());
   const { defaults } = model.info;
   assert.deepEqual(
