@@ -3,15 +3,14 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtemp, open, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses, someIds, wrong } from './helpers.js';
+import { newFolder, refuses, someIds, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 import { testModel } from './models.js';
 
@@ -61,9 +60,8 @@ async function load(source, options = {}) {
 }
 
 /** @param {TestContext} t */
-async function emptyCache(t) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-cache-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+function emptyCache(t) {
+  const folder = newFolder(t);
   return { folder, cache: openCache(folder) };
 }
 
@@ -78,7 +76,7 @@ before(async () => {
 });
 
 test('the second load only checks for a newer file; the third works offline', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const first = await load(server.url, { cache });
   assert.deepEqual([first.info.cache, first.last.fromCache, server.sent], ['stored', 0, bytes.length]);
@@ -144,7 +142,7 @@ test('the cache is used by default, lists its entries and deletes them', async (
 });
 
 test('a load resumes where an aborted one stopped', async (t) => {
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 4 }));
   const controller = new AbortController();
   const onProgress = (/** @type {Progress} */ { loaded }) => {
@@ -167,7 +165,7 @@ for (const [how, tuning] of Object.entries({ 'in pieces': TUNING, 'in long range
 
 async function killed(/** @type {TestContext} */ t, /** @type {Partial<Tuning>} */ tuning) {
   tune(t, tuning);
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 2 }));
   const script = `
     import { environment } from ${JSON.stringify(new URL('../../js/platform/env.js', import.meta.url))};
@@ -236,7 +234,7 @@ test('a resumed load that does not know the size still writes its journal', asyn
 });
 
 test('a corrupt journal entry falls back to the one before; if both are corrupt, everything is fetched again', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
   await refuses(loadModel(server.url, { threads: 1, cache }), ['truncated', 'network-error']);
   const name = join(folder, (await readdir(folder))[0]);
@@ -259,7 +257,7 @@ test('a corrupt journal entry falls back to the one before; if both are corrupt,
 
 test('a changed file on the server replaces the cached copy, whether complete or partial', async (t) => {
   for (const whole of [true, false]) {
-    const { folder, cache } = await emptyCache(t);
+    const { folder, cache } = emptyCache(t);
     const server = await faultyServer(t, bytes, (n) => (whole || n < 5 ? {} : { killAt: 0 }));
     const first = loadModel(server.url, { threads: 1, cache });
     if (whole) await (await first).dispose();
@@ -273,14 +271,14 @@ test('a changed file on the server replaces the cached copy, whether complete or
 });
 
 test('a file that changes during its download leaves nothing in the cache', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : { bytes: other, etag: '"two"' }));
   await refuses(loadModel(server.url, { threads: 1, cache }), 'source-changed');
   assert.deepEqual(await readdir(folder), []);
 });
 
 test('a wrong digest is reported and deletes the new download; a right digest is computed only once', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const error = await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.deepEqual([error.expected, error.got], ['0'.repeat(64), digest]);
@@ -299,7 +297,7 @@ test('a wrong digest is reported and deletes the new download; a right digest is
 });
 
 test('a file that is not a model is not cached', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, Buffer.from('<!doctype html><title>Sorry</title>'.repeat(99)));
   await refuses(loadModel(server.url, { threads: 1, cache }), 'bad-magic');
   assert.deepEqual(await readdir(folder), []);
@@ -356,7 +354,7 @@ test('a custom store works, and one that fails does not prevent loading', async 
 });
 
 test('a model loads if the folder of the cache is not writable', async (t) => {
-  const { folder } = await emptyCache(t);
+  const { folder } = emptyCache(t);
   const file = join(folder, 'a-file');
   await writeFile(file, 'x');
   const server = await faultyServer(t, bytes);
@@ -366,7 +364,7 @@ test('a model loads if the folder of the cache is not writable', async (t) => {
 });
 
 test('tokens and signatures of URLs are never stored; a URL with a new signature finds the old copy', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const signed = (/** @type {number} */ n) => `${server.url}?v=1&X-Amz-Signature=SECRET${n}&token=SECRET`;
   const first = await load(signed(1), { cache, token: 'SECRET-token', headers: { 'X-Key': 'SECRET-key' } });
@@ -381,7 +379,7 @@ test('tokens and signatures of URLs are never stored; a URL with a new signature
 });
 
 test('an entry of the list loads its own copy, even if not all of its URL is stored', async (t) => {
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   const long = 'file=gemma-of-a-long-name.gguf';
   const server = await faultyServer(t, bytes, (_, { url }) =>
     url?.includes(long) ? {} : { bytes: other, etag: '"two"' },
@@ -401,7 +399,7 @@ test('an entry of the list loads its own copy, even if not all of its URL is sto
 });
 
 test('inspectModel() does not change the cache', async (t) => {
-  const { folder, cache } = await emptyCache(t);
+  const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   await inspectModel(server.url, { cache });
   assert.deepEqual(await readdir(folder), []);
@@ -412,7 +410,7 @@ test('inspectModel() does not change the cache', async (t) => {
 });
 
 test('the command line caches downloads, except with --no-cache', async (t) => {
-  const { folder } = await emptyCache(t);
+  const { folder } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const cli = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
   const run = (/** @type {string[]} */ ...flags) =>
@@ -450,7 +448,7 @@ test('the command line caches downloads, except with --no-cache', async (t) => {
 });
 
 test('two loads of the same file at the same time work', async (t) => {
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
   const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
   for (const { logits } of both) assert.deepEqual(logits, expected);

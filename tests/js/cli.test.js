@@ -1,14 +1,13 @@
 /* Tests the command line as a separate process: output of every command, --json, exit statuses. */
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { copyFile, cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { copyFile, cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { show } from '../../js/cli/chat.js';
-import { open } from './helpers.js';
+import { newFolder, open } from './helpers.js';
 import { testModel } from './models.js';
 
 const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
@@ -119,8 +118,8 @@ test("generate prints the package's answer, as text and as JSON", async (t) => {
   );
 });
 
-test('generate accepts a schema, a regular expression, a grammar or choices', async () => {
-  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
+test('generate accepts a schema, a regular expression, a grammar or choices', async (t) => {
+  const directory = newFolder(t);
   const file = (/** @type {string} */ name) => join(directory, name);
   await writeFile(
     file('s.json'),
@@ -141,14 +140,11 @@ test('generate accepts a schema, a regular expression, a grammar or choices', as
   assert.match(stderr, /bad-format/);
   const twice = await run(['generate', model, '--prompt', 'x', '--regex', 'a', '--choices', 'a,b']);
   assert.equal(twice.status, 2);
-  await rm(directory, { recursive: true });
 });
 
 test('logits writes little-endian float32, for the last token or all', async (t) => {
   const loaded = await open(t);
-  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
-  t.after(() => rm(directory, { recursive: true }));
-  const file = join(directory, 'logits.bin');
+  const file = join(newFolder(t), 'logits.bin');
   for (const all of [false, true]) {
     const { status, stdout } = await run([
       'logits',
@@ -172,9 +168,7 @@ test('logits writes little-endian float32, for the last token or all', async (t)
 
 test("perplexity prints the package's result, and rejects an empty file", async (t) => {
   const loaded = await open(t);
-  const directory = await mkdtemp(join(tmpdir(), 'gemma-cli-'));
-  t.after(() => rm(directory, { recursive: true }));
-  const file = join(directory, 'text.txt');
+  const file = join(newFolder(t), 'text.txt');
   await writeFile(file, 'Some words to be surprised by. '.repeat(5));
   const expected = await loaded.debug.perplexity('Some words to be surprised by. '.repeat(5), { window: 20 });
   assert.deepEqual(await json('perplexity', model, '--file', file, '--window', '20'), expected);
@@ -245,9 +239,7 @@ test('chat reads lines, answers, and runs its commands', async () => {
 });
 
 test('a model can load from a named pipe that opens late; an abort ends the process', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-pipe-'));
-  t.after(() => rm(folder, { recursive: true }));
-  const pipe = join(folder, 'pipe');
+  const pipe = join(newFolder(t), 'pipe');
   const loads = (
     /** @type {string} */ more,
   ) => `mkfifo '${pipe}' 2>/dev/null; "${process.execPath}" --input-type=module --eval "
@@ -272,25 +264,21 @@ test('a model can load from stdin; a closed stdout is not an error', async () =>
   assert.equal(closed.stderr, 'status 0\n');
 });
 
-test('without MODEL, the storyteller beside the package is used; if there is none, that is a usage error', async () => {
-  const home = await mkdtemp(join(tmpdir(), 'gw-cli-'));
-  try {
-    await cp(join(CLI, '..'), join(home, 'js'), { recursive: true });
-    await symlink(join(CLI, '../../node_modules'), join(home, 'node_modules'));
-    await writeFile(join(home, 'package.json'), '{ "type": "module" }');
-    const args = ['tokenize', 'Hello', '--json'];
-    assert.equal((await run(args, '', join(home, 'js/cli.js'))).status, 2);
-    await mkdir(join(home, 'models/storyteller'), { recursive: true });
-    await copyFile(model, join(home, 'models/storyteller/storyteller.gguf'));
-    const { status, stdout, stderr } = await run(args, '', join(home, 'js/cli.js'));
-    assert.equal(status, 0, stderr);
-    assert.deepEqual(JSON.parse(stdout), await json('tokenize', model, 'Hello'));
-    assert.match(stderr, /^gemma-wasm: No MODEL[^\n]*storyteller is used\.\n$/);
-    for (const named of [model, 'HTTP://127.0.0.1:1/x']) {
-      assert.equal((await run(['tokenize', named], '', join(home, 'js/cli.js'))).status, 2, 'that is no TEXT');
-    }
-  } finally {
-    await rm(home, { recursive: true });
+test('without MODEL, the storyteller beside the package is used; if there is none, that is a usage error', async (t) => {
+  const home = newFolder(t);
+  await cp(join(CLI, '..'), join(home, 'js'), { recursive: true });
+  await symlink(join(CLI, '../../node_modules'), join(home, 'node_modules'));
+  await writeFile(join(home, 'package.json'), '{ "type": "module" }');
+  const args = ['tokenize', 'Hello', '--json'];
+  assert.equal((await run(args, '', join(home, 'js/cli.js'))).status, 2);
+  await mkdir(join(home, 'models/storyteller'), { recursive: true });
+  await copyFile(model, join(home, 'models/storyteller/storyteller.gguf'));
+  const { status, stdout, stderr } = await run(args, '', join(home, 'js/cli.js'));
+  assert.equal(status, 0, stderr);
+  assert.deepEqual(JSON.parse(stdout), await json('tokenize', model, 'Hello'));
+  assert.match(stderr, /^gemma-wasm: No MODEL[^\n]*storyteller is used\.\n$/);
+  for (const named of [model, 'HTTP://127.0.0.1:1/x']) {
+    assert.equal((await run(['tokenize', named], '', join(home, 'js/cli.js'))).status, 2, 'that is no TEXT');
   }
 });
 

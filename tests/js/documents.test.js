@@ -1,14 +1,13 @@
 /* Runs the examples of the guides in docs/ unchanged, with the storyteller, and builds the documentation site. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { test } from 'node:test';
 import { transform } from 'esbuild';
 import { buildDocs } from '../../tools/build/docs.js';
-import { open } from './helpers.js';
+import { newFolder, open } from './helpers.js';
 import { STORYTELLER } from './models.js';
 
 const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
@@ -135,8 +134,7 @@ test('example.mjs runs', () => {
 });
 
 test('the documentation site has every document, a search, and no inline code that the security policy forbids', async (t) => {
-  const out = mkdtempSync(join(tmpdir(), 'gw-docs-'));
-  t.after(() => rmSync(out, { recursive: true }));
+  const out = newFolder(t);
   await buildDocs(out); // Rejects dead links, and documents that the index does not list.
   const made = readdirSync(out, { recursive: true }).map(String);
   const pages = made.filter((name) => name.endsWith('.html'));

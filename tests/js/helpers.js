@@ -12,6 +12,13 @@ import { testModel } from './models.js';
 process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
 process.on('exit', () => rmSync(/** @type {string} */ (process.env.XDG_CACHE_HOME), { recursive: true, force: true }));
 
+/** Returns a new folder, which is removed when the test ends. @param {TestContext} t */
+export function newFolder(t) {
+  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
 /** Returns a loaded test model that is disposed of when the test ends. @param {TestContext} t @param {string} [name]
  * @param {LoadOptions} [options] */
 export async function open(t, name = 'tiny', options = {}) {

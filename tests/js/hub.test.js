@@ -1,13 +1,11 @@
 /* Tests sources by name: files of a Hugging Face repository by their quantisation, from a mirror and offline; entries
  * of the cache's list; and probe(), which predicts the build before anything is loaded. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { inspectModel, loadModel, openCache, probe } from '../../js/index.node.js';
-import { refuses } from './helpers.js';
+import { newFolder, refuses } from './helpers.js';
 import { testModel } from './models.js';
 
 const FILES = [
@@ -49,16 +47,9 @@ async function hub(t) {
   return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
 }
 
-/** @param {TestContext} t */
-async function emptyCache(t) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-hub-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
-  return openCache(folder);
-}
-
 test('a repository and a quantisation name a file of a mirror, also offline once it is cached', async (t) => {
   const { asked, close, address } = await hub(t);
-  const cache = await emptyCache(t);
+  const cache = openCache(newFolder(t));
   const options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
   await (await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options)).dispose();
   assert.equal(asked[0], '/api/models/a/b/revision/main Bearer secret');
@@ -79,7 +70,7 @@ test('a repository and a quantisation name a file of a mirror, also offline once
 
 test('an entry of the cache can be loaded, also offline', async (t) => {
   const { close, address } = await hub(t);
-  const cache = await emptyCache(t);
+  const cache = openCache(newFolder(t));
   const options = { cache, threads: 1 };
   await (await loadModel(`${address}/a/b/resolve/main/tiny-Q4_K.gguf`, options)).dispose();
   close();

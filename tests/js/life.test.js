@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +13,7 @@ import { loadModel } from '../../js/index.node.js';
 import { MODULES } from '../../js/modules.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { faultyServer } from './faulty-server.js';
-import { essence, open, refuses, sleep, someIds, wrong } from './helpers.js';
+import { essence, newFolder, open, refuses, sleep, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 60, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
@@ -94,7 +93,7 @@ test('a process ends by itself, whether a model was disposed of or not', async (
   }
 });
 
-test('dispose() ends a worker whose port has no close(), as in Deno, without an error', async () => {
+test('dispose() ends a worker whose port has no close(), as in Deno, without an error', async (t) => {
   const path = await testModel('tiny');
   const entry = new URL('../../js/index.node.js', import.meta.url).href;
   const script = `const { Worker, isMainThread, parentPort } = require('node:worker_threads'), { emit } = Worker.prototype;
@@ -111,17 +110,12 @@ test('dispose() ends a worker whose port has no close(), as in Deno, without an 
         await (await loadModel(${JSON.stringify(path)}, { threads: 1 })).dispose();
       });
     }`;
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-deno-'));
-  const file = join(folder, 'deno.cjs');
-  try {
-    await writeFile(file, script);
-    // Node preloads the file named in NODE_OPTIONS in workers, too.
-    const env = { ...process.env, NODE_OPTIONS: `--require ${file}` };
-    const { stderr } = await promisify(execFile)(process.execPath, ['-e', '0'], { timeout: 20000, env });
-    assert.equal(stderr, '');
-  } finally {
-    await rm(folder, { recursive: true });
-  }
+  const file = join(newFolder(t), 'deno.cjs');
+  await writeFile(file, script);
+  // Node preloads the file named in NODE_OPTIONS in workers, too.
+  const env = { ...process.env, NODE_OPTIONS: `--require ${file}` };
+  const { stderr } = await promisify(execFile)(process.execPath, ['-e', '0'], { timeout: 20000, env });
+  assert.equal(stderr, '');
 });
 
 test('a worker exits by itself after dispose(), because terminating it while V8 compiles aborts Node 20', async (t) => {
@@ -190,9 +184,8 @@ test('many models, one after the other, leave no workers behind', async () => {
 });
 
 test('a missing module is named in the error, and fails only its own call', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-base-url-'));
+  const folder = newFolder(t);
   const js = fileURLToPath(new URL('../../js/', import.meta.url));
-  t.after(() => rm(folder, { recursive: true }));
   for (const name of ['worker.node.js', 'gemma-simd128.wasm']) await symlink(join(js, name), join(folder, name));
   const model = await open(t, 'tiny', { baseUrl: folder, variant: 'simd128', threads: 1 });
   assert.match((await refuses(model.debug.matches({ regex: 'a' }, 'a'), 'engine-missing')).message, /grammar\.js/);

@@ -1,12 +1,12 @@
 /* Compares the memory that the page names for its preset models with the engine's memory plan for the same shapes. */
 import assert from 'node:assert/strict';
-import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { inspectModel } from '../../js/index.node.js';
 import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
 import { PRESETS } from '../../web/models/presets.js';
+import { newFolder } from './helpers.js';
 
 /** Shapes of the presets' models whose rows stay on disk, by file. The other presets have all weights in memory.
  * @type {Record<string, string>} */
@@ -14,10 +14,8 @@ const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-i
 
 for (const preset of PRESETS.filter(({ memory }) => memory)) {
   test(`${preset.name}: the page names the memory of the memory plan`, async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'gw-preset-'));
-    t.after(() => rm(folder, { recursive: true }));
     const { header } = headerOf(SHAPES[SHAPE_OF[preset.file]]);
-    const path = join(folder, preset.file);
+    const path = join(newFolder(t), preset.file);
     await writeFile(path, header.bytes);
     await truncate(path, header.total);
     const { info } = await inspectModel(path, { contextLength: 4096 });

@@ -3,8 +3,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdtemp, open as openFile, readFile, readdir, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open as openFile, readFile, readdir, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { before, test } from 'node:test';
@@ -12,7 +11,7 @@ import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { TUNING } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses, serveWith } from './helpers.js';
+import { newFolder, refuses, serveWith } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 import { splitModel } from './split.js';
 import { testModel } from './models.js';
@@ -54,13 +53,6 @@ async function answers(model) {
   return { text, tokens, logits, nll, norms: layers.map(({ norms }) => norms), vectors };
 }
 
-/** @param {import('node:test').TestContext} t */
-async function folder(t) {
-  const at = await mkdtemp(join(tmpdir(), 'gemma-rows-'));
-  t.after(() => rm(at, { recursive: true, force: true }));
-  return at;
-}
-
 /** @param {string} at */
 async function copyIn(at) {
   const [name] = (await readdir(at)).filter((one) => one.endsWith('.gguf'));
@@ -78,7 +70,7 @@ async function flip(file, at) {
 }
 
 test('every source that can be read again gives the same answers, with the table on disk', async (t) => {
-  const cache = openCache(await folder(t));
+  const cache = openCache(newFolder(t));
   const server = await faultyServer(t, bytes);
   const parts = splitModel(bytes, 3).map((part) => new Blob([part]));
   /** @type {Record<string, ModelSource>} */
@@ -146,7 +138,7 @@ test('a saved chat continues with the table on disk or in memory', async () => {
 });
 
 test('a bit that is flipped in a row while the model is in use is repaired from the server', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at) });
   const row = table.bytes / table.shape[1];
@@ -161,7 +153,7 @@ test('a bit that is flipped in a row while the model is in use is repaired from 
 });
 
 test('without the server, a corrupt row is an error with a code, and other rows can still be read', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at) });
   t.after(() => model.dispose());
@@ -178,7 +170,7 @@ test('without the server, a corrupt row is an error with a code, and other rows 
 });
 
 test('a corrupt row fails only the answer that needs it, beside others and after them', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at), sequences: 3 });
   t.after(() => model.dispose());
@@ -208,7 +200,7 @@ test('a corrupt row fails only the answer that needs it, beside others and after
 });
 
 test('a file that changes or is truncated is an error with a code', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const file = join(at, 'model.gguf');
   for (const change of [() => truncate(file, table.offset + 100), () => writeFile(file, bytes)]) {
     await writeFile(file, bytes);
@@ -223,7 +215,7 @@ test('a file that changes or is truncated is an error with a code', async (t) =>
 });
 
 test('if the copy is truncated, rows come from the server; without the server, calls fail with a code', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const server = await faultyServer(t, bytes);
   const cache = openCache(at);
   const model = await load(server.url, { cache });
@@ -237,7 +229,7 @@ test('if the copy is truncated, rows come from the server; without the server, c
 });
 
 test('a server that ignores ranges for a while fails only the calls of that time', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at) });
   t.after(() => model.dispose());
@@ -249,7 +241,7 @@ test('a server that ignores ranges for a while fails only the calls of that time
 });
 
 test('a prompt that waits for rows from a silent server can be aborted immediately', async (t) => {
-  const at = await folder(t);
+  const at = newFolder(t);
   const server = await faultyServer(t, bytes);
   const model = await load(server.url, { cache: openCache(at) });
   t.after(() => model.dispose());
@@ -320,7 +312,7 @@ async function until(condition) {
 
 test('a model is ready before its table has arrived, answers the same, and its copy is completed', async (t) => {
   const { url, server, release, bytes, table, expected } = await heldServer(t);
-  const cache = openCache(await folder(t));
+  const cache = openCache(newFolder(t));
   /** @type {any[]} */
   const phases = [];
   const onProgress = (/** @type {any} */ event) => phases.push(event);
@@ -349,7 +341,7 @@ test('a model is ready before its table has arrived, answers the same, and its c
 
 test('if the server fails before the table is complete, calls fail with a code, and the next load resumes', async (t) => {
   const { url, server, state, release, bytes, expected } = await heldServer(t);
-  const cache = openCache(await folder(t));
+  const cache = openCache(newFolder(t));
   const model = await load(url, { cache, rowsLater: true });
   state.gone = true;
   release();
@@ -368,7 +360,7 @@ test('if the server fails before the table is complete, calls fail with a code, 
 
 test('if the server does not support ranges, tables are not postponed', async (t) => {
   const server = await faultyServer(t, bytes, () => ({ noRanges: true }));
-  const model = await load(server.url, { cache: openCache(await folder(t)), rowsLater: true });
+  const model = await load(server.url, { cache: openCache(newFolder(t)), rowsLater: true });
   assert.ok(!model.info.notices.some(({ code }) => code === 'rows-later'));
   assert.equal(model.info.cache, 'stored');
   assert.deepEqual(await answers(model), expected);
@@ -463,7 +455,7 @@ test('disposing of a model while its table is downloaded leaves a closed copy, w
 
 test('a copy that is deleted and downloaded again is not completed by the models that used it', async (t) => {
   const { url, state, release, expected } = await heldServer(t);
-  const at = await folder(t);
+  const at = newFolder(t);
   const cache = openCache(at);
   state.hold = false;
   const models = [await load(url, { cache }), await load(url, { cache })];
@@ -487,7 +479,7 @@ test('a copy that is deleted and downloaded again is not completed by the models
 
 test('if the download of the table fails, a notice says so, and another load resumes it', async (t) => {
   const { url, state, release, expected } = await heldServer(t);
-  const cache = openCache(await folder(t));
+  const cache = openCache(newFolder(t));
   /** @type {any[]} */
   const told = [];
   const onProgress = (/** @type {any} */ { phase, notice }) => phase === 'rest' && notice && told.push(notice.code);
@@ -531,7 +523,7 @@ test('if storage fills up after the model is ready, a notice says so, and the an
 test('a digest is checked once the table has arrived', async (t) => {
   for (const right of [true, false]) {
     const { url, release, bytes } = await heldServer(t);
-    const cache = openCache(await folder(t));
+    const cache = openCache(newFolder(t));
     const sha256 = right ? createHash('sha256').update(bytes).digest('hex') : 'a'.repeat(64);
     const model = await load(url, { cache, rowsLater: true, sha256 });
     t.after(() => model.dispose());

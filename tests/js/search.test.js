@@ -1,7 +1,6 @@
 /** Tests gemma-wasm/search: results equal to an exhaustive search, files, rejected arguments. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ModelError, deleteIndex, openIndex } from '../../js/search.node.js';
@@ -12,7 +11,7 @@ import { openWith } from '../../js/search/open.js';
 import { pack } from '../../js/search/segments.js';
 import { randoms } from '../support/random.js';
 import { flipIndex } from '../lab/flipping.js';
-import { refuses } from './helpers.js';
+import { newFolder, refuses } from './helpers.js';
 
 /** @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
@@ -34,13 +33,6 @@ function nearest(all, query, count = 10) {
     .map(([id, vector]) => ({ id, score: product(vector, query) }))
     .sort((a, b) => b.score - a.score)
     .slice(0, count);
-}
-
-/** @param {import('node:test').TestContext} t */
-function folderOf(t) {
-  const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-search-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 test('query() finds the same as comparing all vectors, in any number of dimensions', async () => {
@@ -112,7 +104,7 @@ test('adding an id again replaces its item, deleting removes it', async () => {
 });
 
 test('an index in a folder can be opened again, also after many changes', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const dimensions = 24;
   const all = new Map();
   const vectors = vectorsOf(300, dimensions);
@@ -143,7 +135,7 @@ test('an index in a folder can be opened again, also after many changes', async 
 });
 
 test('concurrent changes are applied one after another', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const index = await openIndex({ dimensions: 8, folder });
   const vectors = vectorsOf(50, 8);
   await Promise.all(vectors.map((vector, i) => index.add({ id: `${i}`, vector })));
@@ -178,7 +170,7 @@ async function busy(index, turns = 20) {
 }
 
 test('merging files loses nothing that another index wrote into the folder', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
   const other = await openIndex(options);
@@ -206,7 +198,7 @@ test('merging files loses nothing that another index wrote into the folder', asy
 });
 
 test('a deleted item does not reappear from an index that still has it, nor after a crash', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
   await first.add(['a', 'b', 'c'].map((id) => ({ id, vector: [1, 1] })));
@@ -229,7 +221,7 @@ test('a deleted item does not reappear from an index that still has it, nor afte
 });
 
 test('a deletion removes the item that its index knew; a newer item with this id stays', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const options = { dimensions: 2, folder };
   const first = await openIndex(options);
   await first.add({ id: 'a', vector: [1, 1] });
@@ -301,7 +293,7 @@ test('several indexes on one folder, with random changes, hold all that was adde
 });
 
 test('clear() reports files that cannot be removed, and no change is lost', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const files = await openFolder(folder);
   const remove = async () => {
     throw new Error('locked');
@@ -315,7 +307,7 @@ test('clear() reports files that cannot be removed, and no change is lost', asyn
 });
 
 test('an index that is opened while another one merges files has all items', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const options = { dimensions: 2, folder };
   const other = await openIndex(options);
   await other.add([
@@ -338,7 +330,7 @@ test('an index that is opened while another one merges files has all items', asy
 });
 
 test('files without a checksum, with the highest number or with NaN are rejected by name', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const options = { dimensions: 2, folder };
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
   const { message } = await refuses(openIndex(options), 'index-failed');
@@ -371,7 +363,7 @@ test('every flipped bit of an index is rejected with the name of its file', asyn
 });
 
 test('damaged files and those of other dimensions are rejected by name; unfinished files are ignored', async (t) => {
-  const folder = folderOf(t);
+  const folder = newFolder(t);
   const index = await openIndex({ dimensions: 8, folder });
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
   writeFileSync(join(folder, '00000002-00000000.vectors.tmp'), 'half');
@@ -434,7 +426,7 @@ test('an invalid vector, id or option is rejected', async (t) => {
     assert.throws(() => index.query(vector, /** @type {any} */ (options)), { code: 'bad-option' });
   }
   assert.throws(() => index.query(vector, /** @type {any} */ ({ limit: 1 })), /`limit`.*count/);
-  const file = join(folderOf(t), 'file');
+  const file = join(newFolder(t), 'file');
   writeFileSync(file, '');
   await refuses(openIndex({ dimensions: 4, folder: file }), 'index-failed');
 });

@@ -1,15 +1,14 @@
 /* Tables of per-layer embeddings from sources that cannot be read again stay on disk, in a temporary file: the same
  * answers and memory plan, no files left behind, and errors with a code. */
 import assert from 'node:assert/strict';
-import { mkdtemp, open as openFile, readFile, readdir, readlink, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { open as openFile, readFile, readdir, readlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { Spill } from '../../js/engine/spill.js';
 import { checksum } from '../../js/download/checksum.js';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses } from './helpers.js';
+import { newFolder, refuses } from './helpers.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
@@ -39,13 +38,6 @@ before(async () => {
   count = tensors.length;
   await model.dispose();
 });
-
-/** @param {import('node:test').TestContext} t */
-async function folderOf(t) {
-  const at = await mkdtemp(join(tmpdir(), 'gemma-spill-'));
-  t.after(() => rm(at, { recursive: true, force: true }));
-  return at;
-}
 
 /** Returns the paths of temporary files that this process holds open, which no folder lists (Linux). @param {string} at
  * folder */
@@ -81,7 +73,7 @@ function streamOf(from = bytes, { stop = from.length, ends = true } = {}) {
 }
 
 test('every source that cannot be read again gives the same answers, with the table in a temporary file', async (t) => {
-  const at = await folderOf(t);
+  const at = newFolder(t);
   const cache = openCache(at);
   // Splits the model so that the table of per-layer embeddings is the last tensor of a part.
   const parts = Array.from({ length: count }, (_, i) => i + 2).find((n) =>
@@ -122,14 +114,14 @@ test('a URL that is not cached: inspectModel() predicts the plan, and the digest
 });
 
 test('without room for a temporary file, tables go into memory, or the load is refused', async (t) => {
-  const file = join(await folderOf(t), 'file');
+  const file = join(newFolder(t), 'file');
   await writeFile(file, '');
   const cache = openCache(join(file, 'no-folder'));
   const large = await readFile(await testModel('gemma4-large-table'));
   const logits = [];
   for (const { folder, inMemory } of [
     { folder: cache, inMemory: true },
-    { folder: openCache(await folderOf(t)), inMemory: false },
+    { folder: openCache(newFolder(t)), inMemory: false },
   ]) {
     const model = await load(streamOf(large), { cache: folder, rowsOnDisk: 'auto' });
     assert.equal(model.info.memory.onDisk === 0, inMemory);
@@ -143,7 +135,7 @@ test('without room for a temporary file, tables go into memory, or the load is r
 });
 
 test('a stream that ends in a table is truncated, and leaves nothing', async (t) => {
-  const at = await folderOf(t);
+  const at = newFolder(t);
   const stops = [table.offset + 100_000, table.offset + table.bytes - 1, table.offset + table.bytes + 1];
   for (const stop of stops) {
     await refuses(load(streamOf(bytes, { stop }), { cache: openCache(at) }), 'truncated');
@@ -157,7 +149,7 @@ test('a stream that ends in a table is truncated, and leaves nothing', async (t)
 });
 
 test('a load that is aborted in a table leaves nothing', async (t) => {
-  const at = await folderOf(t);
+  const at = newFolder(t);
   const abort = new AbortController();
   const stream = streamOf(bytes, { stop: table.offset + table.bytes / 2, ends: false });
   const loading = load(stream, { cache: openCache(at), signal: abort.signal });
@@ -167,7 +159,7 @@ test('a load that is aborted in a table leaves nothing', async (t) => {
 });
 
 test('a model can be disposed of while rows are read', async (t) => {
-  const at = await folderOf(t);
+  const at = newFolder(t);
   const model = await load(streamOf(), { cache: openCache(at) });
   const reading = refuses(model.debug.logits(IDS), 'disposed');
   await model.dispose();
@@ -176,7 +168,7 @@ test('a model can be disposed of while rows are read', async (t) => {
 });
 
 test('a bit that is flipped in the temporary file is an error with a code', { skip: !LINUX }, async (t) => {
-  const at = await folderOf(t);
+  const at = newFolder(t);
   const model = await load(streamOf(), { cache: openCache(at) });
   t.after(() => model.dispose());
   const [path] = await openIn(at);

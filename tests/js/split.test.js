@@ -2,15 +2,14 @@
  * server that fails. Incomplete models are rejected. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { byteRange } from '../../tools/serve.js';
 import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { describeSource } from '../../js/download/describe.js';
-import { refuses, serveWith, someIds } from './helpers.js';
+import { newFolder, refuses, serveWith, someIds } from './helpers.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
@@ -56,8 +55,7 @@ test('arrays may have bytes, streams and iterables in order, and Files in any or
 });
 
 test('the path of the first file stands for all files', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-split-'));
-  t.after(() => rm(folder, { recursive: true }));
+  const folder = newFolder(t);
   for (const [i, part] of parts.entries()) await writeFile(join(folder, NAMES[i]), part);
   /** @type {Progress[]} */ const events = [];
   assert.deepEqual(
@@ -121,9 +119,7 @@ test('a split model loads from a server that breaks connections, and from the ca
     if (requests++ % 7 === 3) response.write(part.subarray(first, first + 9), () => response.socket?.destroySoon());
     else response.end(part.subarray(first, last + 1));
   });
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-split-'));
-  t.after(() => rm(folder, { recursive: true }));
-  const cache = openCache(folder);
+  const cache = openCache(newFolder(t));
   const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
   const url = `${base}/${NAMES[0]}`;
   assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);

@@ -1,22 +1,20 @@
 /* Tests chatCache: a stored chat continues in another model instance without re-evaluation; entries of other models,
  * and damaged, incomplete or oversized ones do no harm; model files stay. */
 import assert from 'node:assert/strict';
-import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openCache } from '../../js/index.node.js';
 import { openStore } from '../../js/download/store-node.js';
 import { randoms } from '../support/random.js';
-import { open, refuses } from './helpers.js';
+import { newFolder, open, refuses } from './helpers.js';
 import { faultyStore } from '../lab/inject.js';
 
 const OPTIONS = { maxTokens: 8, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
 /** @param {TestContext} t */
-async function place(t) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-states-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+function place(t) {
+  const folder = newFolder(t);
   return { folder, cache: openCache(folder) };
 }
 
@@ -36,7 +34,7 @@ const states = async (/** @type {string} */ folder) =>
   (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
 test('4096 tokens continue in another model instance without re-evaluation, bit for bit', async (t) => {
-  const { folder, cache } = await place(t);
+  const { folder, cache } = place(t);
   const options = { cache, contextLength: 4400 };
   const first = await open(t, 'deep', options);
   const words = Array.from({ length: 4000 }, (_, i) => 'abcdefgh'[(i * i) % 8]);
@@ -68,7 +66,7 @@ test('4096 tokens continue in another model instance without re-evaluation, bit 
 });
 
 test('stored chats are listed, replaced and deleted; model files are left alone', async (t) => {
-  const { folder, cache } = await place(t);
+  const { folder, cache } = place(t);
   const model = await open(t, 'tiny', { cache });
   await writeFile(join(folder, 'aa-bb.gguf'), 'a copy, or not');
   const chat = await talk(model);
@@ -106,7 +104,7 @@ test('stored chats are listed, replaced and deleted; model files are left alone'
 });
 
 test('another model or KV cache type uses only the messages, and prefers its own entry', async (t) => {
-  const { cache } = await place(t);
+  const { cache } = place(t);
   const made = await open(t, 'tiny', { cache, kvType: 'i16' });
   const chat = await talk(made, ['Hello', 'Why?']);
   await made.chatCache.put('x', await chat.save());
@@ -134,7 +132,7 @@ test('another model or KV cache type uses only the messages, and prefers its own
 });
 
 test('all chats together stay within the limit: the least recently used go first', async (t) => {
-  const { folder, cache } = await place(t);
+  const { folder, cache } = place(t);
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
   await model.chatCache.put('a', saved);
@@ -158,7 +156,7 @@ test('all chats together stay within the limit: the least recently used go first
 });
 
 test('entries under other names are read once, not with each put() and get()', async (t) => {
-  const { folder, cache } = await place(t);
+  const { folder, cache } = place(t);
   const model = await open(t, 'tiny', { cache });
   const saved = await (await talk(model)).save();
   const store = openStore(folder);
@@ -185,7 +183,7 @@ test('entries under other names are read once, not with each put() and get()', a
 });
 
 test('flipped bits and cut-off ends: messages are right or rejected, keys and values right or unused', async (t) => {
-  const { folder, cache } = await place(t);
+  const { folder, cache } = place(t);
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model, ['Hello', 'Why?']);
   const random = randoms(5);
@@ -237,7 +235,7 @@ for (const [method, way] of [
   ['remove', 'throws'],
 ]) {
   test(`a store whose ${method} ${way}: the saved chat remains, or an error with a code is thrown`, async (t) => {
-    const { folder, cache } = await place(t);
+    const { folder, cache } = place(t);
     const model = await open(t, 'tiny', { cache });
     const chat = await talk(model);
     const saved = await chat.save();
@@ -261,7 +259,7 @@ for (const [method, way] of [
 }
 
 test('chatCache needs a cache, rejects other bytes, and can be aborted', async (t) => {
-  const { cache } = await place(t);
+  const { cache } = place(t);
   const model = await open(t, 'tiny', { cache });
   const chat = await talk(model);
   const without = await open(t, 'tiny', { cache: false });

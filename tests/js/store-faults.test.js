@@ -4,9 +4,8 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
@@ -15,7 +14,7 @@ import { readJournal, writeJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
 import { TUNING as USUAL } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses, serveWith, someIds, wrong } from './helpers.js';
+import { newFolder, refuses, serveWith, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
@@ -74,15 +73,14 @@ const complete = async (cache) => (await cache.list()).map((copy) => copy.comple
 
 /** Returns a folder, its model cache, and a custom store of the same folder, which runs on this thread.
  * @param {TestContext} t */
-async function emptyCache(t) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-faults-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+function emptyCache(t) {
+  const folder = newFolder(t);
   return { folder, cache: openCache(folder), store: openStore(folder) };
 }
 
 /** @param {TestContext} t */
 async function stored(t, options = {}) {
-  const place = await emptyCache(t);
+  const place = emptyCache(t);
   const server = await faultyServer(t, bytes);
   assert.equal((await load(server.url, { cache: place.cache, ...options })).kept, 'stored');
   const [name] = await readdir(place.folder);
@@ -172,7 +170,7 @@ test('a broken file that starts like a model does not replace a stored model', a
 });
 
 test('the page of a portal does not remove a partial copy', async (t) => {
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   const server = await faultyServer(t, bytes, (n) => (n < 5 ? {} : { killAt: 0 }));
   await fails({ server, cache }, BROKEN_OFF);
   const [{ stored: had }] = await cache.list();
@@ -186,7 +184,7 @@ test('the page of a portal does not remove a partial copy', async (t) => {
 
 test('a bad response for one part of a split model removes no part', async (t) => {
   const parts = splitModel(bytes, 3);
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   let portal = false;
   const base = await serveWith(t, (request, response) => {
     const i = Number(request.url?.slice(3, 8)) - 1;
@@ -232,7 +230,7 @@ test('after a read error at any point, the copy stays, and the model is loaded a
 });
 
 test('inspectModel() never writes or removes a complete or partial copy, whichever read fails', async (t) => {
-  const { store } = await emptyCache(t);
+  const { store } = emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
   const stop = new AbortController();
   const onProgress = (/** @type {any} */ { loaded }) => loaded > bytes.length / 3 && stop.abort();
@@ -278,7 +276,7 @@ test('inspectModel() never writes or removes a complete or partial copy, whichev
 });
 
 test('a file that is too short leaves no complete copy', async (t) => {
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   const server = await faultyServer(t, bytes.subarray(0, 4000));
   await fails({ server, cache }, 'truncated');
   assert.ok(!(await complete(cache)).includes(true));
@@ -361,7 +359,7 @@ function broken(t, functions) {
 
 test('short writes are continued', async (t) => {
   const { writeSync } = fs;
-  const { store, folder, cache } = await emptyCache(t);
+  const { store, folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   broken(t, {
     writeSync: (
@@ -387,7 +385,7 @@ const FULL = {
 for (const [how, full] of Object.entries(FULL)) {
   test(`a disk that fills up before the last write, and reports this by ${how}: the copy does not count as complete`, async (t) => {
     const { writeSync } = fs;
-    const { store, cache } = await emptyCache(t);
+    const { store, cache } = emptyCache(t);
     const server = await faultyServer(t, bytes);
     const most = bytes.length - 1000;
     broken(t, {
@@ -429,7 +427,7 @@ test('copies in a read-only folder are used and listed', async (t) => {
 });
 
 test('names that leave the folder, or are not names of the package, are rejected', async (t) => {
-  const { folder, store } = await emptyCache(t);
+  const { folder, store } = emptyCache(t);
   const inner = join(folder, 'cache');
   await mkdir(inner);
   for (const file of ['x', 'x.gguf', 'cache/mine.gguf', 'ab.gguf']) await writeFile(join(folder, file), 'x');
@@ -538,7 +536,7 @@ test('a digest that names another model leaves the stored copy complete', async 
 });
 
 test('the cache key includes the whole query, so other queries are other copies', async (t) => {
-  const { cache, folder } = await emptyCache(t);
+  const { cache, folder } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   server.state.faults = (n, { url }) => (url?.endsWith('2') ? { bytes: other, etag: '"two"' } : {});
   for (const name of ['key', 'design', 'author', 'passage', 'token']) {
@@ -562,7 +560,7 @@ test('the cache key includes the whole query, so other queries are other copies'
 });
 
 test('a URL with a query can be loaded from the list', async (t) => {
-  const { cache } = await emptyCache(t);
+  const { cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   await load(`${server.url}?download=true&api_key=SECRET&apiKey=SECRET&s=${'r'.repeat(40)}`, { cache });
   assert.equal((await cache.list())[0].url, `${server.url}?download=true`);
@@ -575,7 +573,7 @@ test('a URL with a query can be loaded from the list', async (t) => {
 });
 
 test('a model stored with a token does not load without permission', async (t) => {
-  const place = await emptyCache(t);
+  const place = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const { cache } = place;
   server.state.faults = (n, { headers }) => (headers.authorization === 'Bearer good' ? {} : { status: 401 });
@@ -595,7 +593,7 @@ test('if a custom store rejects with nothing, or never answers, the load continu
   const place = await stored(t);
   const { server, store } = place;
   tuned(t, { stallMs: 300 });
-  const empty = await emptyCache(t);
+  const empty = emptyCache(t);
   for (const method of ['list', 'size', 'read', 'write', 'flush', 'close', 'estimate']) {
     for (const way of [
       () => Promise.reject(),

@@ -2,8 +2,8 @@
  * downloads is aborted or its process killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
-import { hostname, tmpdir } from 'node:os';
+import { mkdir, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +12,7 @@ import { freeLock, lockFile } from '../../js/platform/lock-node.js';
 import { environment } from '../../js/platform/env.js';
 import { TUNING as USUAL } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
-import { refuses, sleep, someIds } from './helpers.js';
+import { newFolder, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
 const TUNING = { ...USUAL, longestMs: 2000 };
@@ -38,8 +38,7 @@ async function load(/** @type {ModelSource} */ source, options = {}) {
 
 /** @param {TestContext} t @param {Fault} usual */
 async function place(t, usual = { slow: 4 }) {
-  const folder = await mkdtemp(join(tmpdir(), 'gemma-wasm-locks-'));
-  t.after(() => rm(folder, { recursive: true, force: true }));
+  const folder = newFolder(t);
   return { folder, cache: openCache(folder), server: await faultyServer(t, bytes, () => ({}), usual) };
 }
 
