@@ -156,17 +156,6 @@ for (const name of [...TYPES, ...Object.values(FAMILY).flat(), 'tiny-f32', 'tiny
   });
 }
 
-test('the same seed draws the same tokens, another seed others', async (t) => {
-  const model = await open(t, 'tiny', { threads: 2 });
-  const ids = idsOf(model, 20);
-  const a = await draw(model, ids, 60, { seed: 7 });
-  const b = await draw(model, ids, 60, { seed: 7 });
-  const c = await draw(model, ids, 60, { seed: 8 });
-  assert.deepEqual(a.tokens, b.tokens);
-  assert.equal(a.text, b.text);
-  assert.notDeepEqual(a.tokens, c.tokens);
-});
-
 test('two models side by side answer as each does alone', async (t) => {
   const a = await open(t, 'tiny', { threads: 2 });
   const b = await open(t, 'parity-q4_0', { threads: 2 });
