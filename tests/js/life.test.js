@@ -1,5 +1,4 @@
-/* Tests the life cycle of models: several at once, dispose() at any time, a worker that dies, a heap that does not
- * grow. */
+/* Tests the life cycle of models: dispose() at any time, a worker that dies, a heap that does not grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { EventEmitter } from 'node:events';
@@ -13,20 +12,10 @@ import { loadModel } from '../../js/index.node.js';
 import { MODULES } from '../../js/modules.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { faultyServer } from './faulty-server.js';
-import { essence, newFolder, open, refuses, sleep, someIds, wrong } from './helpers.js';
+import { newFolder, open, refuses, sleep, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
 const OPTIONS = { maxTokens: 60, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
-
-test('two models at once do not disturb each other', async (t) => {
-  const [a, b] = await Promise.all([open(t, 'tiny', { threads: 2 }), open(t, 'parity-q8_0', { threads: 2 })]);
-  const alone = [await a.generate(someIds(30), OPTIONS).result(), await b.generate([2, 5, 6], OPTIONS).result()];
-  const together = await Promise.all([
-    a.generate(someIds(30), OPTIONS).result(),
-    b.generate([2, 5, 6], OPTIONS).result(),
-  ]);
-  assert.deepEqual(together.map(essence), alone.map(essence));
-});
 
 test('calls are answered in order', async (t) => {
   const model = await open(t);
