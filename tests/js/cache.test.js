@@ -446,13 +446,3 @@ test('the command line caches downloads, except with --no-cache', async (t) => {
   assert.equal(server.sent, 1);
   assert.ok(server.seen.every(({ headers }) => !headers.authorization));
 });
-
-test('two loads of the same file at the same time work', async (t) => {
-  const { cache } = emptyCache(t);
-  const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
-  const both = await Promise.all([load(server.url, { cache }), load(server.url, { cache })]);
-  for (const { logits } of both) assert.deepEqual(logits, expected);
-  server.forget();
-  assert.deepEqual((await load(server.url, { cache })).logits, expected);
-  assert.equal((await cache.list()).length, 1);
-});
