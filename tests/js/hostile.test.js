@@ -35,15 +35,17 @@ test('each malformed file gives its error, and a valid model loads afterwards', 
   assert.deepEqual(await sound(), before);
 });
 
-test('damaged models are also rejected from a stream of pieces of odd sizes', async (t) => {
+test('damaged models are rejected, from a file of known size and from a stream of pieces of odd sizes', async (t) => {
   for (const name of Object.keys(BAD_MODELS)) {
     await t.test(name, async () => {
       const { bytes, codes } = await badModel(name);
       const pieces = (function* cut() {
         for (let at = 0, n = 1; at < bytes.length; at += n, n = ((n * 3) % 7919) + 1) yield bytes.slice(at, at + n);
       })();
-      const error = await refuses(loadModel(pieces, { threads: 1 }), codes);
-      assert.match(error.message, /^[A-Z].*\.$/);
+      for (const source of [new Blob([new Uint8Array(bytes)]), pieces]) {
+        const error = await refuses(loadModel(source, { threads: 1 }), codes);
+        assert.match(error.message, /^[A-Z].*\.$/);
+      }
     });
   }
 });

@@ -1,4 +1,4 @@
-/* Tests loading: every kind of source, HTTP and its failures, damaged files, progress, sha256, aborts. */
+/* Tests loading: every kind of source, HTTP and its failures, progress, sha256, aborts. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
@@ -10,7 +10,7 @@ import { Engine } from '../../js/engine/engine.js';
 import { imports } from '../../js/engine/heap.js';
 import { describeSource } from '../../js/download/describe.js';
 import { essence, open, refuses, serveWith, sleep, wrong } from './helpers.js';
-import { BAD_MODELS, badModel, testModel } from './models.js';
+import { testModel } from './models.js';
 
 /** @type {string} */ let path;
 /** @type {Uint8Array<ArrayBuffer>} */ let bytes;
@@ -87,19 +87,6 @@ test('an invalid source is rejected', async () => {
   await refuses(loadModel(new Blob(['a']).stream().pipeThrough(wrong(new TextDecoderStream()))), 'read-error');
   const { message } = await refuses(loadModel('/no/such/file.gguf'), 'read-error');
   assert.match(message, /^\/no\/such\/file\.gguf could not be read: ENOENT/);
-});
-
-test('damaged files are rejected with their codes, from a stream and from a file of known size', async () => {
-  for (const name of Object.keys(BAD_MODELS)) {
-    const { bytes: damaged, codes } = await badModel(name);
-    const error = await refuses(loadModel(new Blob([new Uint8Array(damaged)]), { threads: 1 }), codes).catch(
-      (problem) => {
-        throw new Error(`${name}: ${problem.message}`);
-      },
-    );
-    assert.ok(error.message.length > 5);
-    await refuses(loadModel(new Blob([new Uint8Array(damaged)]).stream(), { threads: 1 }), codes);
-  }
 });
 
 test('progress goes from 0 to the size of the file, and ends with ready', async (t) => {
