@@ -2,62 +2,19 @@
  * load without a network; partial, corrupt, outdated and oversized cached files do no harm. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { open, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
+import { TUNING, bytes, expected, expectedOther, load, other, sha256Of, tune } from './downloads.js';
 import { faultyServer } from './faulty-server.js';
-import { newFolder, refuses, someIds, wrong } from './helpers.js';
+import { newFolder, refuses, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
-import { testModel } from './models.js';
-
-const IDS = someIds(6, 320);
-const JOURNAL = 1 << 14;
-const TUNING = {
-  segment: 1 << 18,
-  alone: Number.MAX_VALUE,
-  journal: JOURNAL,
-  backoffMs: 1,
-  longestMs: 2000,
-  stallMs: 5000,
-};
-
-/** @type {Buffer} */ let bytes;
-/** @type {Buffer} */ let other;
-/** @type {Float32Array} */ let expected;
-/** @type {Float32Array} */ let expectedOther;
-let digest = '';
 
 /** Tuning for downloads in long ranges, each of which is requested while the range before arrives. */
 const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 };
-
-/** @param {import('node:test').TestContext} t @param {object} tuning */
-function tune(t, tuning) {
-  environment.tuning = { ...tuning };
-  t.after(() => {
-    environment.tuning = { ...TUNING };
-  });
-}
-
-/** @param {ModelSource} source */
-async function load(source, options = {}) {
-  /** @type {Progress[]} */ const events = [];
-  const model = await loadModel(source, { threads: 1, ...options, onProgress: (event) => events.push(event) });
-  try {
-    return {
-      logits: await model.debug.logits(IDS),
-      info: model.info,
-      last: events[events.length - 1],
-      events,
-      codes: model.info.notices.map(({ code }) => code),
-    };
-  } finally {
-    await model.dispose();
-  }
-}
 
 /** @param {TestContext} t */
 function emptyCache(t) {
@@ -65,34 +22,21 @@ function emptyCache(t) {
   return { folder, cache: openCache(folder) };
 }
 
-before(async () => {
-  environment.tuning = { ...TUNING };
-  bytes = await readFile(await testModel('parity-q4_0'));
-  other = Buffer.from(bytes);
-  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
-  digest = createHash('sha256').update(bytes).digest('hex');
-  expected = (await load(new Uint8Array(bytes))).logits;
-  expectedOther = (await load(new Uint8Array(other))).logits;
-});
-
 test('the second load only checks for a newer file; the third works offline', async (t) => {
   const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const first = await load(server.url, { cache });
-  assert.deepEqual([first.info.cache, first.last.fromCache, server.sent], ['stored', 0, bytes.length]);
+  assert.deepEqual([first.kept, first.last.fromCache, server.sent], ['stored', 0, bytes.length]);
   server.forget();
   const second = await load(server.url, { cache });
-  assert.deepEqual(
-    [second.info.cache, second.last.fromCache, second.events[0].phase],
-    ['cached', bytes.length, 'load'],
-  );
+  assert.deepEqual([second.kept, second.last.fromCache, second.events[0].phase], ['cached', bytes.length, 'load']);
   assert.deepEqual(
     server.seen.map(({ range }) => range),
     ['bytes=0-0'],
   );
   await server.close();
   const third = await load(server.url, { cache });
-  assert.deepEqual([third.info.cache, third.codes], ['cached', ['offline']]);
+  assert.deepEqual([third.kept, third.codes], ['cached', ['offline']]);
   for (const { logits } of [first, second, third]) assert.deepEqual(logits, expected);
   assert.equal((await inspectModel(server.url, { cache })).info.cache, 'cached');
   // A cached file consists of the model's file, followed by a journal.
@@ -152,9 +96,9 @@ test('a load resumes where an aborted one stopped', async (t) => {
   const [entry] = await cache.list();
   assert.ok(!entry.complete && entry.stored > bytes.length / 3, JSON.stringify(entry));
   server.forget();
-  const { logits, last, info } = await load(server.url, { cache });
+  const { logits, last, kept } = await load(server.url, { cache });
   assert.deepEqual(logits, expected);
-  assert.equal(info.cache, 'stored');
+  assert.equal(kept, 'stored');
   assert.ok(last.fromCache >= entry.stored && server.sent === bytes.length - last.fromCache);
 });
 
@@ -211,7 +155,7 @@ test('a resumed load does not measure network speed by bytes that arrived while 
     };
     tune(t, { ...TUNING, alone: slow ? 10_000 : 0 });
     assert.deepEqual((await load(server.url, { cache: openCache(store) })).logits, expected);
-    environment.tuning = { ...TUNING };
+    environment.tuning = TUNING;
     const lengths = server.seen.map(({ range }) => {
       const [first, last] = range.split(/\D+/).slice(1).map(Number);
       return last - first + 1;
@@ -263,9 +207,9 @@ test('a changed file on the server replaces the cached copy, whether complete or
     if (whole) await (await first).dispose();
     else await refuses(first, ['truncated', 'network-error']);
     Object.assign(server.state, { bytes: other, etag: '"two"', faults: () => ({}) });
-    const { logits, codes, info } = await load(server.url, { cache });
+    const { logits, codes, kept } = await load(server.url, { cache });
     assert.deepEqual(logits, expectedOther);
-    assert.deepEqual([codes, info.cache], [['changed'], 'stored']);
+    assert.deepEqual([codes, kept], [['changed'], 'stored']);
     assert.equal((await readdir(folder)).length, 1);
   }
 });
@@ -280,11 +224,12 @@ test('a file that changes during its download leaves nothing in the cache', asyn
 test('a wrong digest is reported and deletes the new download; a right digest is computed only once', async (t) => {
   const { folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
+  const digest = sha256Of(bytes);
   const error = await refuses(loadModel(server.url, { threads: 1, cache, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   assert.deepEqual([error.expected, error.got], ['0'.repeat(64), digest]);
   assert.deepEqual(await readdir(folder), []);
-  assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'stored');
-  assert.equal((await load(server.url, { cache, sha256: digest })).info.cache, 'cached');
+  assert.equal((await load(server.url, { cache, sha256: digest })).kept, 'stored');
+  assert.equal((await load(server.url, { cache, sha256: digest })).kept, 'cached');
   // If a cached file was stored without a digest, the first load with a digest checks the file.
   await cache.clear();
   await load(server.url, { cache });
@@ -314,9 +259,9 @@ test('without enough room for the cache, the model runs and no partial copy rema
     await write(name, at, part);
   };
   const late = await load(server.url, { cache: openCache(full) });
-  for (const { logits, info, codes } of [early, late]) {
+  for (const { logits, kept, codes } of [early, late]) {
     assert.deepEqual(logits, expected);
-    assert.deepEqual([info.cache, codes], ['none', ['not-cached']]);
+    assert.deepEqual([kept, codes], ['none', ['not-cached']]);
   }
   assert.match(early.info.notices[0].message, /3039360 bytes.*1519680/);
   assert.deepEqual([poor.files.size, full.files.size], [0, 0]);
@@ -326,10 +271,10 @@ test('a custom store works, and one that fails does not prevent loading', async 
   const server = await faultyServer(t, bytes);
   const store = memoryStore();
   const cache = openCache(store);
-  assert.equal((await load(server.url, { cache })).info.cache, 'stored');
+  assert.equal((await load(server.url, { cache })).kept, 'stored');
   server.forget();
-  const { logits, info } = await load(server.url, { cache });
-  assert.deepEqual([info.cache, server.sent], ['cached', 1]);
+  const { logits, kept } = await load(server.url, { cache });
+  assert.deepEqual([kept, server.sent], ['cached', 1]);
   assert.deepEqual(logits, expected);
   assert.equal((await cache.list())[0].complete, true);
   await cache.clear();
@@ -369,8 +314,8 @@ test('tokens and signatures of URLs are never stored; a URL with a new signature
   const signed = (/** @type {number} */ n) => `${server.url}?v=1&X-Amz-Signature=SECRET${n}&token=SECRET`;
   const first = await load(signed(1), { cache, token: 'SECRET-token', headers: { 'X-Key': 'SECRET-key' } });
   const second = await load(signed(2), { cache });
-  assert.deepEqual([first.info.cache, second.info.cache], ['stored', 'cached']);
-  assert.equal((await load(`${server.url}?v=2`, { cache })).info.cache, 'stored');
+  assert.deepEqual([first.kept, second.kept], ['stored', 'cached']);
+  assert.equal((await load(`${server.url}?v=2`, { cache })).kept, 'stored');
   for (const name of await readdir(folder)) {
     assert.ok(!(await readFile(join(folder, name))).subarray(bytes.length).includes('SECRET'));
   }
@@ -389,9 +334,9 @@ test('an entry of the list loads its own copy, even if not all of its URL is sto
   assert.deepEqual([whole.url, short.url], [`${server.url}?v=1`, server.url]);
   server.forget();
   const got = await load(short, { cache });
-  assert.deepEqual([got.info.cache, got.codes, got.logits, server.seen], ['cached', ['offline'], expected, []]);
+  assert.deepEqual([got.kept, got.codes, got.logits, server.seen], ['cached', ['offline'], expected, []]);
   const asked = await load(whole, { cache });
-  assert.deepEqual([asked.info.cache, asked.codes, asked.logits], ['cached', [], expectedOther]);
+  assert.deepEqual([asked.kept, asked.codes, asked.logits], ['cached', [], expectedOther]);
   await refuses(loadModel(short, { threads: 1, cache: false }), 'unsupported-source');
   await cache.delete(short.key);
   const error = await refuses(loadModel(short, { threads: 1, cache }), 'unsupported-source');

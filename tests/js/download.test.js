@@ -1,21 +1,20 @@
 /* Tests downloads from a server that fails on purpose: every load ends with the right model or an error with a code,
  * hardly any byte is fetched twice, and bytes of two versions of the file are never mixed. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { Download } from '../../js/download/download.js';
 import { environment } from '../../js/platform/env.js';
 import { Remote, TUNING } from '../../js/download/http.js';
 import { CODES, ModelError, inspectModel, loadModel } from '../../js/index.node.js';
 import { pumpOf } from '../../js/download/pump.js';
+import { bytes, expected, expectedOther, load, other, sha256Of, tune } from './downloads.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
-import { refuses, someIds, wrong } from './helpers.js';
+import { refuses, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
-const IDS = someIds(6, 320);
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
 /** Ways to request ranges, each with its tuning. `usual` slows the server, because a fast server would get longer
@@ -28,39 +27,8 @@ const LONG = {
 };
 const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 
-/** @type {Buffer} */ let bytes;
-/** @type {Buffer} */ let other;
-/** @type {Float32Array} */ let expected;
-/** @type {Float32Array} */ let expectedOther;
-
-const USUAL = { segment: SEGMENT, journal: 1 << 14, alone: Infinity, backoffMs: 1, longestMs: 2000, stallMs: 5000 };
-
-/** @param {import('node:test').TestContext} t @param {object} tuning */
-function tune(t, tuning) {
-  environment.tuning = { ...environment.tuning, ...tuning };
-  t.after(() => {
-    environment.tuning = USUAL;
-  });
-}
-
-async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
-  const model = await loadModel(source, { ...OPTIONS, ...options });
-  try {
-    return await model.debug.logits(IDS);
-  } finally {
-    await model.dispose();
-  }
-}
-
-before(async () => {
-  environment.tuning = USUAL;
-  bytes = await readFile(await testModel('parity-q4_0'));
-  other = Buffer.from(bytes);
-  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1; // Another model of the same shape.
-  expected = await logitsOf(new Uint8Array(bytes));
-  expectedOther = await logitsOf(new Uint8Array(other));
-  assert.notDeepEqual(expected, expectedOther);
-});
+/** @param {ModelSource} source @param {LoadOptions} [options] */
+const logitsOf = async (source, options) => (await load(source, { cache: false, ...options })).logits;
 
 for (const { how, tuning, runs } of [
   { ...PIECES, runs: 6 },
@@ -245,7 +213,7 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
   assert.match(error.message, /version/);
   // With a digest, a download may combine bytes of different versions of the file, because it can verify the complete
   // file.
-  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const sha256 = sha256Of(bytes);
   server.forget();
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
 });
@@ -315,12 +283,11 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
 /** @param {string} url @param {object} tuning @param {object} [around] */
 async function readAll(url, tuning, around = {}) {
   /** @type {string[]} */ const notices = [];
-  const hash = (/** @type {import('crypto').BinaryLike} */ text) => createHash('sha256').update(text).digest('hex');
   const download = new Download(
     { url, tuning: { ...environment.tuning, ...tuning } },
     wrong({
       readOnly: false,
-      hash,
+      hash: sha256Of,
       counted() {},
       notice: (/** @type {string} */ code) => notices.push(code),
       ...around,
@@ -455,7 +422,7 @@ test('a token is sent only to the host of the URL, in a header', async (t) => {
 });
 
 test("the digest in Hugging Face's X-Linked-Etag is checked", async (t) => {
-  const right = createHash('sha256').update(bytes).digest('hex');
+  const right = sha256Of(bytes);
   for (const body of [bytes, other]) {
     const server = await faultyServer(t, body, () => ({ headers: { 'X-Linked-Etag': `"${right}"` } }));
     if (body === bytes) assert.deepEqual(await logitsOf(server.url), expected);

@@ -1,46 +1,24 @@
 /* Tests split models: as arrays, with Files in any order; by the name of the first file, as a path or URL; from a
  * server that fails. Incomplete models are rejected. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { byteRange } from '../../tools/serve.js';
 import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { describeSource } from '../../js/download/describe.js';
-import { newFolder, refuses, serveWith, someIds } from './helpers.js';
-import { testModel } from './models.js';
+import { TUNING, bytes, expected, load, sha256Of } from './downloads.js';
+import { newFolder, refuses, serveWith } from './helpers.js';
 import { splitModel } from './split.js';
 
-const IDS = someIds(6, 320);
 const NAMES = [1, 2, 3].map((i) => `tiny-0000${i}-of-00003.gguf`);
 
-/** @type {Buffer<ArrayBuffer>[]} */ let parts;
-/** @type {Float32Array} */ let expected;
+const parts = splitModel(bytes, 3);
+environment.tuning = { ...TUNING, segment: 1 << 16 };
 
-async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
-  const model = await loadModel(source, { threads: 1, cache: false, ...options });
-  try {
-    return await model.debug.logits(IDS);
-  } finally {
-    await model.dispose();
-  }
-}
-
-before(async () => {
-  environment.tuning = {
-    segment: 1 << 16,
-    journal: 1 << 14,
-    alone: Infinity,
-    backoffMs: 1,
-    longestMs: 2000,
-    stallMs: 5000,
-  };
-  const whole = await readFile(await testModel('parity-q4_0'));
-  parts = splitModel(whole, 3);
-  expected = await logitsOf(new Uint8Array(whole));
-});
+/** @param {ModelSource} source @param {LoadOptions} [options] */
+const logitsOf = async (source, options) => (await load(source, { cache: false, ...options })).logits;
 
 test('arrays may have bytes, streams and iterables in order, and Files in any order', async () => {
   const file = (/** @type {number} */ i) => new File([parts[i]], NAMES[i]);
@@ -57,12 +35,9 @@ test('arrays may have bytes, streams and iterables in order, and Files in any or
 test('the path of the first file stands for all files', async (t) => {
   const folder = newFolder(t);
   for (const [i, part] of parts.entries()) await writeFile(join(folder, NAMES[i]), part);
-  /** @type {Progress[]} */ const events = [];
-  assert.deepEqual(
-    await logitsOf(join(folder, NAMES[0]), { onProgress: (/** @type {Progress} */ event) => events.push(event) }),
-    expected,
-  );
-  const [{ loaded, total, phase }] = events.slice(-1);
+  const { logits, last } = await load(join(folder, NAMES[0]));
+  assert.deepEqual(logits, expected);
+  const { loaded, total, phase } = last;
   assert.deepEqual([phase, loaded], ['ready', total]);
   assert.ok(Number(total) <= parts.reduce((sum, part) => sum + part.length, 0));
   const { info, tensors } = await inspectModel(join(folder, NAMES[0]));
@@ -75,14 +50,14 @@ test('the path of the first file stands for all files', async (t) => {
 });
 
 test('sha256 must have as many digests as there are files', async () => {
-  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
+  const sha256 = parts.map(sha256Of);
   const [first] = sha256;
   for (const wrong of [first, [first], [], [...sha256, first]]) {
     const error = await refuses(loadModel(parts, { threads: 1, sha256: wrong }), 'bad-option');
     assert.match(error.message, new RegExp(`must have 3 digests.*got ${[wrong].flat().length}`));
   }
   const whole = Buffer.concat(parts);
-  const other = createHash('sha256').update(whole).digest('hex');
+  const other = sha256Of(whole);
   for (const wrong of [[], [other, other]])
     await refuses(loadModel(whole, { threads: 1, sha256: wrong }), 'bad-option');
   assert.deepEqual(await logitsOf(parts, { sha256 }), expected);
@@ -120,7 +95,7 @@ test('a split model loads from a server that breaks connections, and from the ca
     else response.end(part.subarray(first, last + 1));
   });
   const cache = openCache(newFolder(t));
-  const sha256 = parts.map((part) => createHash('sha256').update(part).digest('hex'));
+  const sha256 = parts.map(sha256Of);
   const url = `${base}/${NAMES[0]}`;
   assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);
   assert.deepEqual(

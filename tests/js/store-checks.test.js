@@ -3,7 +3,7 @@
  * tests/lab/run.js bits` flips 10,000 bits. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, writeFile } from 'node:fs/promises';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { checksum } from '../../js/download/checksum.js';
 import { pieceOf } from '../../js/download/checks.js';
@@ -17,36 +17,11 @@ import { flipped } from '../lab/inject.js';
 import { TUNING } from '../lab/place.js';
 import { readThrough } from '../lab/reading.js';
 import { randoms } from '../support/random.js';
-import { refuses, someIds, wrong } from './helpers.js';
-import { testModel } from './models.js';
+import { bytes, expected, load, other, sha256Of } from './downloads.js';
+import { refuses, wrong } from './helpers.js';
 
-const IDS = someIds(6, 320);
 const PIECE = 1 << 14;
-
-/** @type {Buffer} */ let bytes;
-/** @type {Float32Array} */ let expected;
-
-before(async () => {
-  environment.tuning = TUNING;
-  bytes = await readFile(await testModel('parity-q4_0'));
-  expected = await logitsOf(new Uint8Array(bytes));
-});
-
-async function logitsOf(/** @type {ModelSource} */ source, options = {}) {
-  const model = await loadModel(source, { threads: 1, ...options });
-  const logits = await model.debug.logits(IDS);
-  await model.dispose();
-  return logits;
-}
-
-/** @param {ModelSource} url @param {LoadOptions} options */
-async function load(url, options) {
-  const model = await loadModel(url, { threads: 1, ...options });
-  const { cache, notices } = model.info;
-  const logits = await model.debug.logits(IDS);
-  await model.dispose();
-  return { logits, kept: cache, codes: notices.map(({ code }) => code), notices };
-}
+environment.tuning = TUNING;
 
 test("the engine's checksum equals its specification, inside and outside the engine's memory", async () => {
   const random = randoms(5);
@@ -81,10 +56,9 @@ test('a piece lies within one lane; a file has at most 4096 pieces, or pieces of
 
 test('any bit flipped in a stored copy is found, and only its piece is fetched again; offline, the error names the piece', async (t) => {
   const place = await storedCopy(t, bytes);
-  assert.equal(
-    (await flipRuns(place, { count: 2, seed: 1, read: (url, { cache }) => logitsOf(url, { cache }), expected })).bits,
-    2,
-  );
+  const readLogits = async (/** @type {string} */ url, /** @type {{ cache: ModelCache }} */ { cache }) =>
+    (await load(url, { cache })).logits;
+  assert.equal((await flipRuns(place, { count: 2, seed: 1, read: readLogits, expected })).bits, 2);
   assert.equal((await flipRuns(place, { count: 25, seed: 2, read: readThrough, expected: bytes })).bits, 25);
 });
 
@@ -97,10 +71,10 @@ test('several damaged pieces, even neighbours and the last one, are fetched, and
   for (const i of pieces) broken.fill(0, i * PIECE, Math.min((i + 1) * PIECE, bytes.length));
   await writeFile(path, broken);
   server.forget();
-  const { logits, kept, codes, notices } = await load(server.url, { cache });
+  const { logits, info, kept, codes } = await load(server.url, { cache });
   assert.deepEqual(logits, expected);
   assert.deepEqual([kept, codes], ['cached', ['mended']]);
-  assert.match(notices[0].message, / at piece 4 of 186 \(bytes 49152 to 65535\), which was fetched again\.$/);
+  assert.match(info.notices[0].message, / at piece 4 of 186 \(bytes 49152 to 65535\), which was fetched again\.$/);
   assert.ok(server.sent <= 1 + pieces.length * PIECE, `${server.sent} bytes were sent`);
   assert.equal(Buffer.compare((await readFile(path)).subarray(0, bytes.length), bytes), 0);
   server.forget();
@@ -111,8 +85,6 @@ test('several damaged pieces, even neighbours and the last one, are fetched, and
 test('a damaged copy is rejected and kept if the server has another file, no version, or a portal', async (t) => {
   const place = await storedCopy(t, bytes);
   const { server, cache, path, folder } = place;
-  const other = Buffer.from(bytes);
-  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
   const broken = flipped(await readFile(path), bytes.length * 0.7 * 8);
   /** @type {Fault[]} */
   const answers = [
@@ -147,8 +119,7 @@ test('a damaged copy is rejected and kept if the server has another file, no ver
 });
 
 test('with sha256, a damaged piece is fetched again, and all bytes are compared', async (t) => {
-  const { createHash } = await import('node:crypto');
-  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const sha256 = sha256Of(bytes);
   const place = await storedCopy(t, bytes, { sha256 });
   const { server, cache, path } = place;
   for (const bit of [bytes.length * 4, 1e5]) {

@@ -2,48 +2,24 @@
  * store that fails, a full disk, damaged bytes, a read-only folder. No complete cached file is lost, and no wrong model
  * is loaded. */
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
-import { environment } from '../../js/platform/env.js';
 import { readJournal, writeJournal } from '../../js/download/entries.js';
 import { openStore } from '../../js/download/store-node.js';
-import { TUNING as USUAL } from '../lab/place.js';
+import { bytes, expected, expectedOther, load, other, sha256Of, tune } from './downloads.js';
 import { faultyServer } from './faulty-server.js';
-import { newFolder, refuses, serveWith, someIds, wrong } from './helpers.js';
-import { testModel } from './models.js';
+import { newFolder, refuses, serveWith, wrong } from './helpers.js';
 import { splitModel } from './split.js';
 
-const IDS = someIds(6, 320);
-const TUNING = { ...USUAL, longestMs: 2000 };
+const digest = sha256Of(bytes);
 const PORTAL = Buffer.from('<!doctype html><title>Welcome to our hotel</title>'.repeat(40));
 const PAGE = { bytes: PORTAL, etag: '"portal"', noRanges: true };
 const NO_VERSION = { headers: { ETag: '', 'Last-Modified': '' } };
 const BROKEN_OFF = ['truncated', 'network-error'];
-
-/** @type {Buffer} */ let bytes;
-/** @type {Buffer} */ let other;
-/** @type {Float32Array} */ let expected;
-/** @type {Float32Array} */ let expectedOther;
-let digest = '';
-
-/** @param {ModelSource} source @param {LoadOptions} [options] */
-async function load(source, options) {
-  const model = await loadModel(source, { threads: 1, ...options });
-  try {
-    return {
-      logits: await model.debug.logits(IDS),
-      kept: model.info.cache,
-      codes: model.info.notices.map(({ code }) => code),
-    };
-  } finally {
-    await model.dispose();
-  }
-}
 
 /** @typedef {Awaited<ReturnType<typeof stored>>} Place */
 
@@ -59,14 +35,6 @@ async function loads({ server, cache, url = server?.url ?? '' }, options, wanted
 /** @param {Pick<Place, 'server' | 'cache'>} place @param {string | string[]} codes @param {LoadOptions} [options] */
 const fails = ({ server, cache }, codes, options) =>
   refuses(loadModel(server.url, { threads: 1, cache, ...options }), codes);
-
-/** @param {TestContext} t @param {Partial<Tuning>} changes */
-function tuned(t, changes) {
-  environment.tuning = { ...TUNING, ...changes };
-  t.after(() => {
-    environment.tuning = TUNING;
-  });
-}
 
 /** @param {ModelCache} cache */
 const complete = async (cache) => (await cache.list()).map((copy) => copy.complete);
@@ -93,16 +61,6 @@ async function holds({ folder, cache, name }) {
   assert.ok(entry?.complete, JSON.stringify(entry));
   assert.equal(Buffer.compare((await readFile(join(folder, name))).subarray(0, bytes.length), bytes), 0);
 }
-
-before(async () => {
-  environment.tuning = TUNING;
-  bytes = await readFile(await testModel('parity-q4_0'));
-  other = Buffer.from(bytes);
-  for (let at = bytes.length >> 1; at < bytes.length; at += 977) other[at] ^= 1;
-  digest = createHash('sha256').update(bytes).digest('hex');
-  expected = (await load(new Uint8Array(bytes))).logits;
-  expectedOther = (await load(new Uint8Array(other))).logits;
-});
 
 /** Faulty responses of a server. With `same`, the response shows that the cached file is current. */
 /** @type {Record<string, Fault & { same?: boolean }>} */
@@ -592,7 +550,7 @@ test('a model stored with a token does not load without permission', async (t) =
 test('if a custom store rejects with nothing, or never answers, the load continues without it', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
-  tuned(t, { stallMs: 300 });
+  tune(t, { stallMs: 300 });
   const empty = emptyCache(t);
   for (const method of ['list', 'size', 'read', 'write', 'flush', 'close', 'estimate']) {
     for (const way of [
@@ -618,7 +576,7 @@ test('if a custom store rejects with nothing, or never answers, the load continu
 test('with a complete copy, a silent server delays the load only for a moment', async (t) => {
   const place = await stored(t);
   const { server } = place;
-  tuned(t, { stallMs: 3_600_000, glanceMs: 50 });
+  tune(t, { stallMs: 3_600_000, glanceMs: 50 });
   for (const fault of [{ wait: 3_600_000 }, { etag: '"two"', stallAt: 0 }]) {
     server.state.faults = () => fault;
     assert.deepEqual(await loads(place), ['cached', ['offline']]);

@@ -5,36 +5,15 @@ import { spawn } from 'node:child_process';
 import { mkdir, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { freeLock, lockFile } from '../../js/platform/lock-node.js';
-import { environment } from '../../js/platform/env.js';
-import { TUNING as USUAL } from '../lab/place.js';
+import { TUNING, bytes, expected, load, tune } from './downloads.js';
 import { faultyServer } from './faulty-server.js';
-import { newFolder, refuses, sleep, someIds } from './helpers.js';
-import { testModel } from './models.js';
+import { newFolder, refuses, sleep } from './helpers.js';
 
-const TUNING = { ...USUAL, longestMs: 2000 };
 const CHILD = fileURLToPath(new URL('../lab/member-node.js', import.meta.url));
-const IDS = someIds(6, 320);
-
-/** @type {Buffer} */ let bytes;
-/** @type {Float32Array} */ let expected;
-
-before(async () => {
-  environment.tuning = { ...TUNING };
-  bytes = await readFile(await testModel('parity-q4_0'));
-  expected = (await load(new Uint8Array(bytes))).logits;
-});
-
-async function load(/** @type {ModelSource} */ source, options = {}) {
-  /** @type {Progress[]} */ const events = [];
-  const model = await loadModel(source, { threads: 1, onProgress: (event) => events.push(event), ...options });
-  const logits = await model.debug.logits(IDS);
-  await model.dispose();
-  return { logits, kept: model.info.cache, codes: model.info.notices.map(({ code }) => code), events };
-}
 
 /** @param {TestContext} t @param {Fault} usual */
 async function place(t, usual = { slow: 4 }) {
@@ -118,10 +97,7 @@ for (const how of ['aborted', 'killed with its process']) {
 
 test('a load does not wait for a lock owner without progress', async (t) => {
   const { folder, cache, server } = await place(t, {});
-  environment.tuning = { ...TUNING, stallMs: 1000 };
-  t.after(() => {
-    environment.tuning = { ...TUNING };
-  });
+  tune(t, { stallMs: 1000 });
   await load(server.url, { cache });
   const [name] = await readdir(folder);
   await rm(join(folder, name));
