@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, loadModel } from '../../js/index.node.js';
 import { testModel } from './models.js';
 
@@ -63,7 +64,18 @@ export const someIds = (n, vocabSize = 1024) => [
   ...Array.from({ length: n - 1 }, (_, i) => 300 + ((i * 37) % (vocabSize - 300))),
 ];
 
-export { setTimeout as sleep } from 'node:timers/promises';
+export { sleep };
+
+/** Waits until a condition holds. Returns the milliseconds that this took.
+ * @param {() => unknown} condition @param {number} [limit] in milliseconds */
+export async function until(condition, limit = 60_000) {
+  const began = performance.now();
+  while (!(await condition())) {
+    assert.ok(performance.now() - began < limit, `not within ${limit} ms: ${condition}`);
+    await sleep(5);
+  }
+  return performance.now() - began;
+}
 
 /** Returns a value as `any`, to pass it where the API's types reject it. @param {unknown} value
  * @returns {any} */

@@ -11,7 +11,7 @@ import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { TUNING } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
-import { newFolder, refuses, serveWith } from './helpers.js';
+import { newFolder, refuses, serveWith, sleep, until } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 import { splitModel } from './split.js';
 import { testModel } from './models.js';
@@ -205,7 +205,7 @@ test('a file that changes or is truncated is an error with a code', async (t) =>
   for (const change of [() => truncate(file, table.offset + 100), () => writeFile(file, bytes)]) {
     await writeFile(file, bytes);
     const model = await load(file);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await sleep(20);
     await change();
     await refuses(model.debug.logits([2, 250, 7]), 'source-changed');
     await refuses(model.generate('Hi').text(), 'source-changed');
@@ -305,11 +305,6 @@ async function heldServer(t) {
   return { url: `${url}/model.gguf`, server, state, release, bytes, table, expected };
 }
 
-/** @param {() => unknown} condition */
-async function until(condition) {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 20));
-}
-
 test('a model is ready before its table has arrived, answers the same, and its copy is completed', async (t) => {
   const { url, server, release, bytes, table, expected } = await heldServer(t);
   const cache = openCache(newFolder(t));
@@ -375,7 +370,7 @@ function storeOfHandles(store = memoryStore()) {
     const handle = open.get(name) ?? { closed: false };
     open.set(name, handle);
     state.open = open.size;
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    await sleep(5);
     if (!handle.closed) return f();
     state.overlaps++;
     throw new DOMException('The file is closed.', 'InvalidStateError');
@@ -443,7 +438,7 @@ test('disposing of a model while its table is downloaded leaves a closed copy, w
   await until(() => server.sent > sent + 100_000);
   await model.dispose();
   late.ended = true;
-  await new Promise((resolve) => setTimeout(resolve, 100));
+  await sleep(100);
   assert.deepEqual({ ...store.state, calls: late.calls }, { overlaps: 0, open: 0, calls: 0 });
   const [{ stored, complete }] = await openCache(files).list();
   assert.ok(!complete && stored > 0);

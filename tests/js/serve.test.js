@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { send } from '../../js/serve/exchange.js';
 import { startServer } from '../../js/serve/server.js';
 import { chatBody, metricsOf, post, raw, startServing, statusOf } from '../support/serving.js';
-import { open, refuses, serveWith, sleep } from './helpers.js';
+import { open, refuses, serveWith, sleep, until } from './helpers.js';
 import { STORYTELLER } from './models.js';
 /** @import { ServeOptions } from '../../js/serve/options.js' */
 /** @import { LogLine } from '../../js/serve/app.js' */
@@ -24,16 +24,6 @@ async function serving(t, options, limits) {
   );
   t.after(() => server.close(0));
   return { ...server, lines, port: Number(new URL(server.url).port), chat: `${server.url}/v1/chat/completions` };
-}
-
-/** @param {() => boolean} f */
-async function until(f, ms = 5000) {
-  const began = performance.now();
-  while (!f()) {
-    assert.ok(performance.now() - began < ms, `not within ${ms} ms: ${f}`);
-    await sleep(2);
-  }
-  return performance.now() - began;
 }
 
 test('host, origin and path decide whether a request is answered', async (t) => {
@@ -232,7 +222,7 @@ test('a disconnect ends the answer within 100 ms, in the queue and at the engine
     // Only a streamed response begins during the answer, with the first token.
     await (body === LONG ? sleep(60) : calls[0]);
     for (const control of controls) control.abort();
-    const ms = await until(() => running() === 0);
+    const ms = await until(() => running() === 0, 5000);
     assert.ok((await ended).some(({ status }) => status === 'rejected'));
     return ms;
   };
@@ -274,9 +264,9 @@ test('a client that reads slowly does not delay others', async (t) => {
   socket.write(
     `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   );
-  await until(() => running() === 1);
+  await until(() => running() === 1, 5000);
   assert.equal((await post(chat, chatBody({ max_tokens: 5 }))).status, 200);
-  await until(() => running() === 0);
+  await until(() => running() === 0, 5000);
   socket.destroy();
 });
 
@@ -302,7 +292,7 @@ test('closing ends running answers after the grace time, and cuts off unfinished
     9000,
   );
   const answer = post(chat, { ...LONG, stream: true }).then((response) => response.text());
-  await until(() => running() === 2);
+  await until(() => running() === 2, 5000);
   const began = performance.now();
   await close(50);
   assert.ok(performance.now() - began < 4000);
@@ -366,7 +356,7 @@ test('the serve command: a second signal ends it immediately', async () => {
   const ended = Promise.allSettled(calls);
   await sleep(300);
   server.kill('SIGINT');
-  await until(() => server.log().includes('Stopping'));
+  await until(() => server.log().includes('Stopping'), 5000);
   server.kill('SIGINT');
   assert.equal(await server.exited, 130);
   assert.ok((await ended).some(({ status }) => status === 'rejected'));

@@ -7,7 +7,7 @@ import { Connection } from '../../js/rpc/connection.js';
 import { SharedModel } from '../../js/shared/load.js';
 import { Peer } from '../../js/shared/peer.js';
 import { PendingCall } from '../../js/shared/pending-call.js';
-import { refuses } from './helpers.js';
+import { refuses, until } from './helpers.js';
 
 /** @typedef {{ f: (lock: object | null) => any, resolve: (value: any) => void, reject: (error: any) => void }} Request */
 /** @type {Map<string, Request>} */
@@ -107,16 +107,6 @@ function playedEngine() {
   return { connection, asked, answer, die };
 }
 
-/** @param {() => boolean} f */
-async function until(f) {
-  for (let i = 0; !f(); i++) {
-    assert.ok(i < 10_000, `never: ${f}`);
-    await new Promise((resolve) => {
-      setTimeout(resolve, 1);
-    });
-  }
-}
-
 const left = new ModelError('disposed', 'left');
 let keys = 0;
 /** Opens fake tabs, the first of which is the owner. Returns the tabs and the engines that they start. @param {any} t
@@ -143,7 +133,7 @@ async function opened(t, count) {
   });
   for (const peer of peers) await peer.enter();
   const next = async () => {
-    await until(() => Boolean(engines.at(-1)?.asked.length));
+    await until(() => engines.at(-1)?.asked.length);
     return /** @type {ReturnType<typeof playedEngine>} */ (engines.at(-1));
   };
   return { key, peers, engines, next };
@@ -254,7 +244,7 @@ test('`lost` is about the engine in use or the next one, and reports each loss o
       );
     for (const peer of peers) {
       const call = asks(peer);
-      await until(() => Boolean(engines[i + 1]?.asked.length));
+      await until(() => engines[i + 1]?.asked.length);
       engines[i + 1].answer([i]);
       assert.deepEqual(await call, [i]);
     }

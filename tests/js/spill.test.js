@@ -8,7 +8,7 @@ import { Spill } from '../../js/engine/spill.js';
 import { checksum } from '../../js/download/checksum.js';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { faultyServer } from './faulty-server.js';
-import { newFolder, refuses } from './helpers.js';
+import { newFolder, refuses, sleep } from './helpers.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
@@ -52,8 +52,7 @@ async function openIn(at) {
 
 /** @param {string} at */
 async function nothingLeft(at) {
-  for (let tries = 0; tries < 100 && (await openIn(at)).length; tries++)
-    await new Promise((done) => setTimeout(done, 50));
+  for (let tries = 0; tries < 100 && (await openIn(at)).length; tries++) await sleep(50);
   assert.deepEqual([await readdir(at), await openIn(at)], [[], []]);
 }
 

@@ -11,7 +11,7 @@ import { loadModel, openCache } from '../../js/index.node.js';
 import { freeLock, lockFile } from '../../js/platform/lock-node.js';
 import { TUNING, bytes, expected, load, tune } from './downloads.js';
 import { faultyServer } from './faulty-server.js';
-import { newFolder, refuses, sleep } from './helpers.js';
+import { newFolder, refuses, until } from './helpers.js';
 
 const CHILD = fileURLToPath(new URL('../lab/member-node.js', import.meta.url));
 
@@ -36,11 +36,6 @@ function child(url, folder) {
   });
   void ended.then(() => process_.kill());
   return { process: process_, ended };
-}
-
-/** @param {() => unknown} f */
-async function until(f) {
-  while (!(await f())) await sleep(20);
 }
 
 test('two concurrent loads of one file are one download, and both report its progress', async (t) => {
