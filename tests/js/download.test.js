@@ -2,7 +2,6 @@
  * hardly any byte is fetched twice, and bytes of two versions of the file are never mixed. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { Download } from '../../js/download/download.js';
 import { environment } from '../../js/platform/env.js';
@@ -12,7 +11,7 @@ import { pumpOf } from '../../js/download/pump.js';
 import { bytes, expected, expectedOther, load, other, sha256Of, tune } from './downloads.js';
 import { faultyServer } from './faulty-server.js';
 import { randoms } from '../support/random.js';
-import { refuses, wrong } from './helpers.js';
+import { refuses, serveWith, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
 const SEGMENT = 1 << 18;
@@ -395,16 +394,11 @@ test('a token is sent only to the host of the URL, in a header', async (t) => {
   const files = await faultyServer(t, bytes);
   /** @type {any[]} */
   const asked = [];
-  const hub = createServer(({ url, headers }, response) => {
+  const hub = await serveWith(t, ({ url, headers }, response) => {
     asked.push({ url, headers });
     response.writeHead(302, { Location: `${files.url}?X-Amz-Signature=SIGNATURE` }).end();
   });
-  await new Promise((resolve) => {
-    hub.listen(0, '127.0.0.1', () => resolve(null));
-  });
-  t.after(() => hub.close());
-  const { port } = /** @type {any} */ (hub.address());
-  const url = `http://localhost:${port}/owner/name/resolve/main/model.gguf`;
+  const url = `${hub.replace('127.0.0.1', 'localhost')}/owner/name/resolve/main/model.gguf`;
   const headers = { 'X-Secret': 'hf_SECRET' };
   assert.deepEqual(await logitsOf(url, { token: 'hf_SECRET', headers }), expected);
   assert.ok(asked.every((one) => one.headers.authorization === 'Bearer hf_SECRET' && one.headers['x-secret']));

@@ -1,7 +1,6 @@
 /* Tests offsets beyond 32 bits (of tensors, in a download's journal and in HTTP ranges) with sparse files larger than 4 GiB. */
 import assert from 'node:assert/strict';
 import { mkdtemp, open, readFile, readdir, rm, stat, truncate } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
@@ -14,7 +13,7 @@ import { openStore } from '../../js/download/store-node.js';
 import { byteRange } from '../../tools/serve.js';
 import { createHash } from 'node:crypto';
 import { GAP, farModel, writeFar } from './far-model.js';
-import { refuses } from './helpers.js';
+import { refuses, serveWith } from './helpers.js';
 import { testModel } from './models.js';
 
 const IDS = [2, 250, 7, 199, 31];
@@ -68,7 +67,7 @@ test('a truncated file is reported with its size and the expected size', async (
 /** @param {import('node:test').TestContext} t */
 async function served(t) {
   const state = { sent: 0, ranges: /** @type {string[]} */ ([]) };
-  const server = createServer(async (request, response) => {
+  const url = await serveWith(t, async (request, response) => {
     const range = byteRange(request.headers.range ?? '', far.total);
     const [start, end] = range && range !== 'bad' ? range : [0, far.total - 1];
     state.ranges.push(`${start}-${end}`);
@@ -87,15 +86,7 @@ async function served(t) {
     }
     response.end();
   });
-  await new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve(null));
-  });
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  return { state, url: `http://127.0.0.1:${port}/far.gguf` };
+  return { state, url: `${url}/far.gguf` };
 }
 
 /** Writes a sparse cached file without the last `missing` bytes, as a killed load leaves it. @param {string} at folder

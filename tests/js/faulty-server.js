@@ -3,7 +3,9 @@
  * error statuses, other files under the same name. It counts the bytes that it sends, so that a test can compute how
  * much was fetched twice.
  */
+import { once } from 'node:events';
 import { createServer } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { byteRange } from '../../tools/serve.js';
 
@@ -54,9 +56,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
       entry,
     ).catch(() => response.destroy());
   });
-  await new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => resolve(null));
-  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
   const close = () =>
     new Promise((resolve) => {
       server.close(resolve);
@@ -87,10 +87,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
 async function respond(request, response, fault, state, entry) {
   const { bytes, etag, lie = 0 } = fault;
   if (fault.raw !== undefined) return void request.socket.end(fault.raw);
-  if (fault.wait)
-    await new Promise((resolve) => {
-      setTimeout(resolve, fault.wait).unref();
-    });
+  if (fault.wait) await sleep(fault.wait, null, { ref: false });
   const asked =
     request.headers['if-range'] && ![etag, state.modified].includes(String(request.headers['if-range']))
       ? undefined
@@ -122,10 +119,7 @@ async function respond(request, response, fault, state, entry) {
 async function send(response, body, { killAt = Infinity, stallAt = Infinity, slow = 0, lie = 0 }, entry) {
   const stop = Math.min(killAt, stallAt, body.length);
   for (let at = 0; at < stop; ) {
-    if (slow)
-      await new Promise((resolve) => {
-        setTimeout(resolve, slow);
-      });
+    if (slow) await sleep(slow);
     const piece = body.subarray(at, Math.min(at + PIECE, stop));
     await new Promise((resolve, reject) => {
       response.once('close', reject);

@@ -3,13 +3,12 @@
  * `node tools/check/wpt.js` runs the tests of web-platform-tests in a browser. */
 /// <reference types="dom-chromium-ai" />
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { CreateMonitor, LanguageModel as Session, createLanguageModel, install } from '../../js/prompt-api.node.js';
 import { STORYTELLER, testModel } from './models.js';
-import { open, refuses, wrong } from './helpers.js';
+import { open, refuses, serveWith, sleep, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
 /** @typedef {import('../../js/index.node.js').Model} Model */
@@ -412,17 +411,14 @@ test('loading: the first create() downloads, with progress; others wait for it; 
   const bytes = readFileSync(STORYTELLER);
   let requests = 0;
   let broken = true;
-  const server = createServer((_, response) => {
+  const url = await serveWith(t, (_, response) => {
     requests++;
     if (broken) return void response.writeHead(404).end();
     response.writeHead(200, { 'Content-Length': bytes.length, ETag: '"1"', 'Accept-Ranges': 'bytes' }).end(bytes);
   });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(null)));
-  t.after(() => server.close());
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   const cache = openCache(memoryStore());
   const options = { cache, threads: 1, contextLength: 128 };
-  const Remote = createLanguageModel(`http://127.0.0.1:${port}/model.gguf`, options);
+  const Remote = createLanguageModel(`${url}/model.gguf`, options);
   assert.equal(await Remote.availability(), 'downloadable');
   await assert.rejects(Remote.create(), dom('NetworkError'));
   broken = false;
@@ -442,7 +438,7 @@ test('loading: the first create() downloads, with progress; others wait for it; 
   const aborting = new AbortController();
   const second = Remote.create({ signal: aborting.signal });
   const third = Remote.create();
-  while ((await Remote.availability()) === 'downloadable') await new Promise((resolve) => setTimeout(resolve));
+  while ((await Remote.availability()) === 'downloadable') await sleep(0);
   assert.notEqual(await Remote.availability(), 'unavailable');
   aborting.abort();
   await assert.rejects(second, dom('AbortError'));
@@ -458,7 +454,7 @@ test('loading: the first create() downloads, with progress; others wait for it; 
     assert.ok(!i || loaded > fractions[i - 1]);
   }
   assert.equal(await Remote.availability(), 'available');
-  assert.equal(await createLanguageModel(`http://127.0.0.1:${port}/model.gguf`, options).availability(), 'available');
+  assert.equal(await createLanguageModel(`${url}/model.gguf`, options).availability(), 'available');
 });
 
 test('loading: create() rejects if its monitor throws, the file cannot chat, or is damaged', async () => {
