@@ -9,6 +9,7 @@ import { Pace } from '../../js/engine/sequences.js';
 import { startServer } from '../../js/serve/server.js';
 import { MAX_SEQUENCES } from '../../js/protocol.js';
 import { valueOf } from '../../tools/release/readme/limits.js';
+import { randoms } from '../support/random.js';
 import { open, refuses, sleep, someIds } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -16,15 +17,6 @@ const ROUNDS = Number(process.env.GW_ROUNDS ?? 1);
 
 /** @typedef {import('../../js/index.js').Model} Model */
 /** @typedef {{ prompt: any, options: any }} Call */
-
-/** @param {number} seed */
-function randomOf(seed) {
-  let state = BigInt(seed + 1);
-  return (/** @type {number} */ n) => {
-    state = (state * 6364136223846793005n + 1442695040888963407n) & ((1n << 64n) - 1n);
-    return Number((state >> 33n) % BigInt(n));
-  };
-}
 
 /** Returns calls of every kind: their prompts share prefixes or not, and are shorter or longer than the windows.
  * @param {Model} model */
@@ -108,7 +100,7 @@ for (const [name, threads, sequences] of /** @type {[string, number, number][]} 
     const model = await open(t, name, { threads, sequences });
     assert.equal(model.info.sequences, sequences);
     for (let round = 0; round < ROUNDS; round++) {
-      await interleave(model, calls, expected, randomOf(100 * round + sequences));
+      await interleave(model, calls, expected, randoms(100 * round + sequences));
     }
     const all = () => Promise.all(calls.map((call) => answer(model, call)));
     assert.deepEqual(await all(), expected);
