@@ -192,7 +192,7 @@ const KINDS = {
 };
 
 /** @type {Record<number, string>} */
-export const FUNCTION_TOKENS = {
+const FUNCTION_TOKENS = {
   46: '<start_function_declaration>',
   47: '<end_function_declaration>',
   48: '<start_function_call>',

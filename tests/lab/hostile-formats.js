@@ -222,7 +222,7 @@ const CHOICES = [
 ];
 
 /** Returns the format of a seed. Sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
-export function hostileFormat(seed) {
+function hostileFormat(seed) {
   const random = randoms(seed);
   const n = 1 + random(2 ** Math.min(random(17), random(17)));
   const kind = random(10);

@@ -4,7 +4,7 @@ const SCALARS = [null, true, false, 0, 1, 2, 2.5, -1, '', 'a', 'b', 'ab'];
 const NAMES = ['a', 'b', 'c'];
 
 /** Values to validate: scalars, and arrays and objects of some of them. */
-export const INSTANCES = [
+const INSTANCES = [
   ...SCALARS,
   [],
   ...[1, 2.5, 'a', null].map((one) => [one]),
