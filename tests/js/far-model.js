@@ -2,7 +2,7 @@
  * first. */
 import { open } from 'node:fs/promises';
 import { readHeader } from './models.js';
-import { number, padded, string } from './split.js';
+import { headerOf, metadataOf } from './split.js';
 
 /** Number of bytes of the unknown tensor. The next tensor begins 64 KiB below 4 GiB, so that a tensor crosses 4 GiB. */
 export const GAP = 2 ** 32 - 2 ** 16;
@@ -13,19 +13,10 @@ const F32 = 0;
  * @param {Buffer} bytes of a model with the usual alignment */
 export function farModel(bytes) {
   const { dataOffset, tensors } = readHeader(bytes);
-  const metadata = bytes.subarray(24, tensors[0].at - 8 - Buffer.byteLength(tensors[0].name));
+  const { entries, metadata } = metadataOf(bytes);
   const all = [{ name: 'unknown.weight', shape: [GAP / 4], type: F32, offset: 0 }];
   for (const { offset, ...tensor } of tensors) all.push({ ...tensor, offset: offset + GAP });
-  const infos = all.flatMap(({ name, shape, type, offset }) => [
-    string(name),
-    number(shape.length, 4),
-    ...shape.map((n) => number(n, 8)),
-    number(type, 4),
-    number(offset, 8),
-  ]);
-  const entries = Number(bytes.readBigUInt64LE(16));
-  const counts = [Buffer.from('GGUF'), number(3, 4), number(all.length, 8), number(entries, 8)];
-  const header = padded([...counts, metadata, ...infos], 32);
+  const header = headerOf(entries, [metadata], all);
   const data = bytes.subarray(dataOffset);
   return { header, data, start: header.length + GAP, total: header.length + GAP + data.length };
 }

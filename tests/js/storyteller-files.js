@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { GGML_TYPES, tensorBytes } from '../../tools/models/gguf-write.js';
 import { f16To, quantise } from '../../tools/models/quantise.js';
 import { STORYTELLER, readHeader } from './models.js';
+import { headerOf, metadataOf, padded } from './split.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -137,22 +138,10 @@ function typeOf(name, type) {
   return type === 'Q4_0' && outer ? 'Q8_0' : type;
 }
 
-/** @param {string} name @param {number[]} shape @param {number} type @param {number} offset */
-function description(name, shape, type, offset) {
-  const out = Buffer.alloc(8 + name.length + 4 + 8 * shape.length + 12);
-  out.writeBigUInt64LE(BigInt(name.length));
-  let at = 8 + out.write(name, 8, 'latin1');
-  at = out.writeUInt32LE(shape.length, at);
-  for (const n of shape) at = out.writeBigUInt64LE(BigInt(n), at);
-  out.writeBigUInt64LE(BigInt(offset), out.writeUInt32LE(type, at));
-  return out;
-}
-
 /** @param {Buffer} file @param {FileType} type @param {Options} [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
   const weights = weightsOf(file);
-  const first = readHeader(file).tensors[0];
-  const header = [];
+  const tensors = [];
   const data = [];
   const embedding = /** @type {Weight} */ (weights.get(EMBEDDING));
   if (head) weights.set(OUTPUT, { ...embedding, values: embedding.values.slice() });
@@ -162,15 +151,12 @@ export function converted(file, type, { outliers = [], head = false, rounded } =
     let as = matrix ? typeOf(name, rounded ?? type) : 'F32';
     let bytes = quantise(/** @type {any} */ (as), values);
     if (rounded && matrix) [as, bytes] = ['F32', quantise('F32', floatsOf(as, bytes))];
-    const padding = Buffer.alloc((ALIGNMENT - (bytes.length % ALIGNMENT)) % ALIGNMENT);
-    header.push(description(name, shape, GGML_TYPES[/** @type {'F32'} */ (as)].id, offset));
-    data.push(bytes, padding);
-    offset += bytes.length + padding.length;
+    tensors.push({ name, shape, type: GGML_TYPES[/** @type {'F32'} */ (as)].id, offset });
+    data.push(padded([bytes], ALIGNMENT));
+    offset += data[data.length - 1].length;
   }
-  const start = Buffer.from(file.subarray(0, first.at - 8 - first.name.length));
-  start.writeBigUInt64LE(BigInt(weights.size), 8);
-  const front = Buffer.concat([start, ...header]);
-  return Buffer.concat([front, Buffer.alloc((ALIGNMENT - (front.length % ALIGNMENT)) % ALIGNMENT), ...data]);
+  const { entries, metadata } = metadataOf(file);
+  return Buffer.concat([headerOf(entries, [metadata], tensors), ...data]);
 }
 
 /** @param {FileType} type @param {Options} [options] */
