@@ -99,14 +99,6 @@ static int build(fuzz_input *in, int flags, const char *pre) {
 static int codes[MOST_TEXT + 4], classes[MOST_TEXT + 4], cases[MOST_TEXT + 4], n_codes;
 static size_t begins[MOST_TEXT + 4];
 
-static size_t char_len(const uint8_t *p, size_t left) {
-    size_t n = p[0] < 0xC2 || p[0] > 0xF4 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    if (n > left) return 1;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 1;
-    return n;
-}
-
 static void read_codes(const uint8_t *text, size_t len) {
     n_codes = 0;
     for (size_t at = 0, n; at < len; at += n) {

@@ -114,14 +114,6 @@ static int match(const uint8_t *text, size_t left, bool special) {
     return best;
 }
 
-static size_t char_len(const uint8_t *p, size_t left) {
-    size_t n = p[0] < 0xC2 || p[0] > 0xF4 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-    if (n > left) return 1;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xC0) != 0x80) return 1;
-    return n;
-}
-
 /* Writes the ids of a character that is not part of a longer piece. Returns their number, -1 for the unknown piece. */
 static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     int32_t bytes[4];

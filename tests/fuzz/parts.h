@@ -1,4 +1,5 @@
-/* parts: a text that arrives in chunks (GW_TOKENIZE_MORE) has the same ids as the whole text, for all chunks. */
+/* parts: shared by the harnesses of tokenizers: a text that arrives in chunks (GW_TOKENIZE_MORE) has the same ids as the
+ * whole text, for all chunks. */
 #ifndef GW_FUZZ_PARTS_H
 #define GW_FUZZ_PARTS_H
 
@@ -6,6 +7,15 @@
 #include "text/tokenizer.h"
 
 #include <string.h>
+
+/* Returns the bytes of the UTF-8 character at the start of a text; 1 for a byte that is not a part of one. */
+static size_t char_len(const uint8_t *p, size_t left) {
+    size_t n = p[0] < 0xC2 || p[0] > 0xF4 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    if (n > left) return 1;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xC0) != 0x80) return 1;
+    return n;
+}
 
 /* Checks chunks of several sizes. ids[0..n) are the ids of the whole text, part[0..cap) is scratch space. */
 static void check_parts(gw_tokenizer *t, const uint8_t *text, size_t len, int flags, const int32_t *ids, int n,
