@@ -41,8 +41,7 @@ test('a turn evaluates only its new tokens', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
   for (let turn = 0; turn < 5; turn++) {
-    const { usage, text } = await chat.send(`Question ${turn}, please`).result();
-    assert.ok(text.trim() === text || turn >= 0);
+    const { usage } = await chat.send(`Question ${turn}, please`).result();
     if (turn === 0) continue;
     const fresh = usage.promptTokens - usage.reusedTokens;
     assert.ok(fresh < 60, `turn ${turn}: ${fresh} of ${usage.promptTokens} tokens were evaluated`);
