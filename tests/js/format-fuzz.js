@@ -94,41 +94,10 @@ const GBNF = [
   '"\\u00e9"',
   '"\\x41"',
 ];
-const WORDS = [
-  'type',
-  'enum',
-  'const',
-  'minimum',
-  'maxLength',
-  'pattern',
-  'format',
-  'items',
-  'prefixItems',
-  'properties',
-  'required',
-  'anyOf',
-  'allOf',
-  'oneOf',
-  'not',
-  'if',
-  'then',
-  'else',
-  '$ref',
-  '$defs',
-  'additionalProperties',
-  'patternProperties',
-  'contains',
-  'minContains',
-  'uniqueItems',
-  'dependentSchemas',
-  'propertyNames',
-  'unevaluatedProperties',
-  'multipleOf',
-  'minItems',
-  'maxProperties',
-  '$id',
-  '$anchor',
-];
+const WORDS = `type enum const minimum maxLength pattern format items prefixItems properties required anyOf allOf
+  oneOf not if then else $ref $defs additionalProperties patternProperties contains minContains
+  uniqueItems dependentSchemas propertyNames unevaluatedProperties multipleOf minItems maxProperties
+  $id $anchor`.split(/\s+/);
 /** @type {unknown[]} */
 const VALUES = [
   null,

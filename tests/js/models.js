@@ -202,18 +202,8 @@ const FUNCTION_TOKENS = {
   52: '<escape>',
 };
 
-const GEMMA4_TOKENS = [
-  '<|tool>',
-  '<tool|>',
-  '<|tool_call>',
-  '<tool_call|>',
-  '<|tool_response>',
-  '<tool_response|>',
-  '<|"|>',
-  '<|think|>',
-  '<|channel>',
-  '<channel|>',
-];
+const GEMMA4_TOKENS = `<|tool> <tool|> <|tool_call> <tool_call|> <|tool_response> <tool_response|> <|"|> <|think|>
+  <|channel> <channel|>`.split(/\s+/);
 
 /** Renames the last merged pieces of a synthetic vocabulary to GEMMA4_TOKENS, with the token types of llama.cpp's
  * converter, and drops their merges. @param {any} file */

@@ -18,20 +18,8 @@ import { comparable, texts } from './texts.js';
 
 const COUNT = 21_000;
 const CONTROL = 3;
-const NAMES = [
-  '<pad>',
-  '<eos>',
-  '<bos>',
-  '<unk>',
-  '<mask>',
-  '<start_of_turn>',
-  '<end_of_turn>',
-  '<start_of_image>',
-  '<end_of_image>',
-  '<unused0>',
-  '<unused42>',
-  '<unused6241>',
-];
+const NAMES = `<pad> <eos> <bos> <unk> <mask> <start_of_turn> <end_of_turn> <start_of_image> <end_of_image>
+  <unused0> <unused42> <unused6241>`.split(/\s+/);
 
 function readBooks() {
   const read = (/** @type {string} */ folder, /** @type {string} */ name) => readFileSync(join(folder, name), 'utf8');
