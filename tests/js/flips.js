@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { Engine, LOAD, RUN } from '../../js/engine/engine.js';
 import { createMemory, imports } from '../../js/engine/heap.js';
+import { feed } from './bare-engine.js';
 import { idsOf } from './local.js';
 
 /** Opcodes of relaxed SIMD instructions, and of the instructions that replace them. */
@@ -80,17 +81,6 @@ async function instantiate(module) {
   return { exports, memory, module };
 }
 
-/** @param {Engine} engine @param {Uint8Array} file */
-function load(engine, file) {
-  for (let at = 0, state = 0; state !== LOAD.READY; ) {
-    const piece = engine.window().subarray(0, file.length - at);
-    piece.set(file.subarray(at, at + piece.length));
-    at += piece.length;
-    state = engine.call('load_commit', piece.length);
-    if (state === LOAD.PLAN) engine.reserve(64);
-  }
-}
-
 /** Returns digests of the logits of a prompt and of two single tokens. @param {Engine} engine */
 function evaluate(engine) {
   const rows = [];
@@ -110,7 +100,9 @@ export async function outcome(bytes, file, expected) {
   if (parts.exports.gw_prove_build() < 0) return 'refused';
   try {
     const engine = new Engine(parts, []);
-    load(engine, file);
+    feed(engine, file, LOAD.PLAN);
+    engine.reserve(64);
+    feed(engine, file, LOAD.READY);
     const bits = evaluate(engine);
     if (expected === undefined) return bits;
     return bits !== expected ? 'wrong' : engine.variantNote ? 'right, with a note' : 'right';

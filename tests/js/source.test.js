@@ -6,9 +6,10 @@ import { readFile } from 'node:fs/promises';
 import { before, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { inspectModel, loadModel } from '../../js/index.node.js';
-import { Engine } from '../../js/engine/engine.js';
+import { Engine, LOAD } from '../../js/engine/engine.js';
 import { imports } from '../../js/engine/heap.js';
 import { describeSource } from '../../js/download/describe.js';
+import { feed } from './bare-engine.js';
 import { essence, open, refuses, serveWith, sleep, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -348,12 +349,7 @@ test('a model that exceeds the memory is rejected with the bytes needed, the lim
   const file = await readFile(await testModel('medium'));
   const planned = async (/** @type {number} */ pages) => {
     const engine = await instance(pages);
-    for (let at = 0, state = engine.call('load_commit', 0); state !== 1; ) {
-      const window = engine.window();
-      const part = file.subarray(at, (at += window.length));
-      window.set(part);
-      state = engine.call('load_commit', part.length);
-    }
+    feed(engine, file, LOAD.PLAN);
     return engine;
   };
   const [bytesNeeded, kv] = await planned(5000).then((engine) =>
