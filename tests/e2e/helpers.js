@@ -513,8 +513,8 @@ export const slowly =
       });
       return false;
     };
-    response.end = () => {
-      void before.then(() => /** @type {any} */ (end).call(response));
+    response.end = (/** @type {any} */ ...last) => {
+      void before.then(() => /** @type {any} */ (end).call(response, ...last));
       return response;
     };
     return false;

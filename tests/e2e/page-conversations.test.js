@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { sleep } from '../lab/inject.js';
 import {
   ANSWERED,
@@ -165,7 +166,10 @@ testInOne('a tab does not overwrite a newer copy of a conversation, or its pin',
   await setOptions(other, { temperature: 0, maxTokens: 6 });
   await ask(other, 'Two');
   await untilCount(other, '.from-user', 2);
+  await until(other, ANSWERED);
   const now = await shown(other);
+  // The first tab shows the answer as soon as the other one has saved it.
+  while (!isDeepStrictEqual(await shown(page), now)) await sleep(20);
   await other.close();
   await reload(page);
   assert.deepEqual(await shown(page), now);

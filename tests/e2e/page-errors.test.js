@@ -223,7 +223,8 @@ testInOne('wrong input is reported before anything is loaded', async ({ open }) 
 testInOne('a message longer than the context is reported, and the chat stays usable', async ({ openWith }) => {
   const page = await openWith('tiny', { query: '?context=64' });
   await setOptions(page, { maxTokens: 4 });
-  await say(page, 'word '.repeat(100));
+  await fill(page, '#input', 'word '.repeat(100));
+  await say(page, '');
   await until(page, FAILED);
   assert.match(await textOf(page, FAILED), /too long for the model’s context/);
   await page.click('.error > button');
@@ -232,7 +233,8 @@ testInOne('a message longer than the context is reported, and the chat stays usa
   await say(page, 'Hi');
   await until(page, ANSWERED);
   assert.match(await textOf(page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
-  await say(page, 'word '.repeat(100));
+  await fill(page, '#input', 'word '.repeat(100));
+  await say(page, '');
   await until(page, FAILED);
   await ask(page, 'Hi again');
   assert.equal((await page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
