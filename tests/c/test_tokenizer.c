@@ -283,7 +283,7 @@ TEST(bad_elements) {
     gw_tokenizer_free(NULL);
 }
 
-/* A space that is put before a text, or after an added token, can be a token of its own. */
+/* A space that is put before a text, or after an added token, can be a token. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
     return ids_within(t, text, flags, 2 * strlen(text));
 }

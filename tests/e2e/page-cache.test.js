@@ -199,7 +199,7 @@ testInOne(
     await loadAddress(page, medium);
     assert.match(
       await textOf(page, FAILED),
-      /needs 74\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
+      /needs 78\.\d\sMB of memory[\s\S]*limit is about 70\.0\sMB[\s\S]*would fit/,
     );
     const buttons = await page.$$eval('.error > button', (all) =>
       all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),

@@ -53,7 +53,7 @@ export const PRESETS = [
     repo: 'google/gemma-4-E2B-it-qat-q4_0-gguf',
     file: 'gemma-4-E2B_q4_0-it.gguf',
     bytes: 3349516256,
-    memory: 1.51e9,
+    memory: 1.53e9,
     sha256: 'fa401b55b07ee70a54c6dae3903c783a6e65064312529ea57175cb5f8dec6634',
   },
   {
@@ -62,7 +62,7 @@ export const PRESETS = [
     repo: 'google/gemma-4-E4B-it-qat-q4_0-gguf',
     file: 'gemma-4-E4B_q4_0-it.gguf',
     bytes: 5154941280,
-    memory: 3.04e9,
+    memory: 3.06e9,
     sha256: '676c35070db6dbe52f93e9c864ee0fba4eddea94b9c875d9cb10daff453fbaee',
     more: true,
   },
