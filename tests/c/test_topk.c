@@ -377,7 +377,7 @@ static void each_type(void (*check)(const gw_type *type)) {
 #undef GW_X
     };
     for (size_t i = 0; i < COUNT(types); i++) {
-        if (types[i] == GW_Q8_0) continue;
+        if (types[i] == GW_Q8_0 || TSAN_LEAVES_OUT(i)) continue;
         set_up(2003, 256, 1 + i % 3);
         CHECK_INT(gw_head_norms(gw_type_of(types[i]), 256), GW_FASTER_INT8);
         CHECK_INT(gw_head_norms(gw_type_of(types[i]), GW_HEAD_MAX_K + 256), 0);
@@ -559,6 +559,7 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
     gw_topk each[N];
     for (int threads = 1; threads <= 3; threads++)
         for (int cap = 0; cap <= 30; cap += 30) {
+            if (TSAN_LEAVES_OUT(threads + cap)) continue; /* leaves two threads with a cap */
             set_up_random(threads);
             fixture.x[2 * MOST_K + 33] = 1e30f;
             aim_row(1000, 1), aim_row(2500, 0.8f);
@@ -698,7 +699,7 @@ THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     set_up(MOST_ROWS, MOST_K, 3);
     for (size_t i = 0; i < COUNT(sizes); i++)
         for (int round = 0; round < 10; round++) {
-            if (TSAN_LEAVES_OUT(i + round)) continue;
+            if (TSAN_LEAVES_OUT(i) || TSAN_LEAVES_OUT(round)) continue;
             random_rows(0.5f);
             random_x(1);
             product(&fixture.plain, 1, whole);
