@@ -201,7 +201,7 @@ export class CachedFile {
     return this.#entry?.journal.sha256 ?? '';
   }
 
-  /** Size in bytes of the pieces that have a checksum each; 1 for a copy without checksums. */
+  /** Size in bytes of the pieces that have a checksum each; 1 if there is no copy. */
   get grain() {
     return this.#entry?.journal.piece ?? 1;
   }

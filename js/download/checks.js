@@ -19,9 +19,8 @@ export function pieceOf(total, lane) {
   return piece;
 }
 
-/** Returns the size of all checksums in bytes, 0 for a copy without checksums.
- * @param {{ total: number, piece?: number }} copy */
-export const tableBytes = ({ total, piece }) => (piece ? Math.ceil(total / piece) * ROW * 4 : 0);
+/** Returns the size of all checksums in bytes. @param {{ total: number, piece: number }} copy */
+export const tableBytes = ({ total, piece }) => Math.ceil(total / piece) * ROW * 4;
 
 /** The checksums of one copy, one row per piece. */
 export class Checks {

@@ -1,7 +1,6 @@
 /* entries: the format of a stored copy: one file with the model's bytes at their offsets, then the checksums of its
  * pieces (checks.js) and a journal. The journal has two slots, written alternately. A slot holds its text twice, each
- * time with a checksum. If both texts of a slot are torn or corrupt, the other slot has the previous state. Copies of
- * earlier versions have no checksums: there, a slot is valid if both texts are equal. */
+ * time with a checksum. If both texts of a slot are torn or corrupt, the other slot has the previous state. */
 import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
@@ -28,9 +27,9 @@ export const isName = (name) => isModel(name) || isState(name);
 /** The journal of a cached copy. url: URL without secrets; have: stored ranges in order; need: end of the last tensor,
  * once known; sha256: SHA-256 of all bytes, if it was computed; used: time of the last use in ms since 1970; turn:
  * number of writes of the journal; doubt: the bytes are not a model, or lack the SHA-256 that the caller gave; guarded:
- * downloaded with an access token; piece: size of a piece in bytes, if there are checksums.
+ * downloaded with an access token; piece: size of a piece in bytes.
  * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
- *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece?: number }} Journal */
+ *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece: number }} Journal */
 
 /** @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
 export function emptyJournal(total, lane) {
@@ -63,12 +62,11 @@ export async function readJournal(store, name, size) {
 
 /** @param {Uint8Array} slot @param {number} end offset where the journal begins */
 function slotOf(slot, end) {
-  const halves = [slot.subarray(0, HALF), slot.subarray(HALF)];
-  const texts = halves.map((half) => new TextDecoder().decode(half));
-  const sound = halves.findIndex((half, i) => texts[i].endsWith(digitsOf(half.subarray(0, -DIGITS))));
-  if (sound >= 0) return parse(texts[sound].slice(0, -DIGITS), end);
-  const journal = texts[0] === texts[1] ? parse(texts[0], end) : null;
-  return journal?.piece ? null : journal;
+  for (const half of [slot.subarray(0, HALF), slot.subarray(HALF)]) {
+    const text = new TextDecoder().decode(half);
+    if (text.endsWith(digitsOf(half.subarray(0, -DIGITS)))) return parse(text.slice(0, -DIGITS), end);
+  }
+  return null;
 }
 
 /** @param {Uint8Array} bytes */
@@ -80,7 +78,7 @@ const digitsOf = (bytes) =>
 /** Returns whether a value is a valid journal. Another program or version may have written the file.
  * @param {any} journal */
 function isJournal(journal) {
-  const { url, total, have, need, used, turn, piece = 1, etag = '', modified = '', sha256 = '' } = Object(journal);
+  const { url, total, have, need, used, turn, piece, etag = '', modified = '', sha256 = '' } = Object(journal);
   const pieces =
     Array.isArray(have) &&
     have.every(

@@ -61,7 +61,7 @@ export class Entry {
     this.#sum = sum;
     this.journal = journal;
     this.state = readOnly ? 'reading' : isWhole(journal) ? 'whole' : 'writing';
-    if (!journal.turn && journal.piece) this.#checks = new Checks(new Uint8Array(tableBytes(journal)));
+    if (!journal.turn) this.#checks = new Checks(new Uint8Array(tableBytes(journal)));
   }
 
   /** Finds the copies of a file, most recently used first.
@@ -100,7 +100,7 @@ export class Entry {
   /** Returns the description of a corrupt piece for messages, '' if the piece at offset `at` is not corrupt.
    * @param {number} at */
   lost(at) {
-    const { piece = 1, total } = this.journal;
+    const { piece, total } = this.journal;
     const i = Math.floor(at / piece);
     const [start, end] = this.#place(i);
     return this.#lost.has(i) ? `piece ${i + 1} of ${Math.ceil(total / piece)} (bytes ${start} to ${end - 1})` : '';
@@ -108,15 +108,14 @@ export class Entry {
 
   /** @param {number} i index @returns {[number, number]} */
   #place(i) {
-    const { piece = 1, total } = this.journal;
+    const { piece, total } = this.journal;
     return [i * piece, Math.min((i + 1) * piece, total)];
   }
 
   async #table() {
-    const { total, piece } = this.journal;
-    if (!this.#checks && piece) {
+    if (!this.#checks) {
       const table = new Uint8Array(tableBytes(this.journal));
-      await readAll(this.#store, this.name, total, table);
+      await readAll(this.#store, this.name, this.journal.total, table);
       this.#checks ??= new Checks(table);
     }
     return this.#checks;
@@ -126,7 +125,7 @@ export class Entry {
    * next piece.
    * @param {number} at @param {number} most */
   pieces(at, most) {
-    const { piece = 1 } = this.journal;
+    const { piece } = this.journal;
     const count = Math.min(most, this.heldTo(at) - at);
     return count < piece || at % piece ? Math.min(count, piece - (at % piece)) : count - (count % piece);
   }
@@ -146,11 +145,10 @@ export class Entry {
   }
 
   /** Reads at least one piece: directly into `into` if the piece fits, else through a new buffer, because only whole
-   * pieces can be checked. Returns the number of correct bytes. @param {Checks | undefined} checks @param {number} at
-   * @param {Uint8Array} into
-   * @param {() => boolean} wanted */
+   * pieces can be checked. Returns the number of correct bytes.
+   * @param {Checks} checks @param {number} at @param {Uint8Array} into @param {() => boolean} wanted */
   async #some(checks, at, into, wanted) {
-    const { piece = 1, total } = this.journal;
+    const { piece, total } = this.journal;
     const first = Math.floor(at / piece);
     const [start, end] = this.#place(first);
     const whole = at + into.length === total ? into.length : into.length - (into.length % piece);
@@ -158,7 +156,7 @@ export class Entry {
     const bytes = direct ? into.subarray(0, direct) : new Uint8Array(end - start);
     await readAll(this.#store, this.name, start, bytes, wanted);
     if (!wanted()) return 0;
-    const right = checks ? this.#check(checks, first, bytes) : bytes.length;
+    const right = this.#check(checks, first, bytes);
     if (direct || !right) return right;
     const part = bytes.subarray(at - start, at - start + into.length);
     into.set(part);
@@ -169,7 +167,7 @@ export class Entry {
    * correct bytes.
    * @param {Checks} checks @param {number} i index of the first piece @param {Uint8Array} bytes */
   #check(checks, i, bytes) {
-    const { piece = 1, have } = this.journal;
+    const { piece, have } = this.journal;
     for (let at = 0; at < bytes.length; at += piece, i++) {
       const sum = this.#sum(bytes.subarray(at, at + piece));
       if (checks.fits(i, sum)) continue;
@@ -186,11 +184,10 @@ export class Entry {
   async put(lane, at, end, { journalEvery, same }) {
     if (!this.#writes && !this.#lost.size) return true;
     const checks = await this.#table();
-    const { piece = 1 } = this.journal;
+    const { piece } = this.journal;
     const written = !this.#lost.size; // read only once, because another lane may repair the piece meanwhile
     if (written) await this.#write(lane, at, end);
-    if (!checks) this.journal.have = joined(this.journal.have, at, end);
-    for (let i = Math.floor(at / piece); checks && this.#place(i)[0] < end; i++) {
+    for (let i = Math.floor(at / piece); this.#place(i)[0] < end; i++) {
       const [start, stop] = this.#place(i);
       if (stop > end) {
         // A corrupt piece is not written before all of its new bytes are verified.

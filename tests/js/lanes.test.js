@@ -139,16 +139,18 @@ async function fileWith(broken) {
   const told = [];
   /** @type {string[]} */ const removed = [];
   const memory = memoryStore();
-  await memory.write('a', 0, Uint8Array.of(0, 1, 2, 3, 0, 0, 0, 0, 0, 0));
   const remove = async (/** @type {string} */ name) => {
     removed.push(name);
     await memory.remove(name);
   };
-  const store = { ...memory, remove, ...broken };
+  const store = { ...memory, remove };
   const means = { sum: checksum, readOnly: false };
   const file = new CachedFile({ ...means, store, notice: (code) => told.push(code) }, 1000);
-  const journal = { url: '', ...VERSION, have: [[0, 4]], need: 0, sha256: '', used: 0, turn: 0 };
+  const journal = { url: '', ...VERSION, have: [], need: 0, sha256: '', used: 0, turn: 0, piece: 2 };
   const entry = new Entry(store, 'a', /** @type {any} */ (journal), means);
+  await entry.put(LANE, 0, 4, HOW);
+  await entry.save();
+  Object.assign(store, broken);
   follow(entry, TRANSITIONS);
   return { file, told, removed, memory, entry };
 }
