@@ -10,7 +10,7 @@ import { biasEntries } from './options.js';
 
 const MAGIC = [0x67, 0x77, 0x63, 0x68, 0x61, 0x74, 0, 0];
 const HEAD = 16;
-/** Current version of the bytes of chat.save(). Version 1 lacks `cut` in prefixes. */
+/** Current version of the bytes of chat.save(). */
 const VERSION = 2;
 const MAX_JSON = 1 << 28;
 const MAX_IDS = 1 << 20;
@@ -87,7 +87,7 @@ function parsed(json) {
   try {
     const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
     const { version, messages, options, prefixes } = value ?? {};
-    if (Array.isArray(messages) && version !== 1 && version !== VERSION) throw newer(version);
+    if (Array.isArray(messages) && version !== VERSION) throw newer(version);
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch (error) {
     // Errors other than ModelError mean that the bytes of the saved chat are not JSON.
@@ -123,7 +123,7 @@ function damaged(why) {
 function newer(version) {
   return new ModelError(
     'bad-saved',
-    `The saved conversation has version ${show(version)}; this release reads 1 to ${VERSION}. Load it with` +
+    `The saved conversation has version ${show(version)}; this release reads version ${VERSION}. Load it with` +
       ' the release that saved it.',
   );
 }
