@@ -47,8 +47,7 @@ export async function openWith(options, { compile, openFolder, place }) {
   return index;
 }
 
-/** Deletes the files of an index, including corrupt files and those of earlier versions. Other files in its folder
- * stay.
+/** Deletes the files of an index, including corrupt files. Other files in its folder stay.
  * @param {Omit<SearchOptions, 'dimensions'>} options @param {Pick<SearchPlatform, 'openFolder' | 'place'>} platform */
 export async function deleteWith(options, { openFolder, place }) {
   checkNames('option', options, [place]);

@@ -1,8 +1,7 @@
 /* segments: the format of a search index's files. Each change is a file that is written atomically and never modified:
  * "GWV2", the length of a JSON text, a checksum of two words (over the file's name and the file, with zeros in place of
  * the checksum), the text, spaces up to a multiple of four bytes, then the vectors as little-endian float32. The file's
- * name has its stamp: a number greater than all others in the folder, and the id of the writer. Files that begin with
- * "GWV1" have no checksum and are rejected. */
+ * name has its stamp: a number greater than all others in the folder, and the id of the writer. */
 import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';
 
@@ -23,7 +22,6 @@ import { ModelError } from '../errors.js';
  *   remove: (name: string) => Promise<void> }} Folder */
 
 const MAGIC = 0x32565747;
-const UNCHECKED = 0x31565747;
 const HEAD = 16;
 const CHECKSUM = 8;
 /** Largest number of a file, because names have eight digits. */
@@ -92,9 +90,6 @@ function sign(bytes, name) {
 export function unpack(buffer, name, dimensions) {
   const view = new DataView(buffer);
   const { byteLength } = buffer;
-  if (byteLength >= 4 && view.getUint32(0, true) === UNCHECKED) {
-    throw new ModelError('index-failed', `${name} was written by an earlier version, without a checksum. ${REBUILD}`);
-  }
   const [a, b] = byteLength < HEAD ? [] : sign(new Uint8Array(buffer), name);
   const word = (/** @type {number} */ i) => view.getUint32(CHECKSUM + 4 * i, true);
   const isWhole = byteLength >= HEAD && a === word(0) && b === word(1);

@@ -334,7 +334,7 @@ test('files without a checksum, with the highest number or with NaN are rejected
   const options = { dimensions: 2, folder };
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
   const { message } = await refuses(openIndex(options), 'index-failed');
-  assert.match(message, /^00000003-aaaaaaaa\.vectors was written by an earlier version, .* add its items again\.$/);
+  assert.match(message, /^00000003-aaaaaaaa\.vectors is corrupt, .* add its items again\.$/);
   await refuses(deleteIndex(/** @type {any} */ ({})), 'bad-option');
   writeFileSync(join(folder, 'notes.txt'), 'not of the index');
   await deleteIndex({ folder });
