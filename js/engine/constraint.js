@@ -4,7 +4,7 @@
 /** @import { Engine } from './engine.js' */
 /** @import { Grammars, PromptEncoder } from './prompt-encoder.js' */
 import { ModelError } from '../errors.js';
-import { Grammar } from './grammar.js';
+import { Matcher } from './grammar.js';
 import { utf8 } from './heap.js';
 
 /** Function that returns whether a token begins a tool call. before: number of tokens of the answer before this token,
@@ -61,7 +61,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
  * Throws `bad-format` if the constraint does not allow the beginning. @param {Engine} native
  * @param {Uint8Array} constraint @param {Prompt} prompt */
 export function matcherOf(native, constraint, prompt) {
-  const matcher = new Grammar(native, constraint).matcher();
+  const matcher = new Matcher(native, constraint);
   if (!('begin' in prompt) || !prompt.begin || matcher.acceptBytes(utf8(prompt.begin))) return matcher;
   matcher.dispose();
   throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');

@@ -4,23 +4,6 @@
 
 const MAX_FORCED = 1024;
 
-/** A compiled grammar, with which any number of texts can be matched. */
-export class Grammar {
-  #native;
-  #bytes;
-
-  /** @param {Engine} native @param {Uint8Array} bytes as lower() returns them */
-  constructor(native, bytes) {
-    this.#native = native;
-    this.#bytes = bytes;
-  }
-
-  /** Returns a matcher at the beginning of a text. Throws `bad-format` if the bytes are not a grammar. */
-  matcher() {
-    return new Matcher(this.#native, this.#native.make('match_new', this.#bytes));
-  }
-}
-
 /** The state of matching one text with a grammar. Its DFA cache lives until dispose(). */
 export class Matcher {
   #native;
@@ -28,10 +11,11 @@ export class Matcher {
   #address;
   #words;
 
-  /** @param {Engine} native @param {number} address */
-  constructor(native, address) {
+  /** Throws `bad-format` if the bytes are not a grammar. @param {Engine} native
+   * @param {Uint8Array} grammar as lower() returns it */
+  constructor(native, grammar) {
     this.#native = native;
-    this.#address = address;
+    this.#address = native.make('match_new', grammar);
     this.#words = Math.ceil(native.number('n_vocab') / 32);
   }
 

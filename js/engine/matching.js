@@ -1,11 +1,10 @@
 /* matching: implements model.debug.matches(). Matches texts with a format, token by token, using the automaton that
  * constrains answers. Needs only the header of a model file. */
 import { Unsupported, toBytes } from '../grammar/index.js';
-import { Grammar } from './grammar.js';
+import { Matcher } from './grammar.js';
 
 /** @import { Matches, PostedFormat as Format, Verdict } from '../protocol.js' */
 /** @import { Engine } from './engine.js' */
-/** @import { Matcher } from './grammar.js' */
 /** @import { Context } from './jobs.js' */
 
 /** Compiles a format for matching texts. The result accepts everything that JSON Schema's specification allows. If that
@@ -41,7 +40,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
   try {
     const tokenOf = (/** @type {string} */ text) => tokenNamed(encoder, text);
     const how = { matching: true, draft, formats, tokenOf, alive: encoder.alive };
-    matcher = new Grammar(native, await compileToMatch(format, how, pause)).matcher();
+    matcher = new Matcher(native, await compileToMatch(format, how, pause));
   } catch (error) {
     const { code, message } = /** @type {{ code?: string, message: string }} */ (error);
     if (!(error instanceof Unsupported) && code !== 'bad-format') throw error;

@@ -7,7 +7,7 @@
  */
 import assert from 'node:assert/strict';
 import { pathToFileURL } from 'node:url';
-import { Grammar } from '../../js/engine/grammar.js';
+import { Matcher } from '../../js/engine/grammar.js';
 import { Unsupported, toBytes } from '../../js/grammar/index.js';
 import { bareEngine } from './bare-engine.js';
 import { testModel } from './models.js';
@@ -162,7 +162,7 @@ function formatOf(random) {
   return { schema: schemaOf(random, 3), whitespace: ['compact', 'pretty', 'any'][random(3)] };
 }
 
-/** @param {import('../../js/engine/grammar.js').Matcher} matcher @param {Random} random */
+/** @param {Matcher} matcher @param {Random} random */
 function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
     const mask = matcher.mask();
@@ -198,7 +198,7 @@ function tryOne(engine, seed) {
   }
   let matcher;
   try {
-    matcher = new Grammar(engine, bytes).matcher();
+    matcher = new Matcher(engine, bytes);
     follow(matcher, random);
   } catch (error) {
     assert.equal(/** @type {any} */ (error).code, 'bad-format', `${said()}: ${/** @type {Error} */ (error).stack}`);

@@ -2,7 +2,7 @@
  * full DFA cache, jump-forward bytes and malformed grammars. */
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
-import { Grammar } from '../../js/engine/grammar.js';
+import { Matcher } from '../../js/engine/grammar.js';
 import { jumpForwardTokens } from '../../js/engine/jump-forward.js';
 import { compile, toBytes } from '../../js/grammar/index.js';
 import { lower } from '../../js/grammar/lower.js';
@@ -24,7 +24,7 @@ before(async () => {
 const bytesOf = (/** @type {string} */ text) => new TextEncoder().encode(text);
 const has = (/** @type {Uint32Array} */ mask, /** @type {number} */ id) => ((mask[id >> 5] >>> (id & 31)) & 1) === 1;
 /** @param {any} grammar @param {object} [options] */
-const matcherOf = (grammar, options) => new Grammar(engine, lower(grammar, options)).matcher();
+const matcherOf = (grammar, options) => new Matcher(engine, lower(grammar, options));
 /** @param {...any} nodes */
 const sequence = (...nodes) => ({ sequence: nodes });
 
@@ -66,7 +66,7 @@ test('masks of a large vocabulary are right for rules that can end after any cha
     ['Answer: [A-Za-z ,.]+', 'Answer: well'],
     ['(x[^)]*y)+', 'x words y'],
   ]) {
-    const matcher = new Grammar(engine, toBytes({ regex })).matcher();
+    const matcher = new Matcher(engine, toBytes({ regex }));
     for (const id of [null, ...engine.encode(next, false)]) {
       assert.ok(id === null || matcher.accept(id));
       const mask = matcher.mask();
@@ -83,8 +83,7 @@ test('a token that a grammar names allows only this id, not another id with the 
   const same = [];
   for (let id = 0; id < 1000; id++) if (String(engine.decode(id, false, 5)) === '10') same.push(id);
   assert.ok(same.length === 2 && same.includes(line), `${same}`);
-  const grammarOf = (/** @type {any} */ start) =>
-    new Grammar(engine, lower({ rules: { root: start }, start: 'root' })).matcher();
+  const grammarOf = (/** @type {any} */ start) => new Matcher(engine, lower({ rules: { root: start }, start: 'root' }));
   for (const id of same) {
     const matcher = grammarOf({ token: id });
     const mask = matcher.mask();
@@ -112,12 +111,12 @@ test("a matcher that is created and disposed of during an answer does not change
   ])) {
     engine.resetSampler();
     engine.setOption('temperature', temperature);
-    const matcher = new Grammar(engine, toBytes({ regex: '[a-m]{3,12}' })).matcher();
+    const matcher = new Matcher(engine, toBytes({ regex: '[a-m]{3,12}' }));
     engine.sync([5]);
     engine.sync(ids);
     engine.call('want_top', 1);
     matcher.want();
-    if (other) new Grammar(engine, toBytes({ regex: 'a+' })).matcher().dispose();
+    if (other) new Matcher(engine, toBytes({ regex: 'a+' })).dispose();
     while (engine.call('run', 1));
     drawn.push(matcher.draw(false));
     matcher.dispose();
@@ -326,7 +325,7 @@ test('bytes that are not a grammar are rejected with a code', () => {
   });
   const refused = (/** @type {Uint8Array} */ bytes) =>
     assert.throws(
-      () => new Grammar(engine, bytes).matcher(),
+      () => new Matcher(engine, bytes),
       (error) => /** @type {any} */ (error).code === 'bad-format' && /\.$/.test(/** @type {any} */ (error).message),
     );
   refused(new Uint8Array(0));
@@ -337,7 +336,7 @@ test('bytes that are not a grammar are rejected with a code', () => {
     const bytes = good.slice();
     new DataView(bytes.buffer).setUint32(at, 0xfffffff0, true);
     try {
-      const matcher = new Grammar(engine, bytes).matcher();
+      const matcher = new Matcher(engine, bytes);
       matcher.mask();
       matcher.dispose();
       fine++;

@@ -3,7 +3,7 @@
  * bounded, and the same engine matches a valid format afterwards. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Grammar } from '../../js/engine/grammar.js';
+import { Matcher } from '../../js/engine/grammar.js';
 import { constraintOf } from '../../js/engine/constraint.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
 import { ordered } from '../../js/grammar/ordered.js';
@@ -196,7 +196,7 @@ function compiled(format) {
 function tried(engine, bytes) {
   let matcher;
   try {
-    matcher = new Grammar(engine, bytes).matcher();
+    matcher = new Matcher(engine, bytes);
     for (let i = 0; i < STEPS; i++) {
       const mask = matcher.mask();
       const at = mask.findIndex((word) => word !== 0);
@@ -225,7 +225,7 @@ test('hostile formats compile or are rejected in time, and the engine stays usab
     if (bytes) tried(engine, bytes);
     t.diagnostic(`${name}: ${bytes ? `${bytes.length} bytes` : 'refused'}, ${(user + system) / 1000} ms`);
     counts[bytes ? 'answers' : 'refusals']++;
-    const matcher = new Grammar(engine, sound).matcher();
+    const matcher = new Matcher(engine, sound);
     assert.ok(matcher.acceptBytes(bytesOf('fine')) && matcher.finished, name);
     matcher.dispose();
   }
@@ -234,7 +234,7 @@ test('hostile formats compile or are rejected in time, and the engine stays usab
 
 test('forced bytes are searched for in a bounded number of steps, and returned in parts', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
-  const matcher = new Grammar(engine, toBytes({ regex: `${tail('a?', 600)}${tail('a', 600)}` })).matcher();
+  const matcher = new Matcher(engine, toBytes({ regex: `${tail('a?', 600)}${tail('a', 600)}` }));
   let text = '';
   for (let part = matcher.forced(); part.length && text.length < 60; part = matcher.forced()) {
     assert.ok(part.length < 300, `${part.length} bytes in one go`);

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { Grammar } from '../../js/engine/grammar.js';
+import { Matcher } from '../../js/engine/grammar.js';
 import { Budget, Unsupported, compile, lower, toBytes } from '../../js/grammar/index.js';
 import { ordered } from '../../js/grammar/ordered.js';
 import { bareEngine } from '../js/bare-engine.js';
@@ -254,7 +254,7 @@ function tryOne(engine, seed, lap) {
   let matcher;
   try {
     lap();
-    matcher = new Grammar(engine, bytes).matcher();
+    matcher = new Matcher(engine, bytes);
     for (let i = 0; i < STEPS; i++) {
       lap();
       const mask = matcher.mask();
@@ -298,7 +298,7 @@ async function compileAll({ vocabulary, first, end }) {
     try {
       how = tryOne(engine, seed, lap);
       lap();
-      const matcher = new Grammar(engine, sound).matcher();
+      const matcher = new Matcher(engine, sound);
       assert.ok(matcher.acceptBytes(new TextEncoder().encode('fine')) && matcher.finished, 'the plain call');
       matcher.dispose();
     } catch (error) {

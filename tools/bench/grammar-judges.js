@@ -8,7 +8,7 @@ import { dirname, join, resolve } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
 import { parentPort, workerData } from 'node:worker_threads';
 import { stringifyExactly } from '../../js/cli/exact-json.js';
-import { Grammar } from '../../js/engine/grammar.js';
+import { Matcher } from '../../js/engine/grammar.js';
 import { Unsupported, compile } from '../../js/grammar/index.js';
 import { lower } from '../../js/grammar/lower.js';
 import { bareEngine } from '../../tests/js/bare-engine.js';
@@ -32,11 +32,11 @@ export async function vocabularyEngine(variant) {
 
 /** @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
 export function ours(engine) {
-  /** @type {import('../../js/engine/grammar.js').Matcher} */
+  /** @type {Matcher} */
   let matcher;
   return {
     open(schema) {
-      matcher = new Grammar(engine, lower(compile({ schema }, { matching: true }))).matcher();
+      matcher = new Matcher(engine, lower(compile({ schema }, { matching: true })));
     },
     reset: () => matcher.reset(),
     mask: () => matcher.touch(),
