@@ -1,6 +1,6 @@
 /* matches: implements model.debug.matches(): checks a text against a format and measures how long the token masks take.
  * Loaded on first use. */
-/** @import { Callable } from './protocol.js' */
+/** @import { Callable, Matches } from './protocol.js' */
 /** @import { Format } from './options.js' */
 import { GENERATE_OPTIONS, checkOptions, checkValue, postableFormat, signal, string } from './options.js';
 import { convert } from './schemas.js';
@@ -35,6 +35,11 @@ export function maskTimes(times, first) {
   return { count, mean: round(mean), p50: at(0.5), p99: at(0.99), first: round(first) };
 }
 
+/** Returns the match of one text. @param {Matches} found @returns {Match} */
+export function matchOf({ verdicts: [verdict = { accepted: false }], times, first, ...found }) {
+  return { ...found, ...verdict, masks: maskTimes(times, first) };
+}
+
 /** Implements model.debug.matches(). @param {Pick<Callable, 'call'>} model @param {Format} format @param {string} text
  * @param {{ signal?: AbortSignal }} options @returns {Promise<Match>} */
 export async function matches(model, format, text, options) {
@@ -43,11 +48,5 @@ export async function matches(model, format, text, options) {
   checkValue('text', text, string);
   const posted = postableFormat(format);
   convert(posted);
-  const {
-    verdicts: [verdict = { accepted: false }],
-    times,
-    first,
-    ...found
-  } = await model.call('match', { format: posted, texts: [text] }, options.signal);
-  return { ...found, ...verdict, masks: maskTimes(times, first) };
+  return matchOf(await model.call('match', { format: posted, texts: [text] }, options.signal));
 }

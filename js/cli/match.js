@@ -1,6 +1,6 @@
 /* match: the command `gemma-wasm match`, which checks texts against a constraint token by token, as answers are. With
  * --cases, writes a line of JSON for each case. */
-import { maskTimes } from '../matches.js';
+import { maskTimes, matchOf } from '../matches.js';
 import { openHeader } from '../model.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
 import { UsageError, readText } from './flags.js';
@@ -66,12 +66,5 @@ export async function match(values) {
   if (!format) throw new UsageError(`match needs one of --${FORMAT.replaceAll(' ', ', --')}.`);
   const text = await readText(values.text);
   const found = await using(openHeader, values, (model) => model.call('match', { format, texts: [text], draft }));
-  const {
-    compiled,
-    reason,
-    verdicts: [verdict = { accepted: false }],
-    times,
-    first,
-  } = found;
-  print(values, { compiled, reason, ...verdict, masks: maskTimes(times, first) });
+  print(values, matchOf(found));
 }
