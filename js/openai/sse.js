@@ -1,4 +1,4 @@
-/* sse: creates responses that stream server-sent events. */
+/* sse: creates responses that stream texts, such as server-sent events. */
 import { errorOf } from './errors.js';
 
 /** Returns the text of a server-sent event.
@@ -8,38 +8,47 @@ export function sseEvent(data, name) {
   return `${name ? `event: ${name}\n` : ''}data: ${text}\n\n`;
 }
 
-/** Returns a response that streams events with back-pressure. Rejects if an error occurs before the first event, so
- * that the response can have an error status.
+/** Returns a response that streams server-sent events (streamed()).
  * @param {AsyncGenerator<string, unknown, undefined>} events texts from sseEvent()
- * @param {{ signal: AbortSignal, abort: () => void }} context
- * @param {(error: unknown) => string} [failed] returns the event of a later error */
-export async function eventStream(events, { signal, abort }, failed = (error) => sseEvent(errorOf(error).body)) {
+ * @param {{ signal: AbortSignal, abort: () => void }} context */
+export async function eventStream(events, { signal, abort }) {
+  const failed = (/** @type {unknown} */ error) => sseEvent(errorOf(error).body);
+  const body = await streamed(events, failed, abort, signal);
+  return new Response(body, {
+    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' },
+  });
+}
+
+/** Returns a stream of texts with back-pressure. Rejects if an error occurs before the first text, so that the response
+ * can have an error status.
+ * @param {AsyncGenerator<string, unknown, undefined>} texts
+ * @param {(error: unknown) => string} failed returns the text of a later error
+ * @param {() => void} stop called after such an error, and when the stream is cancelled
+ * @param {AbortSignal} [signal] errors the stream */
+export async function streamed(texts, failed, stop, signal) {
   /** @type {IteratorResult<string, unknown> | null} */
-  let first = await events.next();
+  let first = await texts.next();
   const encoder = new TextEncoder();
-  const body = new ReadableStream(
+  return new ReadableStream(
     {
       start(controller) {
-        signal.addEventListener('abort', () => controller.error(signal.reason), { once: true });
+        signal?.addEventListener('abort', () => controller.error(signal.reason), { once: true });
       },
       async pull(controller) {
         try {
-          const { done, value } = first ?? (await events.next());
+          const { done, value } = first ?? (await texts.next());
           first = null;
           if (done) return controller.close();
           controller.enqueue(encoder.encode(value));
         } catch (error) {
-          if (signal.aborted) return;
+          if (signal?.aborted) return;
           controller.enqueue(encoder.encode(failed(error)));
           controller.close();
-          abort();
+          stop();
         }
       },
-      cancel: abort,
+      cancel: stop,
     },
     { highWaterMark: 0 },
   );
-  return new Response(body, {
-    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' },
-  });
 }

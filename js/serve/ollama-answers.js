@@ -3,6 +3,7 @@
 /** @import { Generation } from '../generation.js' */
 /** @import { Model } from '../model.js' */
 /** @import { GenerateResult, Step, ToolCall } from '../protocol.js' */
+import { streamed } from '../openai/sse.js';
 import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
 
 const NDJSON = 'application/x-ndjson';
@@ -69,6 +70,9 @@ function loaded({ id, body }, fields) {
   return Response.json({ ...head(id), ...fields, done: true, done_reason: reason });
 }
 
+/** @param {object} value */
+const line = (value) => `${JSON.stringify(value)}\n`;
+
 /** @param {string} id */
 const head = (id) => ({ model: id, created_at: new Date().toISOString() });
 
@@ -92,42 +96,18 @@ async function respond({ id, body, describe }, generation, shape) {
     for await (const step of generation.steps()) {
       const { kind, text } = step;
       const logprobs = logprobsOf(step);
+      if (!text && !logprobs.length) continue;
       const said = shape(kind === 'thought' ? { thoughts: text } : { text });
-      if (text || logprobs.length) yield { ...head(id), ...said, ...(logprobs.length && { logprobs }), done: false };
+      yield line({ ...head(id), ...said, ...(logprobs.length && { logprobs }), done: false });
     }
     const result = await generation.result();
     const { toolCalls } = result;
-    if (toolCalls?.length) yield { ...head(id), ...shape({ toolCalls }), done: false };
-    yield { ...head(id), ...shape({}), ...ending(result, performance.now() - began) };
+    if (toolCalls?.length) yield line({ ...head(id), ...shape({ toolCalls }), done: false });
+    yield line({ ...head(id), ...shape({}), ...ending(result, performance.now() - began) });
   })();
-  const first = await lines.next();
-  return new Response(streamOf(first, lines, describe), { headers: { 'content-type': NDJSON } });
-}
-
-/** @template T @param {IteratorResult<T, void>} first @param {AsyncGenerator<T, void>} rest
- * @param {Question['describe']} describe @returns {ReadableStream<Uint8Array>} */
-function streamOf(first, rest, describe) {
-  const encoder = new TextEncoder();
-  /** @type {IteratorResult<T, void> | null} */
-  let early = first;
-  return new ReadableStream(
-    {
-      async pull(controller) {
-        const line = (/** @type {unknown} */ value) => controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
-        try {
-          const { done, value } = early ?? (await rest.next());
-          early = null;
-          if (done) controller.close();
-          else line(value);
-        } catch (error) {
-          line({ error: describe(error).message });
-          controller.close();
-        }
-      },
-      cancel: () => void rest.return(),
-    },
-    { highWaterMark: 0 },
-  );
+  const failed = (/** @type {unknown} */ error) => line({ error: describe(error).message });
+  const stream = await streamed(lines, failed, () => void lines.return());
+  return new Response(stream, { headers: { 'content-type': NDJSON } });
 }
 
 /** @param {ToolCall} call @param {number} index */
