@@ -1,4 +1,17 @@
-/* answer-parts: makes ids, and the JSON of partial tool calls, for APIs that stream answers (js/openai, js/ai-sdk). */
+/* answer-parts: makes ids, and the JSON of partial tool calls, for APIs that stream answers (js/openai, js/ai-sdk).
+ * Converts their reasoning efforts. */
+/** @import { GenerateOptions } from './options.js' */
+
+/** Maximum number of thought tokens by reasoning effort. Higher efforts have no limit.
+ * @type {Record<string, number>} */
+const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
+
+/** Returns the option `thinking` for a reasoning effort, undefined if the model does not think. @param {string} effort
+ * @param {{ thinking: boolean }} info of the model @returns {GenerateOptions['thinking']} */
+export function thinkingFor(effort, { thinking }) {
+  if (!thinking) return undefined;
+  return effort in BUDGETS ? { budget: BUDGETS[effort] } : effort !== 'none';
+}
 
 /** Returns an id of 24 random hexadecimal digits. @param {string} prefix */
 export function newId(prefix) {

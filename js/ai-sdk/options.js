@@ -2,13 +2,10 @@
  * options. */
 /** @import { GenerateOptions, Tool } from '../options.js' */
 /** @import { CallOptionsV4, ToolV4, WarningV4 } from './specification.js' */
+import { thinkingFor } from '../answer-parts.js';
 
 /** Key of this package's options in `providerOptions`, and of its results in `providerMetadata`. */
 export const KEY = 'gemmaWasm';
-
-/** Maximum number of thought tokens by reasoning effort. Higher efforts have no limit.
- * @type {Record<string, number>} */
-const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
 
 /** Returns options of generate() for a call, and warnings. @param {CallOptionsV4} call
  * @param {{ thinking: boolean }} info of the model
@@ -31,18 +28,12 @@ export function optionsOf(call, info) {
     frequencyPenalty: call.frequencyPenalty,
     stop: call.stopSequences,
     seed: call.seed,
-    thinking: isEffort ? thinkingOf(reasoning, info) : reasoning === 'none' ? false : undefined,
+    thinking: isEffort ? thinkingFor(reasoning, info) : reasoning === 'none' ? false : undefined,
     signal: call.abortSignal,
     ...call.providerOptions?.[KEY],
     ...(offered.length && { tools: offered, toolChoice: /** @type {any} */ (asked) }),
   };
   return { options, warnings };
-}
-
-/** @param {string} effort @param {{ thinking: boolean }} info @returns {GenerateOptions['thinking']} */
-function thinkingOf(effort, { thinking }) {
-  if (!thinking) return undefined;
-  return effort in BUDGETS ? { budget: BUDGETS[effort] } : true;
 }
 
 /** @param {string} feature @returns {WarningV4} */

@@ -1,6 +1,7 @@
 /* options: converts fields of OpenAI's requests to options of the package, and lists the fields that are ignored or
  * rejected. */
 /** @import { GenerateOptions, ToolDemand } from '../options.js' */
+import { thinkingFor } from '../answer-parts.js';
 import { show } from '../errors.js';
 import { RequestError, invalid, unsupported } from './errors.js';
 
@@ -117,10 +118,7 @@ export function logprobsOf(body) {
   return asked ? top : undefined;
 }
 
-/** Maximum number of tokens of the thoughts, by reasoning effort. Higher efforts have no limit.
- * @type {Record<string, number>} */
-const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
-const EFFORTS = ['none', ...Object.keys(BUDGETS), 'high', 'xhigh', 'max'];
+const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
 /** Returns the option `thinking` for a reasoning effort. Models that do not think ignore the effort.
  * @param {unknown} effort @param {{ thinking: boolean }} info @param {string} [place]
@@ -130,9 +128,7 @@ export function thinkingOf(effort, info, place = 'reasoning_effort') {
   if (!EFFORTS.includes(String(effort))) {
     throw invalid(`\`${place}\` must be one of ${EFFORTS.join(', ')} (got ${show(effort)}).`, place);
   }
-  if (!info.thinking) return undefined;
-  const budget = BUDGETS[String(effort)];
-  return budget ? { budget } : effort !== 'none';
+  return thinkingFor(String(effort), info);
 }
 
 /** Returns the option `format` for a response format. `json_schema` without a schema allows any object.
