@@ -495,16 +495,20 @@ function runs(text, origin) {
 /** Returns whether an origin string has a sentinel inside, that is, not only at its ends. @param {string} origin */
 export const hasSentinel = (origin) => /.[st]|[et]./.test(origin);
 
+/** Adds a sentinel at the start of a non-empty origin string. @param {string} origin */
+const sentinelBefore = (origin) => (SENTINEL_BEFORE[origin[0]] ?? origin[0]) + origin.slice(1);
+
+/** Adds a sentinel at the end of a non-empty origin string. @param {string} origin */
+const sentinelAfter = (origin) => origin.slice(0, -1) + (SENTINEL_AFTER[origin.slice(-1)] ?? origin.slice(-1));
+
 /** Returns a slice of an origin string, with sentinels where it was cut. Without `from` and `to`, returns the whole
  * string with sentinels at both ends.
  * @param {string} origin @param {number} [from] @param {number} [to] */
 function cut(origin, from = -1, to = origin.length + 1) {
   const part = origin === EMPTY ? '' : origin.slice(Math.max(from, 0), to);
   if (!part) return EMPTY;
-  const first = from ? (SENTINEL_BEFORE[part[0]] ?? part[0]) : part[0];
-  const all = first + part.slice(1);
-  const last = all[all.length - 1];
-  return to === origin.length ? all : all.slice(0, -1) + (SENTINEL_AFTER[last] ?? last);
+  const all = from ? sentinelBefore(part) : part;
+  return to === origin.length ? all : sentinelAfter(all);
 }
 
 /** Returns the origin string of joined texts. An empty text from a message leaves a sentinel, because another
@@ -516,12 +520,12 @@ function glued(origins, between = '') {
     for (const part of i ? [between, origin] : [origin]) {
       if (part === EMPTY) isCut = true;
       if (!part || part === EMPTY) continue;
-      all += isCut ? (SENTINEL_BEFORE[part[0]] ?? part[0]) + part.slice(1) : part;
+      all += isCut ? sentinelBefore(part) : part;
       isCut = false;
     }
   }
   if (!isCut) return all;
-  return all ? all.slice(0, -1) + (SENTINEL_AFTER[all[all.length - 1]] ?? all[all.length - 1]) : EMPTY;
+  return all ? sentinelAfter(all) : EMPTY;
 }
 
 /** @type {WeakMap<object, boolean>} */
