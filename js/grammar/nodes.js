@@ -122,9 +122,7 @@ function measure(node) {
     const [least, most] = lengths(node.repeat);
     return [least * node.min, most ? most * node.max : 0];
   }
-  const parts = (
-    'sequence' in node ? node.sequence : 'choice' in node ? node.choice : 'both' in node ? node.both : []
-  ).map(lengths);
+  const parts = partsOf(node).map(lengths);
   if ('sequence' in node) return parts.reduce(([a, b], [c, d]) => [a + c, b + d], [0, 0]);
   if ('choice' in node) return parts.reduce(([a, b], [c, d]) => [Math.min(a, c), Math.max(b, d)], [Infinity, 0]);
   if ('both' in node) return parts.reduce(([a, b], [c, d]) => [Math.max(a, c), Math.min(b, d)], [0, Infinity]);

@@ -4,6 +4,7 @@
  */
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
 import { TooComplex } from './refusal.js';
+import { living } from './regular.js';
 
 /** @import { Node } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
@@ -252,12 +253,13 @@ function product(readers, budget, most = MOST_STATES) {
   const states = [starts];
   /** @type {[number, number, number][][]} */
   const edges = [];
+  /** @type {boolean[]} */
   const accept = [];
   for (let at = 0; at < states.length; at++) {
     budget?.spend('', 4 + 4 * readers.length);
     if (states.length > most) throw new TooComplex('a range or multipleOf has too many digits');
     const state = states[at];
-    if (readers.every((reader, i) => reader.accepts(state[i]))) accept.push(at);
+    accept.push(readers.every((reader, i) => reader.accepts(state[i])));
     edges.push(
       LETTERS.flatMap((letter) => {
         const next = readers.map((reader, i) => reader.step(state[i], letter));
@@ -270,20 +272,12 @@ function product(readers, budget, most = MOST_STATES) {
       }),
     );
   }
-  return accept.length ? { automaton: { start: 0, accept, edges: withoutDeadEnds(edges, accept) } } : NOTHING;
-}
-
-/** @param {[number, number, number][][]} edges @param {number[]} accept */
-function withoutDeadEnds(edges, accept) {
-  /** @type {number[][]} */
-  const into = edges.map(() => []);
-  edges.forEach((list, from) => list.forEach(([, , to]) => into[to].push(from)));
-  const alive = new Set(accept);
-  const open = [...accept];
-  while (open.length) {
-    for (const from of into[/** @type {number} */ (open.pop())]) if (!alive.has(from)) alive.add(from), open.push(from);
-  }
-  return edges.map((list) => list.filter(([, , to]) => alive.has(to)));
+  const ends = accept.flatMap((is, at) => (is ? [at] : []));
+  if (!ends.length) return NOTHING;
+  const alive = living(edges, accept);
+  return {
+    automaton: { start: 0, accept: ends, edges: edges.map((list) => list.filter(([, , to]) => alive[to])) },
+  };
 }
 
 /** @param {{ lo: Value | string, loOpen: boolean, hi: Value | string, hiOpen: boolean }} interval of unsigned numbers

@@ -284,8 +284,8 @@ function explore(source, context) {
   return trim({ start: 0, accept: order.map((state) => source.accepts(state)), edges });
 }
 
-/** @param {Dfa} dfa @returns {Dfa} */
-function trim({ start, accept, edges }) {
+/** Returns for each state whether it can reach an accepting state. @param {Edge[][]} edges @param {boolean[]} accept */
+export function living(edges, accept) {
   /** @type {number[][]} */
   const back = edges.map(() => []);
   edges.forEach((list, from) => {
@@ -298,6 +298,12 @@ function trim({ start, accept, edges }) {
       alive[from] = true;
     }
   }
+  return alive;
+}
+
+/** @param {Dfa} dfa @returns {Dfa} */
+function trim({ start, accept, edges }) {
+  const alive = living(edges, accept);
   /** @type {number[]} */
   const place = [];
   const kept = edges.flatMap((_, i) => (alive[i] ? [i] : []));
