@@ -2,7 +2,7 @@
  * stream. The generation starts immediately. */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
-/** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, TokenLogprob, ToolCall } from './protocol.js' */
+/** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { ModelError } from './errors.js';
 import { onAbort } from './rpc/signals.js';

@@ -8,9 +8,9 @@
 /** @import { Match } from './matches.js' */
 /** @import { EmbedOptions } from './embed.js' */
 /** @import { InsideOptions } from './inside.js' */
-/** @import { AnswerOptions, Bytes, Format, GenerateOptions, HeaderList, ValueOf } from './options.js' */
+/** @import { AnswerOptions, Format, GenerateOptions, ValueOf } from './options.js' */
 /** @import { CallOptions, CountOptions, DetokenizeOptions, LogitsOptions, PerplexityOptions, TokenizeOptions } from './options.js' */
-/** @import { LoadOptions, ModelSource, Prompt, SinglePart } from './options.js' */
+/** @import { LoadOptions, ModelSource, Prompt } from './options.js' */
 import { ModelCache, modelCache } from './download/cache.js';
 import { Chat } from './chat.js';
 import { Connection } from './rpc/connection.js';

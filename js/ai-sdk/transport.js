@@ -1,5 +1,4 @@
 /* transport: a ChatTransport for the AI SDK's hooks that first loads the model and reports the progress to the page. */
-/** @import { Progress } from '../protocol.js' */
 /** @import { GemmaWasmLanguageModel } from './language-model.js' */
 import { onAbort } from '../rpc/signals.js';
 import { readable } from './readable.js';

@@ -1,5 +1,5 @@
 /* info: collects model.info from the file's header and the engine. */
-/** @import { ModelInfo, Notice } from '../protocol.js' */
+/** @import { ModelInfo } from '../protocol.js' */
 /** @import { Context } from './jobs.js' */
 import { ADDRESSES } from './engine.js';
 

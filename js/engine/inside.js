@@ -1,6 +1,6 @@
 /* inside: implements model.debug.inside() in the worker. The engine stops after each part of a layer (gw_want_look),
  * so that this module can read attention weights, norms of the residual stream, and the logit lens. */
-/** @import { Inside, InsideArgs, InsideLayer, PostedPrompt as Prompt } from '../protocol.js' */
+/** @import { Inside, InsideArgs, InsideLayer } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
 import { ModelError, wrapped } from '../errors.js';

@@ -7,7 +7,7 @@ import { TextAssembler } from './text.js';
 const FLUSH_MS = 10;
 
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
-/** @import { PostedPrompt as Prompt, Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
+/** @import { Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Drafts } from './drafts.js' */
 /** @import { CallRunner } from './runner.js' */

@@ -3,7 +3,7 @@
 /** @import { DownloadDeps } from '../download/download.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../rpc/asking.js' */
-/** @import { ModelInfo, OpenOptions, Place, Progress, SourceDescriptor, Store } from '../protocol.js' */
+/** @import { ModelInfo, OpenOptions, Progress, SourceDescriptor, Store } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Replay } from './replay.js' */
 /** @import { Rows } from './rows.js' */

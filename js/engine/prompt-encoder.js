@@ -4,7 +4,7 @@ import { ModelError, noTemplate } from '../errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
 
-/** @import { PostedPrompt as Prompt, Prefix, PostedMessage, ToolSpec as Tool } from '../protocol.js' */
+/** @import { PostedPrompt as Prompt, Prefix, PostedMessage } from '../protocol.js' */
 /** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
 /** @import { ChatTemplate, Message } from './template.js' */
