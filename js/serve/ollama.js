@@ -4,6 +4,7 @@
 import { createHash } from 'node:crypto';
 import { ModelError } from '../errors.js';
 import { RequestError, errorOf, notAllowed } from '../openai/errors.js';
+import { parsedBody } from '../openai/handler.js';
 import { chat, generate } from './ollama-answers.js';
 import { OPTIONS, wrong } from './ollama-request.js';
 
@@ -35,7 +36,7 @@ export function createOllamaHandler(models) {
   return async (request) => {
     try {
       const [method, respond] = routeOf(request);
-      const body = method === 'POST' ? await bodyOf(request) : {};
+      const body = method === 'POST' ? parsedBody(await request.text()) : {};
       return await respond({ models, body, signal: request.signal, started });
     } catch (error) {
       const { message, ...init } = describe(error);
@@ -69,17 +70,6 @@ function routeOf({ method, url }) {
   }
   if (method === route[0] || (method === 'HEAD' && route[0] === 'GET')) return route;
   throw notAllowed(path, route[0] === 'GET' ? ['GET', 'HEAD'] : [route[0]]);
-}
-
-/** @param {Request} request */
-async function bodyOf(request) {
-  try {
-    const body = JSON.parse(await request.text());
-    if (typeof body === 'object' && body && !Array.isArray(body)) return body;
-  } catch {
-    // The error for invalid JSON is thrown after this block. It lacks the parser's message, which would quote the body.
-  }
-  throw wrong('The body could not be parsed. Send a JSON object.');
 }
 
 /** @param {Context} context @returns {import('./ollama-answers.js').Question} */
