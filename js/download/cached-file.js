@@ -12,7 +12,7 @@
 /** @import { ModelError } from '../errors.js' */
 /** @import { Journal } from './entries.js' */
 /** @import { EntryDeps } from './entry.js' */
-/** @import { Range } from './lanes.js' */
+/** @import { Lane } from './lanes.js' */
 import { Entry } from './entry.js';
 import { sleep } from './http.js';
 
@@ -242,7 +242,7 @@ export class CachedFile {
   }
 
   /** Writes bytes of a lane (lanes.js). Returns false if the bytes are no valid replacement for a corrupt piece.
-   * @param {Range} lane @param {number} at @param {number} end
+   * @param {Lane} lane @param {number} at @param {number} end
    * @param {{ journalEvery: number, same: boolean }} how see Entry.put() */
   async put(lane, at, end, how) {
     return (

@@ -199,7 +199,7 @@ export class ChatFiles {
   /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause */
   async #write(name, bytes, pause) {
     const { length: total } = bytes;
-    const lane = /** @type {import('./lanes.js').Range} */ ({ start: 0, bytes });
+    const lane = { start: 0, bytes };
     const time = Date.now().toString(16);
     const chance = crypto.getRandomValues(new Uint16Array(1))[0].toString(16);
     const entry = new Entry(

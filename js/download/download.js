@@ -4,7 +4,6 @@
 /** @import { Entry } from './entry.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Version } from './identity.js' */
-/** @import { Range } from './lanes.js' */
 import { ModelError } from '../errors.js';
 import { emptyJournal } from './entries.js';
 import { StallBudget, TUNING, withRetry } from './http.js';
@@ -429,7 +428,7 @@ export class Download {
     return this.#lanes.next(this.#read, settings, most);
   }
 
-  /** @param {Range} range @param {Promise<void>} before resolves when all earlier ranges are full */
+  /** @param {Lane} range @param {Promise<void>} before resolves when all earlier ranges are full */
   async #fill(range, before) {
     const end = () => Math.min(range.end, this.total ?? Infinity);
     while (range.at < end()) {
@@ -442,7 +441,7 @@ export class Download {
     }
   }
 
-  /** Downloads a range. Sends a notice if that repaired a corrupt piece of the cached copy. @param {Range} range
+  /** Downloads a range. Sends a notice if that repaired a corrupt piece of the cached copy. @param {Lane} range
    * @param {() => Promise<void>} fetch */
   async #mend(range, fetch) {
     const lost = this.#file.lost(range.at);
@@ -464,7 +463,7 @@ export class Download {
 
   /** Caches bytes that arrived. If the store times out, it may still be reading the range's buffer, so the range gets
    * another buffer.
-   * @param {Range} range @param {number} count @param {Parameters<CachedFile['put']>[3]} how */
+   * @param {Lane} range @param {number} count @param {Parameters<CachedFile['put']>[3]} how */
   async #put(range, count, how) {
     const { total } = this.#file;
     const right = await this.#file.put(range, range.at, range.at + count, how);
@@ -472,14 +471,14 @@ export class Download {
     if (!right) throw this.#requests.other();
   }
 
-  /** @param {Range} range @param {number} count @param {boolean} cached */
+  /** @param {Lane} range @param {number} count @param {boolean} cached */
   #came(range, count, cached) {
     range.came(count);
     if (!cached) this.#stallBudget.came(count);
     this.#deps.counted(count, cached);
   }
 
-  /** @param {Range} range @param {number} end @param {Promise<void>} before */
+  /** @param {Lane} range @param {number} end @param {Promise<void>} before */
   async #receive(range, end, before) {
     const requests = this.#requests;
     let answer;

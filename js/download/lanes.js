@@ -42,10 +42,9 @@ export class Lane {
   }
 }
 
-/** @typedef {Lane} Range */
 /** Function that fills a range. before: resolves when all earlier ranges are full, because one response may have to
  * serve all of them.
- * @typedef {(range: Range, before: Promise<void>) => Promise<void>} Fill */
+ * @typedef {(range: Lane, before: Promise<void>) => Promise<void>} Fill */
 
 export class Lanes {
   #room;

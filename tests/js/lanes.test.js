@@ -61,7 +61,7 @@ test('the cache key depends on the address and the query of a URL, without signa
 });
 
 /** Returns the window of a simulated download of `total` bytes, each of which has the value of its offset.
- * @param {number} total @param {(range: import('../../js/download/lanes.js').Range) => Promise<unknown>} [pause]
+ * @param {number} total @param {(range: import('../../js/download/lanes.js').Lane) => Promise<unknown>} [pause]
  * @param {number} [size] */
 function lanesOf(total, pause = async () => {}, size = 100) {
   const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };
