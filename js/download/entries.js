@@ -78,7 +78,7 @@ const digitsOf = (bytes) =>
 /** Returns whether a value is a valid journal. Another program or version may have written the file.
  * @param {any} journal */
 function isJournal(journal) {
-  const { url, total, have, need, used, turn, piece, etag = '', modified = '', sha256 = '' } = Object(journal);
+  const { url, total, have, need, used, turn, piece, etag, modified, sha256 } = Object(journal);
   const pieces =
     Array.isArray(have) &&
     have.every(
