@@ -2,7 +2,7 @@
  * wasm module. Its memory never grows, so downloads can read into buffers there without a copy. */
 /** @import { Exports } from './heap.js' */
 import { checksum } from '../download/checksum.js';
-import { Heap, imports } from './heap.js';
+import { Heap, exportsOf, imports } from './heap.js';
 
 const PAGE = 65536;
 /** Parts of the second wasm instance's memory in bytes: buffers of downloads, a copied input, and the module's own
@@ -42,9 +42,7 @@ export function checkerOf(module, { heap, exports }) {
 function instance(module, shared) {
   const pages = (ROOMS + COPIES + OWN) / PAGE;
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
-  const made = new WebAssembly.Instance(module, imports(memory));
-  const exports = /** @type {Exports} */ (/** @type {unknown} */ (made.exports));
-  exports.__wasm_call_ctors?.();
+  const exports = exportsOf(new WebAssembly.Instance(module, imports(memory)));
   const heap = new Heap(memory, exports);
   const result = heap.reserve(8);
   let left = ROOMS;

@@ -9,7 +9,7 @@ import { ModelError, failure } from '../errors.js';
 import { features } from '../platform/features.js';
 import { MAX_THREADS } from '../protocol.js';
 import { checkerOf } from './checker.js';
-import { Heap, createMemory, imports, utf8 } from './heap.js';
+import { Heap, createMemory, exportsOf, imports, utf8 } from './heap.js';
 
 /** Number of bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
@@ -479,9 +479,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
 async function instantiate(name, threaded, platform) {
   const module = await compile(`gemma-${threaded ? `${name}-threads` : name}.wasm`, platform);
   const memory = createMemory(threaded);
-  const instance = await WebAssembly.instantiate(module, imports(memory));
-  const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
-  exports.__wasm_call_ctors?.();
+  const exports = exportsOf(await WebAssembly.instantiate(module, imports(memory)));
   const flaw = exports.gw_prove_build() < 0 ? (new Heap(memory, exports).string(exports.gw_build_note()) ?? '') : '';
   return { exports, memory, module, flaw };
 }

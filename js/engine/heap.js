@@ -140,6 +140,13 @@ export function imports(memory) {
   return { env: { memory, emscripten_resize_heap: grow } };
 }
 
+/** Runs the constructors of an instance, and returns its exports. @param {WebAssembly.Instance} instance */
+export function exportsOf(instance) {
+  const exports = /** @type {Exports} */ (/** @type {unknown} */ (instance.exports));
+  exports.__wasm_call_ctors?.();
+  return exports;
+}
+
 /** @param {Uint8Array} a @param {Uint8Array} b */
 export function joined(a, b) {
   if (!a.length) return b;

@@ -1,7 +1,7 @@
 /* scan: stores vectors as rows of bytes in WebAssembly memory, where gw_scan() computes their dot products with a
  * query. */
 /** @import { Exports } from '../engine/heap.js' */
-import { Heap, createMemory, imports } from '../engine/heap.js';
+import { Heap, createMemory, exportsOf, imports } from '../engine/heap.js';
 
 /** STEP: gw_scan() needs rows of a multiple of this length, in bytes. QUERY_TOP, ROW_TOP: largest absolute values in a
  * rounded query and row. FIRST_ROWS: initial capacity. */
@@ -14,10 +14,8 @@ const FIRST_ROWS = 256;
  * @param {number} dimensions */
 export async function makeScan(module, dimensions) {
   const memory = createMemory(false);
-  const { exports } = await WebAssembly.instantiate(module, imports(memory));
-  const functions = /** @type {Exports} */ (/** @type {unknown} */ (exports));
-  functions.__wasm_call_ctors?.();
-  return new Scan(functions, memory, dimensions);
+  const exports = exportsOf(await WebAssembly.instantiate(module, imports(memory)));
+  return new Scan(exports, memory, dimensions);
 }
 
 /** Facts about a rounded vector. scale: value of one unit of its integers; length: Euclidean length; error: distance
