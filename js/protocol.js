@@ -304,13 +304,13 @@ import { ModelError } from './errors.js';
  * @typedef {AnswerFields<V> & (CallingFields | OtherFields)} GenerateResult */
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
 /** Arguments of `generate` in their posted form. tools: `choice` is the tool choice for the first answer, `next` for
- * answers after results of tools; sampler: names and values of the engine's sampling options; grammar: a compiled
- * constraint (lower() of js/grammar); owner: id of the calling chat if it has a saved state: other chats do not reuse
- * tokens that it restored; thinking: null for the template's default, a number for a budget in tokens.
+ * answers after results of tools; sampler: names and values of the engine's sampling options; owner: id of the calling
+ * chat if it has a saved state: other chats do not reuse tokens that it restored; thinking: null for the template's
+ * default, a number for a budget in tokens.
  * @typedef {{ maxTokens: number, bias: [number, number][], stop: string[], sampler: [string, number][], seed: number,
  *   logprobs: number | null, format: PostedFormat | null, jumpForward?: boolean, draft?: boolean, progress: boolean,
  *   tools: { list: ToolSpec[], choice: PostedChoice, next: PostedChoice } | null, thinking: boolean | number | null,
- *   prompt: PostedPrompt, grammar?: Uint8Array, owner?: string }} GenerateArgs */
+ *   prompt: PostedPrompt, owner?: string }} GenerateArgs */
 /** Result of `generate` for a chat. prefix: tokens that the next turn can reuse; why: the reason if there is no prefix.
  * @typedef {GenerateResult & { prefix?: Prefix, why?: string }} GenerateAnswer */
 

@@ -12,14 +12,13 @@ import { utf8 } from './heap.js';
  * @typedef {(id: number, before: number) => boolean} Begins */
 /** A compiled constraint. begins: recognises the token from which the constraint applies; null if the constraint
  * applies from the beginning of the answer.
- * @typedef {{ constraint: Uint8Array | null, begins: Begins | null }} Constraint */
+ * @typedef {{ constraint: Uint8Array, begins: Begins | null }} Constraint */
 
-/** Compiles the constraint of an answer. Pauses between the synchronous passes of the compiler, so that the worker can
- * answer other calls. Fails with `bad-format` or `format-too-complex`.
+/** Compiles the constraint of an answer with a format or tools. Pauses between the synchronous passes of the compiler,
+ * so that the worker can answer other calls. Fails with `bad-format` or `format-too-complex`.
  * @param {PromptEncoder} encoder @param {Pick<GenerateArgs, 'format' | 'tools'>} args
  * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Constraint>} */
 export async function constraintOf(encoder, { format, tools }, pause) {
-  if (!format && !tools) return { constraint: null, begins: null };
   const { alive } = encoder;
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
   const mayAnswer = !tools || tools.choice === 'auto';

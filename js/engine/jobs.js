@@ -32,10 +32,8 @@ async function begin(context, job, args) {
   const { tools, prompt } = args;
   const { encoder } = context;
   const pause = context.runner.pauses(job);
-  const isConstrained = args.format || tools || args.grammar;
-  const part = isConstrained ? /** @type {Constraining} */ (await context.load('grammar')) : null;
-  const { constraint, begins } =
-    args.grammar || !part ? { constraint: args.grammar, begins: null } : await part.constraintOf(encoder, args, pause);
+  const part = args.format || tools ? /** @type {Constraining} */ (await context.load('grammar')) : null;
+  const { constraint, begins } = (await part?.constraintOf(encoder, args, pause)) ?? { constraint: null, begins: null };
   const thinking = args.thinking === null ? undefined : args.thinking !== false;
   const formatted = args.format !== null;
   const asked = 'messages' in prompt ? { ...prompt, tools: tools?.list, formatted, thinking } : prompt;

@@ -7,7 +7,6 @@ import { before, test } from 'node:test';
 import { Host } from '../../js/engine/host.js';
 import { Runner } from '../../js/engine/runner.js';
 import { compile } from '../../js/grammar/index.js';
-import { lower } from '../../js/grammar/lower.js';
 import { postable } from '../../js/options.js';
 import { testModel } from './models.js';
 import { accepts } from '../support/acceptor.js';
@@ -86,17 +85,12 @@ const SCHEMA = {
 
 /** @param {object} options @param {boolean} forced */
 async function answer(options, forced) {
-  const grammar = compile({ schema: SCHEMA, whitespace: 'compact' });
-  const bytes = lower(grammar, { spelling: 'shortest' });
-  const args = {
-    ...postable({ maxTokens: 200, ...options }),
-    prompt: { text: 'Hello' },
-    grammar: bytes,
-    jumpForward: forced,
-  };
+  const format = { schema: SCHEMA };
+  const prompt = { text: 'Hello' };
+  const args = { ...postable({ maxTokens: 200, ...options }), prompt, format, jumpForward: forced };
   const { value, steps } = await call('generate', args);
   assert.equal(value.finishReason, 'stop', value.text);
-  assert.ok(accepts(grammar, value.text), value.text);
+  assert.ok(accepts(compile(format), value.text), value.text);
   return { ...value, forced: steps.filter((step) => step.forced).length };
 }
 
@@ -138,12 +132,11 @@ const CONSTRAINTS = [
 /** Returns the ids of a greedy answer under a schema, and which of them are jump-forward tokens. @param {any} schema
  * @param {boolean} forced @param {[number, number][]} [bias] */
 async function greedy(schema, forced, bias = []) {
-  const grammar = lower(compile({ schema }), { spelling: 'shortest' });
   const options = { temperature: 0, maxTokens: 200, logitBias: Object.fromEntries(bias) };
   const { value, steps } = await call('generate', {
     ...postable(options),
     prompt: { text: 'Hello' },
-    grammar,
+    format: { schema },
     jumpForward: forced,
   });
   const own = steps.filter((step) => step.ids.length);
@@ -209,8 +202,7 @@ test('forced tokens are evaluated with the prompt or the token before them, not 
 test('greedy and top-k answers are the same as from all logits', async () => {
   const draws = [{ temperature: 0 }, { temperature: 1.5, topK: 40, seed: 5 }];
   for (const [schema, draw] of CONSTRAINTS.flatMap((one) => draws.map((draw) => /** @type {const} */ ([one, draw])))) {
-    const grammar = lower(compile({ schema }), { spelling: 'shortest' });
-    const args = { prompt: { text: 'Hello' }, grammar };
+    const args = { prompt: { text: 'Hello' }, format: { schema } };
     const [some, all] = [{}, { logprobs: 0 }].map((more) => postable({ ...draw, maxTokens: 200, ...more }));
     const {
       value: { tokens },
