@@ -38,7 +38,7 @@ export async function match({ runner, encoder }, { format, texts, draft, formats
   const start = performance.now();
   let matcher;
   try {
-    const tokenOf = (/** @type {string} */ text) => tokenNamed(encoder, text);
+    const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
     const how = { matching: true, draft, formats, tokenOf, alive: encoder.alive };
     matcher = new Matcher(native, await compileToMatch(format, how, pause));
   } catch (error) {
@@ -93,10 +93,4 @@ function offsetOf(text, bytes) {
     at += letter.length;
   }
   return at;
-}
-
-/** @param {Context['encoder']} encoder @param {string} text */
-function tokenNamed(encoder, text) {
-  const ids = encoder.encode(text, { special: true });
-  return ids.length === 1 ? ids[0] : undefined;
 }
