@@ -71,9 +71,7 @@ async function openConnection(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { restart = false, ...others } = options;
   const { connection, info, parts } = await openEngine(source, others, headerOnly);
-  const streamed = parts.some(({ kind, total }) => kind === 'pull' && total === undefined);
-  const pulled = parts.some(({ kind }) => kind === 'pull');
-  const once = streamed || (pulled && !restart);
+  const once = parts.some(({ kind, total }) => kind === 'pull' && (total === undefined || !restart));
   const reopen = async (/** @type {AbortSignal} */ signal) => {
     return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
   };
