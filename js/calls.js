@@ -1,6 +1,7 @@
 /* calls: runs the `execute` functions of the tools that an answer calls. Loaded with the first call. */
 /** @import { ChatMessage, GenerateResult } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
+import { messageOf } from './errors.js';
 import { jsonOf, toolOf } from './options.js';
 import { deferred, onAbort } from './rpc/signals.js';
 import { validated } from './schemas.js';
@@ -44,6 +45,3 @@ function written(name, result) {
     throw new Error(`The result of the tool ${name} is not JSON: ${message}`, { cause });
   }
 }
-
-/** @param {unknown} error */
-const messageOf = (error) => (error instanceof Error ? error.message : String(error));

@@ -121,12 +121,15 @@ export function abortError(signal) {
   return new ModelError('aborted', 'The call was aborted.', { cause: signal?.reason });
 }
 
+/** Returns the message of an error, or any other thrown value as text. @param {unknown} error */
+export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+
 /** Returns the error for a failed operation, or the cause if it already is a ModelError.
  * @param {ErrorCode} code @param {string} what clause that begins the message @param {unknown} cause
  * @param {string} [remedy] a sentence */
 export function failure(code, what, cause, remedy) {
   if (cause instanceof ModelError) return cause;
-  const got = (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, '');
+  const got = messageOf(cause).replace(/\.$/, '');
   return new ModelError(code, `${what}: ${got}.${remedy ? ` ${remedy}` : ''}`, { got, cause });
 }
 

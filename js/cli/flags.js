@@ -1,7 +1,7 @@
 /* flags: parses command-line arguments, and converts flags into options of the package. */
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { reading } from '../errors.js';
+import { messageOf, reading } from '../errors.js';
 import { FLAGS } from '../generated.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../options.js';
 /** @import { Rule } from '../options.js' */
@@ -55,7 +55,7 @@ export function parse(args, flags) {
     const parsed = parseArgs({ args: joined, options, allowPositionals: true });
     return { positionals: parsed.positionals, values: /** @type {Values} */ (parsed.values) };
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(messageOf(error));
   }
 }
 

@@ -1,6 +1,7 @@
 /* format: converts the flags that constrain answers into the option `format`. */
 /** @import { Values } from './flags.js' */
 /** @import { Format } from '../options.js' */
+import { messageOf } from '../errors.js';
 import { UsageError, readText } from './flags.js';
 
 /** @typedef {(text: string, path: string) => any} Parse */
@@ -29,6 +30,6 @@ function jsonOf(text, path) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`${path}: ${error instanceof Error ? error.message : error}`);
+    throw new UsageError(`${path}: ${messageOf(error)}`);
   }
 }

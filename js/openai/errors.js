@@ -1,5 +1,5 @@
 /* errors: errors in the shape of OpenAI's API, with their HTTP status. */
-import { ModelError } from '../errors.js';
+import { ModelError, messageOf } from '../errors.js';
 
 export class RequestError extends Error {
   /** @param {number} status HTTP status @param {string} message a sentence @param {string | null} [param] field at
@@ -67,7 +67,7 @@ export function errorOf(error, prompt = 'messages') {
   const known = error instanceof RequestError ? error : error instanceof ModelError ? ofModel(error, prompt) : null;
   const { status, message, param, code } = known ?? {
     status: 500,
-    message: `The request failed: ${error instanceof Error ? error.message : error}`,
+    message: `The request failed: ${messageOf(error)}`,
     param: null,
     code: 'internal_error',
   };

@@ -7,7 +7,7 @@
  * splitting code there: some cannot in workers (Vite up to 7), and none can if a worker is one file. A part passes
  * its exports to `offer`, because some bundlers remove exports (Parcel). */
 
-import { failure } from '../errors.js';
+import { failure, messageOf } from '../errors.js';
 /** @import { Place } from '../protocol.js' */
 
 const OFFERED = 'gemma-wasm ';
@@ -62,6 +62,5 @@ export class Files {
 
 /** Returns the error message for a file that could not be loaded. @param {unknown} cause */
 export function missing(cause) {
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return `${why}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
+  return `${messageOf(cause)}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
 }

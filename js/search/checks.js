@@ -1,5 +1,5 @@
 /* checks: validates the arguments of a search index. Throws `bad-option` if one is invalid. */
-import { ModelError } from '../errors.js';
+import { ModelError, messageOf } from '../errors.js';
 
 /** @param {any} value */
 const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value);
@@ -28,7 +28,7 @@ export function checkData(data) {
   try {
     if (data === undefined || JSON.stringify(data) !== undefined) return;
   } catch (error) {
-    got = error instanceof Error ? error.message : String(error);
+    got = messageOf(error);
   }
   throw new ModelError('bad-option', `\`data\` must be JSON (got ${got}).`, { got });
 }
