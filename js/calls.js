@@ -3,7 +3,7 @@
 /** @import { GenerateOptions } from './options.js' */
 import { messageOf } from './errors.js';
 import { jsonOf, toolOf } from './options.js';
-import { deferred, onAbort } from './rpc/signals.js';
+import { unlessAborted } from './rpc/signals.js';
 import { validated } from './schemas.js';
 
 /** Runs the tool calls of an answer and returns their results as messages. Returns null if a called tool has no
@@ -29,9 +29,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     const content = 'error' in call ? { error: messageOf(call.error) } : call.result;
     return { role: /** @type {const} */ ('tool'), id, name, content };
   });
-  const aborted = deferred();
-  const unsubscribe = onAbort(signal, () => aborted.resolve(null));
-  return Promise.race([Promise.all(results), aborted.promise]).finally(unsubscribe);
+  return unlessAborted(Promise.all(results), signal).catch(() => null);
 }
 
 /** Returns the result of a tool as JSON. If JSON cannot hold it, throws an Error, which both the model and the caller
