@@ -215,7 +215,7 @@ function looksFruitful(node) {
   if ('chars' in node) return node.chars.length > 0;
   if ('sequence' in node) return node.sequence.every(surelySome);
   if ('choice' in node) return node.choice.some(surelySome);
-  if ('except' in node) return surelyMany(node.except[0]) && lengths(node.except[1])[1] < Infinity;
+  if ('except' in node) return surelyMany(node);
   return 'repeat' in node && (node.min === 0 || surelySome(node.repeat));
 }
 

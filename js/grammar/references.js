@@ -88,7 +88,7 @@ export class Document {
   /** @param {Schema} root @param {Budget} budget @param {number} [draft] draft of schemas without `$schema` */
   constructor(root, budget, draft) {
     this.budget = budget;
-    /** @type {Map<object, Located>} */
+    /** @type {Map<Schema, Located>} */
     this.located = new Map();
     /** @type {Located[]} */
     this.all = [];
@@ -109,7 +109,7 @@ export class Document {
 
   /** @param {Schema} schema @param {string} base @param {string} pointer @param {number} draft @returns {Located} */
   locate(schema, base, pointer, draft) {
-    const known = isObject(schema) ? this.located.get(schema) : undefined;
+    const known = this.located.get(schema);
     if (known) return known;
     const place = { schema, base, pointer, draft, id: this.all.length };
     this.all.push(place);
@@ -169,8 +169,7 @@ export class Document {
   /** @param {Located} from @param {Schema} schema @param {string} path @returns {Located} */
   child(from, schema, path) {
     if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', from.pointer + path);
-    const known = isObject(schema) ? this.located.get(schema) : undefined;
-    return known ?? this.index(schema, from.base, from.pointer + path, from.draft);
+    return this.located.get(schema) ?? this.index(schema, from.base, from.pointer + path, from.draft);
   }
 
   /** @param {Located} from the schema with the reference @param {string} key the keyword, such as $ref
@@ -216,11 +215,10 @@ export class Document {
       }
       value = value[name];
       path += `/${escapePointer(name)}`;
-      place = (isObject(value) && this.located.get(value)) || place;
+      place = this.located.get(value) ?? place;
     }
     if (!isSchema(value)) throw new Unsupported(`$ref ${text} points to a value that is not a schema`, at);
-    const known = isObject(value) ? this.located.get(value) : undefined;
-    return known ?? this.index(value, place.base, path, place.draft);
+    return this.located.get(value) ?? this.index(value, place.base, path, place.draft);
   }
 }
 
