@@ -1,6 +1,6 @@
 /* cached: tells whether a model can be loaded without a download. */
 /** @import { LoadOptions, ModelSource } from './options.js' */
-import { ModelCache, modelCache } from './download/cache.js';
+import { cacheOf } from './download/cache.js';
 import { shownUrl } from './download/identity.js';
 import { partsOf } from './model.js';
 
@@ -10,12 +10,11 @@ import { partsOf } from './model.js';
 export async function isCached(source, options = {}) {
   // Streams and bytes need no download. They are not passed to partsOf(), because describing a stream locks it.
   if (![source].flat().every(isAddress)) return true;
-  const cache = options.cache instanceof ModelCache ? options.cache : modelCache;
-  const parts = await partsOf(source, options, cache);
+  const parts = await partsOf(source, options);
   const urls = parts.flatMap(({ descriptor }) => (descriptor.kind === 'url' ? [shownUrl(descriptor.url)] : []));
   if (!urls.length) return true;
   if (options.cache === false) return false;
-  const entries = (await cache.list()).filter(({ complete }) => complete);
+  const entries = (await cacheOf(options.cache).list()).filter(({ complete }) => complete);
   return urls.every((url) => entries.some((entry) => entry.url === url));
 }
 

@@ -11,7 +11,7 @@
 /** @import { AnswerOptions, Format, GenerateOptions, ValueOf } from './options.js' */
 /** @import { CallOptions, CountOptions, DetokenizeOptions, LogitsOptions, PerplexityOptions, TokenizeOptions } from './options.js' */
 /** @import { LoadOptions, ModelSource, Prompt } from './options.js' */
-import { ModelCache, modelCache } from './download/cache.js';
+import { cacheOf } from './download/cache.js';
 import { Chat } from './chat.js';
 import { Connection } from './rpc/connection.js';
 import { ReconnectingConnection } from './rpc/reconnecting.js';
@@ -80,11 +80,11 @@ async function openConnection(source, options, headerOnly) {
 
 /** Returns descriptors of the files to load, which can be posted to the worker. Fails with `unsupported-source` or
  * `network-error`.
- * @param {ModelSource} source @param {LoadOptions} options @param {ModelCache} cache */
-export async function partsOf(source, { signal, headers, token, hub, cache: wanted }, cache) {
+ * @param {ModelSource} source @param {LoadOptions} options */
+export async function partsOf(source, { signal, headers, token, hub, cache }) {
   const sent = headerPairs(headers) ?? [];
   if (token) sent.push(['authorization', `Bearer ${token}`]);
-  const entries = async () => (wanted === false ? [] : cache.list());
+  const entries = async () => (cache === false ? [] : cacheOf(cache).list());
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
   const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
   const given = unnamed ? await unnamed(source, { hub, headers: sent, signal, kept }) : source;
@@ -121,8 +121,8 @@ function startWorker(baseUrl) {
 export async function openEngine(source, options, headerOnly = false) {
   const { signal, onProgress, headers, token, cache, baseUrl, hub, restart, ...wanted } = options;
   if (signal?.aborted) throw abortError(signal);
-  const kept = cache instanceof ModelCache ? cache : modelCache;
-  const parts = await partsOf(source, options, kept);
+  const kept = cacheOf(cache);
+  const parts = await partsOf(source, options);
   // The worker requests data from the client only if the source is bytes or a stream, or if the caller passed a store.
   const asks = kept.own !== undefined || parts.some(({ bytes }) => bytes);
   const feeders = asks ? new (await import('./download/feeder.js')).Feeders(parts) : null;

@@ -116,6 +116,10 @@ export class ModelCache {
  * ~/.cache/gemma-wasm. */
 export const modelCache = new ModelCache();
 
+/** Returns the cache that the option `cache` selects; with false, the default one.
+ * @param {ModelCache | boolean} [cache] */
+export const cacheOf = (cache) => (cache instanceof ModelCache ? cache : modelCache);
+
 /** Opens a cache in a folder (Node), or in a custom store. Throws `bad-option`. @param {string | Store} where */
 export function openCache(where) {
   const own = ['list', 'size', 'read', 'write', 'remove'];

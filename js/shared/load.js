@@ -2,7 +2,7 @@
 /** @import { ModelInfo } from '../protocol.js' */
 /** @import { ModelConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
-import { ModelCache, modelCache } from '../download/cache.js';
+import { cacheOf } from '../download/cache.js';
 import { ModelError, abortError } from '../errors.js';
 import { onAbort } from '../rpc/signals.js';
 import { Model, openEngine, partsOf } from '../model.js';
@@ -72,8 +72,7 @@ export async function loadModel(source, options = {}) {
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;
-  const kept = cache instanceof ModelCache ? cache : modelCache;
-  const parts = await partsOf(source, options, kept);
+  const parts = await partsOf(source, options);
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
     throw new ModelError(
@@ -82,7 +81,7 @@ async function keyOf(source, options) {
     );
   });
   const how = DISTINCT.map((name) => String(options[name] ?? ''));
-  const text = JSON.stringify([what, how, cache === false ? null : kept.descriptor]);
+  const text = JSON.stringify([what, how, cache === false ? null : cacheOf(cache).descriptor]);
   const sum = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
   return [...new Uint8Array(sum)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
