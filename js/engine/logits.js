@@ -35,7 +35,7 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
  * @param {Context} context @param {EvaluationJob} job @param {Perplexity['args']} args
  * @returns {Promise<Perplexity['value']>} */
 export async function perplexity({ runner, encoder, contextLength }, job, { text, window }) {
-  const { ids } = await encoder.ids({ text }, runner.pauses(job));
+  const { ids } = await encoder.prompted({ text }, runner.pauses(job));
   const width = Math.min(window || contextLength, contextLength);
   if (ids.length < 2) {
     throw new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');

@@ -161,16 +161,6 @@ export class PromptEncoder {
     yield decoder.decode(bytes.subarray(0, n), { stream: true }) + decoder.decode();
   }
 
-  /** Returns the ids of a prompt without tools. For messages, also returns the rendered text, which a later prompt may
-   * continue.
-   * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string, cut?: number }>} */
-  async ids(prompt, pause) {
-    if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
-    if ('ids' in prompt) return prompt;
-    const { messages, prefix, ...more } = prompt;
-    return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
-  }
-
   /** Returns a prefix if it belongs to this model, else undefined, because other models have other token ids.
    * @param {Prefix} [prefix] */
   #own(prefix) {
@@ -186,12 +176,16 @@ export class PromptEncoder {
     return (this.#template ??= await this.#makeTemplate());
   }
 
-  /** Returns the token ids of a prompt, with or without tools. @param {Prompt} prompt @param {Pause} [pause] */
+  /** Returns the token ids of a prompt. For messages, also returns the rendered text, which a later prompt may
+   * continue.
+   * @param {Prompt} prompt @param {Pause} [pause] @returns {Promise<{ ids: number[], text?: string, cut?: number }>} */
   async prompted(prompt, pause) {
-    const calling =
-      'messages' in prompt &&
-      (prompt.tools || prompt.messages.some(({ role, toolCalls }) => role === 'tool' || toolCalls));
-    return calling ? this.#withTools(prompt) : this.ids(prompt, pause);
+    if ('text' in prompt) return { ids: await this.#begun(prompt.text, pause) };
+    if ('ids' in prompt) return prompt;
+    const { messages, prefix, ...more } = prompt;
+    const calling = more.tools || messages.some(({ role, toolCalls }) => role === 'tool' || toolCalls);
+    if (calling) return this.#withTools(prompt);
+    return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
   }
 
   /** Returns messages with the names that templates use: renames `thoughts` to `reasoning_content`, and the role
@@ -281,7 +275,7 @@ export class PromptEncoder {
     return this.#native.where('is_end', this.size);
   }
 
-  /** The chat template in use. Only valid after prompted() or ids() of messages. */
+  /** The chat template in use. Only valid after prompted() of messages. */
   get template() {
     return /** @type {ChatTemplate} */ (this.#template);
   }
