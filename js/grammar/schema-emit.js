@@ -133,14 +133,13 @@ export class Emitter {
     const least = Math.max(free.min, ...free.contains.map(({ from, min }) => from + min));
     const items = free.max < Infinity ? free : { ...free, max: Math.max(this.most.items, least) };
     const layout = this.layouts.at(depth);
-    const { comma } = layout;
     const reach = this.reach(items, depth);
     if (items.unique.length && reach > 1) {
       throw new Unsupported('uniqueItems is not supported, because items cannot be compared', items.unique[0]);
     }
     const first = items.contains.length
       ? this.counted(items, reach, depth)
-      : this.tail({ ...items, max: reach }, 0, EMPTY, comma, depth);
+      : this.tail({ ...items, max: reach }, 0, depth);
     const inner = items.min > 0 || items.contains.some(({ min }) => min > 0) ? NOTHING : layout.empty;
     const some = reach > 0 ? sequence(layout.open, first, layout.close) : NOTHING;
     return sequence(literal('['), choice([inner, some]), literal(']'));
@@ -156,20 +155,19 @@ export class Emitter {
   }
 
   /** Returns a node for the items of an array from index `i` on, at least one.
-   * @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items @param {number} i @param {Node} before
-   * @param {Node} comma @param {number} depth @returns {Node} */
-  tail(items, i, before, comma, depth) {
+   * @param {Pick<Items, 'prefix' | 'rest' | 'min' | 'max'>} items @param {number} i @param {number} depth
+   * @returns {Node} */
+  tail(items, i, depth) {
     const { prefix, rest, min, max } = items;
+    const { comma } = this.layouts.at(depth);
+    const before = i > 0 ? comma : EMPTY;
     if (i >= prefix.length) {
       const value = this.value(rest, depth + 1);
-      const left = max - i;
-      const more = repeat(sequence(comma, value), Math.max(min - i - 1, 0), left - 1);
-      if (i === 0) return sequence(value, more);
-      return sequence(comma, value, more);
+      return sequence(before, value, repeat(sequence(comma, value), Math.max(min - i - 1, 0), max - i - 1));
     }
     const value = this.value(prefix[i], depth + 1);
     const last = i + 1 >= max;
-    const next = () => this.tail(items, i + 1, comma, comma, depth);
+    const next = () => this.tail(items, i + 1, depth);
     const later = last ? EMPTY : i % NESTED === NESTED - 1 ? this.rule(next) : next();
     return sequence(before, value, min > i + 1 ? later : optional(later));
   }
