@@ -128,7 +128,7 @@ export class Document {
       if (depth > DEEPEST) throw new TooComplex('schemas are nested too deeply', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
       const draft = draftOf(schema, pointer, before);
-      const base = this.identify(schema, outer, pointer, draft);
+      const base = this.identify(schema, outer, draft);
       const place = this.locate(schema, base, pointer, draft);
       if (base !== outer) this.resources.set(base, place);
       this.anchor(place, outer);
@@ -138,9 +138,8 @@ export class Document {
   }
 
   /** Returns the base URI for references inside a schema: that of the schema's identifier, or else the outer base URI.
-   * @param {Record<string, any>} schema @param {string} outer
-   * @param {string} pointer @param {number} draft */
-  identify(schema, outer, pointer, draft) {
+   * @param {Record<string, any>} schema @param {string} outer @param {number} draft */
+  identify(schema, outer, draft) {
     const id = schema[draft <= 4 ? 'id' : '$id'];
     if (typeof id !== 'string' || (draft <= 7 && '$ref' in schema)) return outer;
     if (draft <= 7 && id.startsWith('#')) return outer;

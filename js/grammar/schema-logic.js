@@ -109,7 +109,7 @@ export class Logic {
   arms(goal, type) {
     if (isNever(goal)) return [];
     return goal.reduce(
-      (/** @type {Arm[]} */ arms, one) => this.product(arms, () => this.literal(one, type, false), type),
+      (/** @type {Arm[]} */ arms, one) => this.product(arms, () => this.literal(one, type, false)),
       ANY_VALUE,
     );
   }
@@ -149,7 +149,7 @@ export class Logic {
     const late = judges in schema && place.draft >= 2019;
     let arms = /** @type {Arm[]} */ (ANY_VALUE);
     for (const { demand } of this.clauses(place, type, track || late)) {
-      arms = this.product(arms, demand, type, place.pointer);
+      arms = this.product(arms, demand, place.pointer);
       if (!arms.length) return arms;
     }
     return late ? arms.map((arm) => this.unevaluated(place, arm, judges)) : arms;
@@ -183,8 +183,8 @@ export class Logic {
     if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
   }
 
-  /** @param {Arm[]} left @param {() => Arm[]} more @param {Type} type @param {string} [pointer] @returns {Arm[]} */
-  product(left, more, type, pointer = '') {
+  /** @param {Arm[]} left @param {() => Arm[]} more @param {string} [pointer] @returns {Arm[]} */
+  product(left, more, pointer = '') {
     if (!left.length) return left;
     const right = more();
     if (right.length === 1 && right[0] === FREE) return left;
@@ -361,19 +361,19 @@ export class Logic {
     return {
       demand: () => {
         const lists = parts.map((part) => this.fit(part, type, track));
-        return track ? this.subsets(lists, type, pointer) : this.union(lists, pointer);
+        return track ? this.subsets(lists, pointer) : this.union(lists, pointer);
       },
       deny: () =>
         parts.reduce(
-          (/** @type {Arm[]} */ arms, part) => this.product(arms, () => this.misfit(part, type), type, pointer),
+          (/** @type {Arm[]} */ arms, part) => this.product(arms, () => this.misfit(part, type), pointer),
           ANY_VALUE,
         ),
     };
   }
 
   /** Returns the alternatives for every subset of `anyOf` branches that can match together, each with the properties or
-   * items that it evaluates. @param {Arm[][]} lists @param {Type} type @param {string} pointer */
-  subsets(lists, type, pointer) {
+   * items that it evaluates. @param {Arm[][]} lists @param {string} pointer */
+  subsets(lists, pointer) {
     const live = lists.filter((list) => list.length);
     if (live.length > MOST_BRANCHES)
       throw new Unsupported('unevaluatedItems or unevaluatedProperties depends on too many branches', pointer);
@@ -381,9 +381,7 @@ export class Logic {
     const all = [];
     for (let set = 1; set < 1 << live.length; set++) {
       const chosen = live.filter((_, i) => (set >> i) & 1);
-      all.push(
-        chosen.reduce((/** @type {Arm[]} */ arms, list) => this.product(arms, () => list, type, pointer), ANY_VALUE),
-      );
+      all.push(chosen.reduce((/** @type {Arm[]} */ arms, list) => this.product(arms, () => list, pointer), ANY_VALUE));
     }
     const arms = all.flat();
     this.bound(arms, pointer);
@@ -406,7 +404,7 @@ export class Logic {
         const none = this.anyOf(parts, type, false, pointer).deny();
         const lists = parts.map((part) => this.fit(part, type, false));
         const two = lists.flatMap((list, i) =>
-          lists.slice(i + 1).map((other) => this.product(list, () => other, type, pointer)),
+          lists.slice(i + 1).map((other) => this.product(list, () => other, pointer)),
         );
         return this.union([none, ...two], pointer);
       },
@@ -429,9 +427,7 @@ export class Logic {
           });
           return apart
             ? [one]
-            : this.product([one], () => this.misfit(other.part, type), type, pointer).filter(
-                (rest) => !this.isBarren(rest),
-              );
+            : this.product([one], () => this.misfit(other.part, type), pointer).filter((rest) => !this.isBarren(rest));
         });
         this.bound(arms, pointer);
       }
@@ -451,16 +447,16 @@ export class Logic {
       demand: () =>
         this.union(
           [
-            this.product(this.fit(test, type, track), () => this.fit(yes, type, track), type, at),
-            this.product(this.misfit(test, type), () => this.fit(no, type, track), type, at),
+            this.product(this.fit(test, type, track), () => this.fit(yes, type, track), at),
+            this.product(this.misfit(test, type), () => this.fit(no, type, track), at),
           ],
           at,
         ),
       deny: () =>
         this.union(
           [
-            this.product(this.fit(test, type, false), () => this.misfit(yes, type), type, at),
-            this.product(this.misfit(test, type), () => this.misfit(no, type), type, at),
+            this.product(this.fit(test, type, false), () => this.misfit(yes, type), at),
+            this.product(this.misfit(test, type), () => this.misfit(no, type), at),
           ],
           at,
         ),
