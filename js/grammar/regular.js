@@ -33,7 +33,6 @@ class Parts {
   moves = [];
   /** @type {Edge[][]} */
   edges = [];
-  end = 0;
 
   /** @param {Context} context */
   constructor(context) {
