@@ -8,8 +8,8 @@ import { TooComplex, Unsupported } from './refusal.js';
 /** @import { Ranges } from './ranges.js' */
 /** @import { Budget } from './refusal.js' */
 /** @typedef {{ kind: 'chars', ranges: Ranges } | { kind: 'sequence' | 'choice', parts: Tree[] }
- *   | { kind: 'repeat', part: Tree, min: number, max: number } | { kind: 'start' | 'end', place: number }
- *   | { kind: 'boundary', not: boolean, place: number } | { kind: 'ahead', part: Tree, not: boolean }} Tree */
+ *   | { kind: 'repeat', part: Tree, min: number, max: number } | { kind: 'start' | 'end' }
+ *   | { kind: 'boundary', not: boolean } | { kind: 'ahead', part: Tree, not: boolean }} Tree */
 
 const DIGIT = /** @type {Ranges} */ ([[48, 57]]);
 export const WORD = /** @type {Ranges} */ ([
@@ -203,8 +203,8 @@ class Parser {
     if (this.take('(')) return this.group(place);
     if (this.take('[')) return { kind: 'chars', ranges: this.set(place) };
     if (this.take('.')) return { kind: 'chars', ranges: this.any };
-    if (this.take('^')) return { kind: 'start', place };
-    if (this.take('$')) return { kind: 'end', place };
+    if (this.take('^')) return { kind: 'start' };
+    if (this.take('$')) return { kind: 'end' };
     if (this.take('\\')) return this.escape(place);
     if (this.next === '*' || this.next === '+' || this.next === '?') this.refuse(`${this.next} has nothing to repeat`);
     return this.chars(this.letter());
@@ -250,7 +250,7 @@ class Parser {
       this.at++;
       // With both flags, ſ and K (the Kelvin sign) would count as word characters.
       if (this.ignoreCase && this.unicode) this.refuse(`\\${letter} with the flags i and u is not supported`, place);
-      return { kind: 'boundary', not: letter === 'B', place };
+      return { kind: 'boundary', not: letter === 'B' };
     }
     if (letter !== undefined && /[1-9]/.test(letter))
       this.refuse(`the back-reference \\${letter} is not supported`, place);
