@@ -27,7 +27,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 export const KIND = { BYTES: 0, CALL: 1, TOKEN: 2 };
 /** Effects of an edge on the register of its stack frame, in order: none; count one repetition; leave the loop; add a
  * property; check that another property may follow. */
-export const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
+const ACT = { KEEP: 0, NEXT: 1, EXIT: 2, TAKE: 3, MORE: 4 };
 
 /** Maximum number of states of a repetition that is unrolled instead of counted. */
 const WRITTEN_OUT = 24;

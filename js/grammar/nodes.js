@@ -30,7 +30,7 @@ export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity 
 /** @param {Node} node */
 export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
 /** @param {Node} node */
-export const isEmpty = (node) =>
+const isEmpty = (node) =>
   ('sequence' in node && node.sequence.length === 0) || ('literal' in node && node.literal === '');
 
 /** Returns whether a text has a lone surrogate, which cannot be encoded in UTF-8. @param {string} text */

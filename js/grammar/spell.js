@@ -13,7 +13,7 @@ import { Graph } from './graph.js';
  * spelling inside a JSON string.
  * @typedef {'text' | 'any' | 'shortest'} Spelling */
 
-export const END = 0;
+const END = 0;
 const SHORT = new Map([...'"\\/'].map((letter) => [letter.charCodeAt(0), letter.charCodeAt(0)]));
 for (const [point, letter] of [
   [8, 'b'],

@@ -1,7 +1,7 @@
 /* names: makes names of tools valid and unique. */
 
 /** Maximum length of a tool's name. */
-export const MAX_NAME = 64;
+const MAX_NAME = 64;
 
 /** Returns a valid and unique name for each given name: 1 to 64 letters, digits, `_`, `.` or `-`. Valid names stay
  * unchanged.

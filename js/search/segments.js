@@ -87,7 +87,7 @@ function sign(bytes, name) {
 
 /** Parses a file of a search index. Throws `index-failed` with the file's name if any bit was changed.
  * @param {ArrayBuffer} buffer @param {string} name @param {number} dimensions @returns {Segment} */
-export function unpack(buffer, name, dimensions) {
+function unpack(buffer, name, dimensions) {
   const view = new DataView(buffer);
   const { byteLength } = buffer;
   const [a, b] = byteLength < HEAD ? [] : sign(new Uint8Array(buffer), name);

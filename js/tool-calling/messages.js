@@ -21,7 +21,7 @@ const toText = (value) => (typeof value === 'string' ? value : JSON.stringify(va
 
 /** Returns a message in the form of chat templates, without its calls. @param {PostedMessage} message
  * @returns {Message} */
-export function plain({ role, content, thoughts }) {
+function plain({ role, content, thoughts }) {
   return { role: role === 'model' ? 'assistant' : role, content, ...(thoughts && { thoughts }) };
 }
 
