@@ -6,7 +6,7 @@ import { OTHERS } from './openai-calls/others.js';
 import { STREAMS } from './openai-calls/streams.js';
 import { TOOLS } from './openai-calls/tools.js';
 
-export const CALLS = [...CHAT, ...STREAMS, ...TOOLS, ...OTHERS];
+export const CALLS = Object.entries({ ...CHAT, ...STREAMS, ...TOOLS, ...OTHERS });
 
 /** @param {Given} given */
 export async function runCalls(given) {

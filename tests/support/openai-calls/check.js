@@ -4,7 +4,7 @@
 /** OpenAI's client, and the ids of three models: `chat` has a template with tools, `story` writes sensible text,
  * `embed` embeds.
  * @typedef {{ client: OpenAI, chat: string, story: string, embed: string }} Given */
-/** @typedef {[name: string, run: (given: Given) => Promise<void>]} Call */
+/** Calls by name. @typedef {Record<string, (given: Given) => Promise<void>>} Calls */
 
 /** @param {unknown} condition @param {unknown} [got] @returns {asserts condition} */
 export function ok(condition, got) {
