@@ -9,7 +9,7 @@ import { ArgumentWriter } from '../../js/answer-parts.js';
 import { messagesOf } from '../../js/ai-sdk/prompt.js';
 import { partialJson } from '../../js/tool-calling/partial.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
-import { all } from '../support/ai-sdk/checks.js';
+import { listOf } from '../support/checks.js';
 import { open } from './helpers.js';
 import { STORYTELLER, testModel } from './models.js';
 
@@ -47,7 +47,7 @@ test('thoughts become reasoning parts with token counts, and the `reasoning` opt
   const { reasoningTokens = 0, textTokens = 0 } = result.usage.outputTokenDetails;
   assert.ok(reasoningTokens > 0 && textTokens > 0);
   assert.equal(reasoningTokens + textTokens, result.usage.outputTokens);
-  const parts = await all(streamText({ model, prompt: 'Hi', providerOptions }).stream);
+  const parts = await listOf(streamText({ model, prompt: 'Hi', providerOptions }).stream);
   const types = parts.map(({ type }) => type).filter((type, i, list) => type !== list[i - 1]);
   const block = (/** @type {string} */ name) => ['start', 'delta', 'end'].map((end) => `${name}-${end}`);
   const between = [...block('reasoning'), ...block('text')];

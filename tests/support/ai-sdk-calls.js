@@ -6,5 +6,5 @@ import { TEXT } from './ai-sdk/text.js';
 import { TOOLS } from './ai-sdk/tools.js';
 import { UI } from './ai-sdk/ui.js';
 
-/** All calls by name. Each call throws if its result is wrong. @type {import('./ai-sdk/checks.js').Calls} */
+/** All calls by name. Each call throws if its result is wrong. @type {import('./ai-sdk/given.js').Calls} */
 export const CALLS = { ...TEXT, ...STREAM, ...OBJECTS, ...TOOLS, ...MODELS, ...UI };

@@ -1,28 +1,15 @@
 /* responses-calls: calls of the Responses API through OpenAI's client, each with its checks. They need a model with a
  * chat template and any weights, and run in Node, in browsers and against a server. */
 /** @import { OpenAI } from 'openai' */
+import { equal, failureOf, listOf, ok } from './checks.js';
 
 /** @typedef {{ client: OpenAI, model: string, [key: string]: any }} Bench */
 
-/** @param {unknown} got @param {unknown} wanted @param {string} [what] */
-function same(got, wanted, what = 'value') {
-  const [one, other] = [got, wanted].map((value) => JSON.stringify(value));
-  if (one !== other) throw new Error(`${what}: expected ${other}, got ${one}`);
-}
-
-/** @param {unknown} condition @param {string} what */
-function check(condition, what) {
-  if (!condition) throw new Error(`it does not hold that ${what}`);
-}
-
 /** @param {Promise<unknown>} call @param {number} status @param {string | null} code @param {RegExp} message */
 async function fails(call, status, code, message) {
-  const error = await call.then(
-    () => ({}),
-    (/** @type {any} */ caught) => caught,
-  );
-  same([error.status, error.code], [status, code], `error ${error.message}`);
-  check(message.test(error.message), `"${error.message}" matches ${message}`);
+  const error = await failureOf(call, String(message));
+  equal([error.status, error.code], [status, code], `error ${error.message}`);
+  ok(message.test(error.message), `"${error.message}" matches ${message}`);
 }
 
 const DIGIT = { type: 'integer', minimum: 0, maximum: 9 };
@@ -54,15 +41,14 @@ const QUESTION = { input: 'Hello', seed: 1, max_output_tokens: 8 };
 /** @param {any} response */
 function callOf({ output }) {
   const calls = output.filter((/** @type {any} */ { type }) => type === 'function_call');
-  same(calls.length, 1, 'calls');
+  equal(calls.length, 1, 'calls');
   return { ...calls[0], args: JSON.parse(calls[0].arguments) };
 }
 
 /** Reads a stream, and checks the sequence numbers of its events. @param {AsyncIterable<any>} stream */
 async function read(stream) {
-  const events = [];
-  for await (const event of stream) events.push(event);
-  same(
+  const events = await listOf(stream);
+  equal(
     events.map(({ sequence_number: number }) => number),
     events.map((_, i) => i),
     'numbers',
@@ -75,16 +61,16 @@ async function read(stream) {
 export const CALLS = {
   'a string as input': async ({ create }) => {
     const response = await create(QUESTION);
-    check(/^resp_\w{24}$/.test(response.id), `${response.id} is an id`);
-    same(
+    ok(/^resp_\w{24}$/.test(response.id), `${response.id} is an id`);
+    equal(
       [response.object, response.status, response.incomplete_details, response.error],
       ['response', 'incomplete', { reason: 'max_output_tokens' }, null],
     );
     const [{ type, role, status, content }] = response.output;
-    same([type, role, status, content.length], ['message', 'assistant', 'incomplete', 1]);
-    same([content[0].type, content[0].text, content[0].annotations], ['output_text', response.output_text, []]);
+    equal([type, role, status, content.length], ['message', 'assistant', 'incomplete', 1]);
+    equal([content[0].type, content[0].text, content[0].annotations], ['output_text', response.output_text, []]);
     const { input_tokens: read, output_tokens: written, total_tokens: all } = response.usage;
-    check(read > 0 && written === 8 && all === read + written, `${read} + ${written} = ${all}`);
+    ok(read > 0 && written === 8 && all === read + written, `${read} + ${written} = ${all}`);
   },
   'items of every role': async ({ create }) => {
     const { output } = await create({
@@ -97,14 +83,14 @@ export const CALLS = {
         { type: 'message', role: 'user', content: 'Three' },
       ],
     });
-    same(output.length, 1, 'items');
+    equal(output.length, 1, 'items');
   },
   'the same seed gives the same answer, and the response repeats the options': async ({ create }) => {
     const asked = { ...QUESTION, temperature: 0.5, top_p: 0.75, metadata: { topic: 'a' }, user: 'me' };
     const [one, other] = [await create(asked), await create(asked)];
-    same(one.output_text, other.output_text);
-    same([one.temperature, one.top_p, one.metadata, one.max_output_tokens], [0.5, 0.75, { topic: 'a' }, 8]);
-    same([one.text.format, one.tool_choice, one.tools, one.truncation], [{ type: 'text' }, 'auto', [], 'disabled']);
+    equal(one.output_text, other.output_text);
+    equal([one.temperature, one.top_p, one.metadata, one.max_output_tokens], [0.5, 0.75, { topic: 'a' }, 8]);
+    equal([one.text.format, one.tool_choice, one.tools, one.truncation], [{ type: 'text' }, 'auto', [], 'disabled']);
   },
   'a stream announces each part': async ({ create }) => {
     const whole = await create(QUESTION);
@@ -113,11 +99,11 @@ export const CALLS = {
     const deltas = events.filter(({ type }) => type === 'response.output_text.delta');
     const begin = ['created', 'in_progress', 'output_item.added', 'content_part.added'];
     const end = ['output_text.done', 'content_part.done', 'output_item.done', 'incomplete'];
-    same(types, [...begin, ...deltas.map(() => 'output_text.delta'), ...end]);
-    same(deltas.map(({ delta }) => delta).join(''), whole.output_text);
-    same(events.at(-1).response.output[0].content[0].text, whole.output_text);
-    same(events.at(-1).response.usage.output_tokens, 8);
-    same(events[0].response.output, []);
+    equal(types, [...begin, ...deltas.map(() => 'output_text.delta'), ...end]);
+    equal(deltas.map(({ delta }) => delta).join(''), whole.output_text);
+    equal(events.at(-1).response.output[0].content[0].text, whole.output_text);
+    equal(events.at(-1).response.usage.output_tokens, 8);
+    equal(events[0].response.output, []);
   },
   'client.responses.stream() collects the response': async ({ client, model }) => {
     const stream = client.responses.stream(/** @type {any} */ ({ ...QUESTION, model }));
@@ -126,34 +112,33 @@ export const CALLS = {
       text += delta;
     });
     const response = await stream.finalResponse();
-    same([response.output_text, response.status], [text, 'incomplete']);
+    equal([response.output_text, response.status], [text, 'incomplete']);
   },
   'a stored response is retrieved, and deleted': async ({ create, client }) => {
     const response = await create(QUESTION);
     const stored = await client.responses.retrieve(response.id);
-    same([stored.output, stored.usage], [response.output, response.usage]);
+    equal([stored.output, stored.usage], [response.output, response.usage]);
     await client.responses.delete(response.id);
     await fails(client.responses.retrieve(response.id), 404, 'response_not_found', /not found/);
   },
   'a response is not stored with store: false': async ({ create, client }) => {
     const { id, store } = await create({ ...QUESTION, store: false });
-    same(store, false);
+    equal(store, false);
     await fails(client.responses.retrieve(id), 404, 'response_not_found', /not found/);
   },
   'previous_response_id continues the conversation, without its instructions': async ({ create, client }) => {
     const first = await create({ ...QUESTION, instructions: 'Answer in one word, please, whatever the question is.' });
     const second = await create({ ...QUESTION, input: 'And then?', previous_response_id: first.id });
-    same([second.previous_response_id, second.instructions], [first.id, null]);
+    equal([second.previous_response_id, second.instructions], [first.id, null]);
     const spelled = [
       { role: 'user', content: 'Hello' },
       { role: 'assistant', content: first.output_text },
       { role: 'user', content: 'And then?' },
     ];
     const stateless = await create({ ...QUESTION, input: spelled });
-    same([second.output_text, second.usage.input_tokens], [stateless.output_text, stateless.usage.input_tokens]);
-    const items = [];
-    for await (const item of client.responses.inputItems.list(second.id, { limit: 1, order: 'asc' })) items.push(item);
-    same(
+    equal([second.output_text, second.usage.input_tokens], [stateless.output_text, stateless.usage.input_tokens]);
+    const items = await listOf(client.responses.inputItems.list(second.id, { limit: 1, order: 'asc' }));
+    equal(
       items.map((/** @type {any} */ { role, content }) => [role, content[0].text]),
       spelled.map(({ role, content }) => [role, content]),
     );
@@ -164,10 +149,10 @@ export const CALLS = {
   },
   'a required call, answered in a second step': async ({ create }) => {
     const first = await create({ ...QUESTION, max_output_tokens: 200, tools: [ADD], tool_choice: 'required' });
-    same([first.status, first.output_text], ['completed', '']);
+    equal([first.status, first.output_text], ['completed', '']);
     const [call] = first.output;
-    same([call.type, call.name, call.status], ['function_call', 'add', 'completed']);
-    same(Object.keys(JSON.parse(call.arguments)).sort(), ['a', 'b']);
+    equal([call.type, call.name, call.status], ['function_call', 'add', 'completed']);
+    equal(Object.keys(JSON.parse(call.arguments)).sort(), ['a', 'b']);
     const outputs = first.output.map((/** @type {any} */ { call_id }) => ({
       type: 'function_call_output',
       call_id,
@@ -180,7 +165,7 @@ export const CALLS = {
       tool_choice: 'none',
       previous_response_id: first.id,
     });
-    same([second.output[0].type, second.usage.output_tokens], ['message', 8]);
+    equal([second.output[0].type, second.usage.output_tokens], ['message', 8]);
     const stateless = await create({
       ...QUESTION,
       input: [{ role: 'user', content: 'Hello' }, ...first.output, ...outputs],
@@ -188,7 +173,7 @@ export const CALLS = {
       tool_choice: 'none',
       store: false,
     });
-    same(second.output_text, stateless.output_text);
+    equal(second.output_text, stateless.output_text);
   },
   'a streamed call': async ({ create }) => {
     const tool_choice = { type: 'function', name: 'add' };
@@ -196,25 +181,25 @@ export const CALLS = {
     const events = await read(await create({ ...asked, stream: true }));
     const types = events.map(({ type }) => type.replace('response.', ''));
     const deltas = events.filter(({ type }) => type === 'response.function_call_arguments.delta');
-    same(types, [
+    equal(types, [
       ...['created', 'in_progress', 'output_item.added'],
       ...deltas.map(() => 'function_call_arguments.delta'),
       ...['function_call_arguments.done', 'output_item.done', 'completed'],
     ]);
     const [{ item }] = events.filter(({ type }) => type === 'response.output_item.done');
-    same([item.name, item.arguments], ['add', deltas.map(({ delta }) => delta).join('')]);
-    same(callOf(await create(asked)).arguments, item.arguments);
+    equal([item.name, item.arguments], ['add', deltas.map(({ delta }) => delta).join('')]);
+    equal(callOf(await create(asked)).arguments, item.arguments);
   },
   'a call of one tool by its name': async ({ create }) => {
     const tool_choice = { type: 'function', name: 'pick' };
     const call = callOf(await create({ ...QUESTION, max_output_tokens: 200, tools: [ADD, PICK], tool_choice }));
-    check(['red', 'green'].includes(call.args.colour), `${call.arguments} fits the schema`);
+    ok(['red', 'green'].includes(call.args.colour), `${call.arguments} fits the schema`);
   },
   'allowed_tools restrict the choice': async ({ create }) => {
     const tool_choice = { type: 'allowed_tools', mode: 'required', tools: [{ type: 'function', name: 'pick' }] };
     const asked = { ...QUESTION, max_output_tokens: 200, tools: [ADD, PICK], tool_choice, parallel_tool_calls: false };
     const response = await create(asked);
-    same([callOf(response).name, response.tools.length, response.parallel_tool_calls], ['pick', 2, false]);
+    equal([callOf(response).name, response.tools.length, response.parallel_tool_calls], ['pick', 2, false]);
   },
   'a format and tools together: a call, or text that fits': async ({ create }) => {
     const schema = { type: 'object', properties: { sky: { enum: ['blue', 'grey'] } }, required: ['sky'] };
@@ -230,45 +215,45 @@ export const CALLS = {
       const response = await create({ ...asked, seed });
       if (response.status === 'incomplete') continue;
       const kinds = new Set(response.output.map((/** @type {any} */ { type }) => type));
-      same(kinds.size, 1, 'kinds of items');
-      if (kinds.has('message')) check(/^\{"sky":"(blue|grey)"\}$/.test(response.output_text), response.output_text);
-      else check(/^(red|green)$/.test(JSON.parse(response.output[0].arguments).colour), response.output[0].arguments);
+      equal(kinds.size, 1, 'kinds of items');
+      if (kinds.has('message')) ok(/^\{"sky":"(blue|grey)"\}$/.test(response.output_text), response.output_text);
+      else ok(/^(red|green)$/.test(JSON.parse(response.output[0].arguments).colour), response.output[0].arguments);
       seen.add([...kinds][0]);
     }
-    same([...seen].sort(), ['function_call', 'message']);
+    equal([...seen].sort(), ['function_call', 'message']);
   },
   'a format constrains the answer': async ({ create }) => {
     const schema = { ...PICK.parameters, properties: { colour: { enum: ['red', 'green'] }, size: DIGIT } };
     const format = { type: 'json_schema', name: 'choice', strict: true, schema };
     const response = await create({ ...QUESTION, max_output_tokens: 200, text: { format } });
-    same([response.status, response.text.format.name], ['completed', 'choice']);
-    check(['red', 'green'].includes(JSON.parse(response.output_text).colour), `${response.output_text} fits`);
+    equal([response.status, response.text.format.name], ['completed', 'choice']);
+    ok(['red', 'green'].includes(JSON.parse(response.output_text).colour), `${response.output_text} fits`);
   },
   'the number of input tokens': async ({ create, client, model }) => {
     const { input_tokens: tokens } = await client.responses.inputTokens.count({ model, input: 'Hello', tools: [ADD] });
     const asked = { ...QUESTION, tools: [ADD], tool_choice: { type: 'function', name: 'add' } };
-    same(tokens, (await create(asked)).usage.input_tokens);
+    equal(tokens, (await create(asked)).usage.input_tokens);
   },
   'log probabilities': async ({ create }) => {
     const include = ['message.output_text.logprobs'];
     const asked = { ...QUESTION, top_logprobs: 2, include };
     const whole = await create(asked);
     const [{ text, logprobs }] = whole.output[0].content;
-    same([logprobs.length, whole.top_logprobs], [8, 2]);
+    equal([logprobs.length, whole.top_logprobs], [8, 2]);
     const bytes = logprobs.flatMap((/** @type {any} */ token) => token.bytes);
     // An incomplete character at the end is not part of the text.
     const decoded = new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array(bytes), { stream: true });
-    same(decoded.trimStart(), text.trimStart());
-    check(
+    equal(decoded.trimStart(), text.trimStart());
+    ok(
       logprobs.every((/** @type {any} */ token) => token.logprob <= 0 && token.top_logprobs.length === 2),
       'each token has two alternatives',
     );
     const events = await read(await create({ ...asked, stream: true }));
-    same(events.at(-1).response.output[0].content[0].logprobs, logprobs);
+    equal(events.at(-1).response.output[0].content[0].logprobs, logprobs);
     const streamed = events.filter(({ type }) => type === 'response.output_text.delta');
-    same(streamed.flatMap((event) => event.logprobs).length, 8);
+    equal(streamed.flatMap((event) => event.logprobs).length, 8);
     const alone = await create({ ...QUESTION, include });
-    same(alone.output[0].content[0].logprobs[0].top_logprobs, []);
+    equal(alone.output[0].content[0].logprobs[0].top_logprobs, []);
     await fails(create({ ...QUESTION, top_logprobs: 2 }), 400, 'invalid_value', /`include`/);
   },
   "truncation: 'auto' leaves out the oldest turns": async ({ create }) => {
@@ -281,9 +266,9 @@ export const CALLS = {
     const asked = { ...QUESTION, instructions, input: [...turns(60), { role: 'user', content: 'Last question' }] };
     await fails(create(asked), 400, 'context_length_exceeded', /context/);
     const response = await create({ ...asked, truncation: 'auto' });
-    same([response.truncation, response.usage.output_tokens], ['auto', 8]);
+    equal([response.truncation, response.usage.output_tokens], ['auto', 8]);
     const kept = await create({ ...QUESTION, instructions, input: [{ role: 'user', content: 'Last question' }] });
-    check(response.usage.input_tokens > kept.usage.input_tokens, 'later turns stay');
+    ok(response.usage.input_tokens > kept.usage.input_tokens, 'later turns stay');
   },
   'references to stored items': async ({ create }) => {
     const first = await create(QUESTION);
@@ -291,7 +276,7 @@ export const CALLS = {
     const question = { role: 'user', content: 'Hello' };
     const referring = await create({ ...QUESTION, input: [question, reference, question] });
     const spelled = await create({ ...QUESTION, input: [question, first.output[0], question] });
-    same(referring.output_text, spelled.output_text);
+    equal(referring.output_text, spelled.output_text);
     const unknown = { type: 'item_reference', id: 'msg_unknown' };
     await fails(create({ ...QUESTION, input: [unknown] }), 400, 'item_not_found', /msg_unknown/);
   },
@@ -322,19 +307,16 @@ export const CALLS = {
       [{ text: { format: { type: 'xml' } } }, 'text.format', /`xml`/],
       [{ include: ['secrets'] }, 'include', /`secrets`/],
     ])) {
-      const error = await create({ ...QUESTION, ...more }).then(
-        () => ({}),
-        (/** @type {any} */ caught) => caught,
-      );
-      same([error.status, error.param], [400, param], JSON.stringify(more));
-      check(message.test(error.message), `"${error.message}" matches ${message}`);
+      const error = await failureOf(create({ ...QUESTION, ...more }), JSON.stringify(more));
+      equal([error.status, error.param], [400, param], JSON.stringify(more));
+      ok(message.test(error.message), `"${error.message}" matches ${message}`);
     }
     const unknown = create({ ...QUESTION, whatever: 1 });
     await fails(unknown, 400, 'unknown_parameter', /'whatever'/);
   },
   'leaving a stream ends the answer': async ({ create }) => {
     for await (const _ of await create({ ...QUESTION, max_output_tokens: 100_000, stream: true })) break;
-    same((await create(QUESTION)).usage.output_tokens, 8);
+    equal((await create(QUESTION)).usage.output_tokens, 8);
   },
 };
 

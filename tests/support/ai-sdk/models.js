@@ -17,11 +17,12 @@ import {
   wrapEmbeddingModel,
   wrapLanguageModel,
 } from 'ai';
-import { SHORT, all, equal, failureOf, ok, own } from './checks.js';
+import { equal, failureOf, listOf, ok } from '../checks.js';
+import { SHORT, own } from './given.js';
 
 const TEXTS = ['Bread rises because yeast makes gas.', 'The Moon has no air.', 'Dough'];
 
-/** @type {import('./checks.js').Calls} */
+/** @type {import('./given.js').Calls} */
 export const MODELS = {
   'wrapLanguageModel: default settings and instructions': async (given) => {
     const model = wrapLanguageModel({
@@ -44,7 +45,7 @@ export const MODELS = {
     const providerOptions = { gemmaWasm: { format: { regex: '<think>[a-c]{2}</think>[d-f]{2}' } } };
     const { reasoningText, text } = await generateText({ model, prompt: 'Think', providerOptions });
     ok(/^[a-c]{2}$/.test(String(reasoningText)) && /^[d-f]{2}$/.test(text), `${reasoningText} ${text}`);
-    const parts = await all(streamText({ model, prompt: 'Think', providerOptions }).stream);
+    const parts = await listOf(streamText({ model, prompt: 'Think', providerOptions }).stream);
     ok(
       parts.some(({ type }) => type === 'reasoning-delta'),
       'reasoning in the stream',
@@ -52,7 +53,7 @@ export const MODELS = {
   },
   simulateStreamingMiddleware: async (given) => {
     const model = wrapLanguageModel({ model: given.model, middleware: simulateStreamingMiddleware() });
-    const pieces = await all(streamText({ model, prompt: 'Hello', ...SHORT }).textStream);
+    const pieces = await listOf(streamText({ model, prompt: 'Hello', ...SHORT }).textStream);
     equal([pieces.length, pieces[0]], [1, (await own(given, 'Hello', { maxTokens: 12, seed: 7 })).text], 'text');
   },
   customProvider: async ({ model, embedder }) => {

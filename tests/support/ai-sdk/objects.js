@@ -1,7 +1,7 @@
 /* objects: the AI SDK's structured output. The SDK and zod validate the values. */
 import { NoObjectGeneratedError, Output, generateText, isStepCount, jsonSchema, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { all, equal, failureOf, ok } from './checks.js';
+import { equal, failureOf, listOf, ok } from '../checks.js';
 
 const Person = z.object({
   name: z.string().max(8),
@@ -10,7 +10,7 @@ const Person = z.object({
 });
 const LONG = { maxOutputTokens: 300, seed: 3 };
 
-/** @type {import('./checks.js').Calls} */
+/** @type {import('./given.js').Calls} */
 export const OBJECTS = {
   'Output.object': async ({ model }) => {
     const output = Output.object({ schema: Person });
@@ -20,7 +20,7 @@ export const OBJECTS = {
   },
   'Output.object: the stream of partial objects': async ({ model }) => {
     const result = streamText({ model, prompt: 'A person', output: Output.object({ schema: Person }), ...LONG });
-    const partial = await all(result.partialOutputStream);
+    const partial = await listOf(result.partialOutputStream);
     ok(partial.length > 3, `${partial.length} partial objects`);
     equal(partial.at(-1), await result.output, 'the last one');
     ok(Person.safeParse(partial.at(-1)).success, 'a person');
@@ -31,7 +31,7 @@ export const OBJECTS = {
     const call = { model, prompt: 'Cities', output: Output.array({ element }), maxOutputTokens: 400, temperature: 0.7 };
     for (let seed = 1; ; seed++) {
       const result = streamText({ ...call, seed, onError: () => {} });
-      const elements = await all(result.elementStream).catch(() => []);
+      const elements = await listOf(result.elementStream).catch(() => []);
       if ((await result.finishReason) !== 'stop') {
         ok(seed < 20, 'an answer that ends');
         continue;

@@ -10,20 +10,21 @@ import {
   toTextStream,
   toUIMessageStream,
 } from 'ai';
-import { SHORT, all, equal, ok } from './checks.js';
+import { equal, listOf, ok } from '../checks.js';
+import { SHORT } from './given.js';
 
 const quiet = { onError: () => {} };
 
-/** @type {import('./checks.js').Calls} */
+/** @type {import('./given.js').Calls} */
 export const STREAM = {
   'streamText: textStream': async ({ model }) => {
     const { text } = await generateText({ model, prompt: 'Hello', ...SHORT });
-    const pieces = await all(streamText({ model, prompt: 'Hello', ...SHORT }).textStream);
+    const pieces = await listOf(streamText({ model, prompt: 'Hello', ...SHORT }).textStream);
     ok(pieces.length > 1, 'several pieces');
     equal(pieces.join(''), text, 'text');
   },
   'streamText: parts in order': async ({ model }) => {
-    const parts = await all(streamText({ model, prompt: 'Hello', ...SHORT }).stream);
+    const parts = await listOf(streamText({ model, prompt: 'Hello', ...SHORT }).stream);
     const types = parts.map(({ type }) => type).filter((type, i, list) => type !== list[i - 1]);
     const expected = ['start', 'start-step', 'text-start', 'text-delta', 'text-end', 'finish-step', 'finish'];
     equal(types, expected, 'types');
@@ -42,7 +43,7 @@ export const STREAM = {
   'streamText: smoothStream': async ({ model }) => {
     const call = { model, prompt: 'Hello', ...SHORT };
     const transform = smoothStream({ delayInMs: null, chunking: /[^]/ });
-    const pieces = await all(streamText({ ...call, experimental_transform: transform }).textStream);
+    const pieces = await listOf(streamText({ ...call, experimental_transform: transform }).textStream);
     ok(
       pieces.every((piece) => piece.length === 1),
       'single characters',
@@ -101,7 +102,7 @@ export const STREAM = {
     const providerOptions = { gemmaWasm: { format: { regex: '(a)\\1' } } };
     const onError = (/** @type {{ error: unknown }} */ { error }) => void (reported = error);
     const result = streamText({ model, prompt: 'Hello', providerOptions, onError });
-    const parts = await all(result.stream);
+    const parts = await listOf(result.stream);
     ok(
       parts.some(({ type }) => type === 'error'),
       'an error in the stream',
@@ -110,7 +111,7 @@ export const STREAM = {
   },
   'UI messages: toUIMessageStream and readUIMessageStream': async ({ model }) => {
     const result = streamText({ model, prompt: 'Hello', ...SHORT });
-    const messages = await all(readUIMessageStream({ stream: toUIMessageStream({ stream: result.stream }) }));
+    const messages = await listOf(readUIMessageStream({ stream: toUIMessageStream({ stream: result.stream }) }));
     const parts = messages.at(-1)?.parts.filter(({ type }) => type === 'text');
     equal(parts?.map((part) => /** @type {any} */ (part).text).join(''), await result.text, 'text');
   },

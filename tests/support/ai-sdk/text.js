@@ -1,8 +1,9 @@
 /* text: the AI SDK's generateText(). Answers are compared with those of model.generate(). */
 import { AISDKError, InvalidArgumentError, InvalidPromptError, UnsupportedFunctionalityError, generateText } from 'ai';
-import { SHORT, equal, failureOf, ok, own } from './checks.js';
+import { equal, failureOf, ok } from '../checks.js';
+import { SHORT, own } from './given.js';
 
-/** @type {import('./checks.js').Calls} */
+/** @type {import('./given.js').Calls} */
 export const TEXT = {
   'generateText: prompt': async (given) => {
     const { text, usage } = await generateText({ model: given.model, prompt: 'Hello', ...SHORT });

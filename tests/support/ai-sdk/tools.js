@@ -12,7 +12,7 @@ import {
   tool,
 } from 'ai';
 import { z } from 'zod';
-import { all, equal, ok } from './checks.js';
+import { equal, listOf, ok } from '../checks.js';
 
 const digit = z.number().int().min(0).max(9);
 const inputSchema = z.object({ a: digit, b: digit });
@@ -20,7 +20,7 @@ const add = tool({ description: 'Adds two digits', inputSchema, execute: async (
 const say = tool({ inputSchema: z.object({ what: z.string().max(6) }) });
 const CALL = { prompt: 'What is 2 + 3?', maxOutputTokens: 400, seed: 5 };
 
-/** @type {import('./checks.js').Calls} */
+/** @type {import('./given.js').Calls} */
 export const TOOLS = {
   'tools: execute': async ({ model }) => {
     const result = await generateText({ model, ...CALL, tools: { add }, toolChoice: 'required' });
@@ -101,7 +101,7 @@ export const TOOLS = {
     ok(Number(next.usage.inputTokens) > Number(first.usage.inputTokens) + 10, 'the results are in the prompt');
   },
   'tools: the input streams as JSON': async ({ model }) => {
-    const parts = await all(streamText({ model, ...CALL, tools: { say }, toolChoice: 'required' }).stream);
+    const parts = await listOf(streamText({ model, ...CALL, tools: { say }, toolChoice: 'required' }).stream);
     const calls = parts.flatMap((part) => (part.type === 'tool-call' ? [part] : []));
     ok(calls.length > 0, 'calls');
     for (const { toolCallId, input } of calls) {
@@ -121,7 +121,7 @@ export const TOOLS = {
       onInputAvailable: () => void called.push('available'),
     });
     const toolChoice = /** @type {const} */ ({ type: 'tool', toolName: 'watched' });
-    await all(streamText({ model, ...CALL, tools: { watched }, toolChoice }).stream);
+    await listOf(streamText({ model, ...CALL, tools: { watched }, toolChoice }).stream);
     equal(called, ['start', 'delta', 'available'], 'callbacks');
   },
   'tools: an error of execute is sent to the model': async ({ model }) => {
@@ -168,7 +168,7 @@ export const TOOLS = {
     const agent = new ToolLoopAgent({ model, maxOutputTokens: 12, seed: 7 });
     const { text } = await generateText({ model, prompt: 'Hello', maxOutputTokens: 12, seed: 7 });
     const result = await agent.stream({ prompt: 'Hello' });
-    equal((await all(result.textStream)).join(''), text, 'text');
+    equal((await listOf(result.textStream)).join(''), text, 'text');
   },
   createAgentUIStream: async ({ model }) => {
     const agent = new ToolLoopAgent({
@@ -180,7 +180,7 @@ export const TOOLS = {
       seed: 5,
     });
     const uiMessages = [{ id: '1', role: 'user', parts: [{ type: 'text', text: 'What is 2 + 3?' }] }];
-    const messages = await all(readUIMessageStream({ stream: await createAgentUIStream({ agent, uiMessages }) }));
+    const messages = await listOf(readUIMessageStream({ stream: await createAgentUIStream({ agent, uiMessages }) }));
     const states = messages
       .flatMap(({ parts }) => parts.map((part) => /** @type {any} */ (part).state))
       .filter(Boolean);

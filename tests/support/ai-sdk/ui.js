@@ -11,7 +11,7 @@ import {
   validateUIMessages,
 } from 'ai';
 import { z } from 'zod';
-import { equal, ok } from './checks.js';
+import { equal, ok } from '../checks.js';
 
 /** @extends {AbstractChat<import('ai').UIMessage>} */
 class Chat extends AbstractChat {
@@ -35,7 +35,7 @@ class Chat extends AbstractChat {
   }
 }
 
-/** @param {import('./checks.js').Given} given @param {any} [settings] @param {any} [init] */
+/** @param {import('./given.js').Given} given @param {any} [settings] @param {any} [init] */
 function chatOf({ entry, model }, settings = {}, init = {}) {
   const agent = new ToolLoopAgent({ model, maxOutputTokens: 12, seed: 7, ...settings });
   const transport = new entry.GemmaWasmChatTransport({ model, transport: new DirectChatTransport({ agent }) });
@@ -49,7 +49,7 @@ const textOf = (message) =>
     .map((/** @type {any} */ { text }) => text)
     .join('');
 
-/** @type {import('./checks.js').Calls} */
+/** @type {import('./given.js').Calls} */
 export const UI = {
   'Chat: a conversation': async (given) => {
     const chat = chatOf(given);

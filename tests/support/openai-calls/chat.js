@@ -5,7 +5,8 @@ import { LengthFinishReasonError } from 'openai/core/error';
 import { standardResponseFormat } from 'openai/helpers/standard-schema';
 import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
-import { WILD, equal, ok, rejects, untyped, user } from './check.js';
+import { equal, ok } from '../checks.js';
+import { WILD, rejects, untyped, user } from './check.js';
 
 const STORY = { messages: user('Tell me a story about a cat.'), seed: 7, max_tokens: 12 };
 const PERSON = {

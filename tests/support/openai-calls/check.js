@@ -1,33 +1,19 @@
-/* check: helpers for calls of OpenAI's client. They run in browsers too, so they use no Node modules. */
+/* check: arguments and helpers of calls of OpenAI's client. */
 /** @import OpenAI from 'openai' */
+import { failureOf } from '../checks.js';
 
 /** OpenAI's client, and the ids of three models: `chat` has a template with tools, `story` writes sensible text,
  * `embed` embeds.
  * @typedef {{ client: OpenAI, chat: string, story: string, embed: string }} Given */
 /** Calls by name. @typedef {Record<string, (given: Given) => Promise<void>>} Calls */
 
-/** @param {unknown} condition @param {unknown} [got] @returns {asserts condition} */
-export function ok(condition, got) {
-  if (!condition) throw new Error(`The answer is wrong: ${JSON.stringify(got)}`);
-}
-
-/** @param {unknown} got @param {unknown} expected */
-export function equal(got, expected) {
-  const [a, b] = [got, expected].map((value) => JSON.stringify(value));
-  if (a !== b) throw new Error(`Expected ${b}, got ${a}`);
-}
-
 /** Returns the error of a promise, which must reject with an error of the given class.
  * @template {Error} E @param {PromiseLike<unknown>} promise @param {new (...args: any[]) => E} type
  * @returns {Promise<E>} */
 export async function rejects(promise, type) {
-  try {
-    await promise;
-  } catch (error) {
-    if (error instanceof type) return error;
-    throw error;
-  }
-  throw new Error(`Expected a ${type.name}, but there was no error`);
+  const error = await failureOf(promise, type.name);
+  if (error instanceof type) return error;
+  throw error;
 }
 
 /** @param {string} content @returns {[{ role: 'user', content: string }]} */
@@ -36,13 +22,6 @@ export const user = (content) => [{ role: 'user', content }];
 /** Returns a value as `any`, to pass it where the client's types reject it. @param {unknown} value
  * @returns {any} */
 export const untyped = (value) => value;
-
-/** @template T @param {AsyncIterable<T>} items */
-export async function listOf(items) {
-  const list = [];
-  for await (const item of items) list.push(item);
-  return list;
-}
 
 const integer = { type: 'integer', minimum: -99, maximum: 99 };
 export const ADD = /** @type {const} */ ({

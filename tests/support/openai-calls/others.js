@@ -1,7 +1,8 @@
 /* others: completions, embeddings, models and errors with OpenAI's client. */
 /** @import { Calls, Given } from './check.js' */
 import OpenAI from 'openai';
-import { equal, listOf, ok, rejects, untyped, user } from './check.js';
+import { equal, listOf, ok } from '../checks.js';
+import { rejects, untyped, user } from './check.js';
 
 const ONCE = { prompt: 'Once upon a time', seed: 2, max_tokens: 8 };
 

@@ -4,7 +4,8 @@ import OpenAI from 'openai';
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream';
 import { zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
-import { ADD, WILD, equal, listOf, ok, rejects, user } from './check.js';
+import { equal, listOf, ok } from '../checks.js';
+import { ADD, WILD, rejects, user } from './check.js';
 
 const STORY = { messages: user('Tell me a story about a boat.'), seed: 3, max_tokens: 12 };
 const LONG = { messages: user('Hi'), ...WILD, max_tokens: 1500, seed: 1 };

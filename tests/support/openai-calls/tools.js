@@ -4,7 +4,8 @@ import OpenAI from 'openai';
 import { LengthFinishReasonError } from 'openai/core/error';
 import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import { z } from 'zod';
-import { ADD, SAY, WILD, equal, listOf, ok, rejects, untyped, user } from './check.js';
+import { equal, listOf, ok } from '../checks.js';
+import { ADD, SAY, WILD, rejects, untyped, user } from './check.js';
 
 const NAMED = /** @type {const} */ ({ type: 'function', function: { name: 'add' } });
 const ASKED = { messages: user('What is 2 + 3?'), ...WILD, seed: 1 };
