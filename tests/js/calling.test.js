@@ -220,15 +220,16 @@ test('errors name the position of an invalid tool; tools without messages are re
   const error = await refuses(chat.send('x', { tools: [ADD, bad] }).result(), 'bad-format');
   assert.match(`${error.got}`, /\/tools\/1\/parameters\/properties\/x/);
   for (const type of ['string', ['object', 'null']]) {
-    const { message } = await refuses(
+    await refuses(
       chat.send('x', { tools: [ADD, { name: 'odd', parameters: { type } }] }).result(),
       'bad-format',
+      /the tool odd .*#\/tools\/1\/parameters\/type/,
     );
-    assert.match(message, /the tool odd .*#\/tools\/1\/parameters\/type/);
   }
   await refuses(() => chat.send('x', { tools: [ADD], toolChoice: { name: 'sub' } }), 'bad-option');
-  assert.match(
-    (await refuses(() => chat.send('x', { toolChoice: { name: 'sub' } }), 'bad-option')).message,
+  await refuses(
+    () => chat.send('x', { toolChoice: { name: 'sub' } }),
+    'bad-option',
     /must name a tool of `tools` \(got "sub"\)/,
   );
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');

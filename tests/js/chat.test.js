@@ -78,10 +78,10 @@ test('a clone and its original do not affect each other', async (t) => {
 test('retry answers the last question again', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
-  assert.match((await refuses(chat.retry().result(), 'bad-state')).message, /no message to answer/);
+  await refuses(chat.retry().result(), 'bad-state', /no message to answer/);
   const first = chat.send('One');
   for (const early of [chat.retry(), chat.continue()]) {
-    assert.match((await refuses(early.result(), 'bad-state')).message, /still answering/);
+    await refuses(early.result(), 'bad-state', /still answering/);
   }
   await first.result();
   await chat.send('Two').text();
@@ -120,8 +120,7 @@ test('a message that exceeds the context is rejected and leaves the conversation
   const chat = model.chat(SHORT);
   await chat.send('Hi').text();
   const before = chat.messages;
-  const error = await refuses(chat.send('long '.repeat(200)).result(), 'context-exceeded');
-  assert.match(error.message, /96/);
+  await refuses(chat.send('long '.repeat(200)).result(), 'context-exceeded', /96/);
   assert.deepEqual(chat.messages, before);
   await chat.send('ok').text();
   assert.equal(chat.messages.length, 4);
@@ -221,10 +220,7 @@ test('continue({ prefix }) starts an answer with the prefix, and replaces the la
   const options = { ...SHORT, temperature: 0 };
   const chat = model.chat({ messages: [{ role: 'user', content: 'Hello' }], ...options });
   await refuses(model.chat(options).continue({ prefix: 'x' }).result(), 'bad-state');
-  assert.match(
-    (await refuses(() => chat.continue({ format: 'json' }), 'bad-option')).message,
-    /cannot have a `format`/,
-  );
+  await refuses(() => chat.continue({ format: 'json' }), 'bad-option', /cannot have a `format`/);
   await refuses(() => chat.continue({ prefix: 'x', tools: [{ name: 'a' }] }), 'bad-option');
   assert.ok(
     await chat.clone().continue({ prefix: 'x', format: undefined, tools: [], seed: null, maxTokens: 2 }).text(),

@@ -135,7 +135,6 @@ describe('a wrong kernel is found while a model loads', {
   });
 
   it('an explicit request for the relaxed variant fails with engine-fault', async () => {
-    const error = await refuses(load(path, { variant: 'relaxed' }), 'engine-fault');
-    assert.match(error.message, /relaxed build/);
+    await refuses(load(path, { variant: 'relaxed' }), 'engine-fault', /relaxed build/);
   });
 });

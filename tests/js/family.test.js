@@ -52,8 +52,7 @@ for (const family of FAMILY) {
 test('GPT-2 has no chat template: chat() is rejected, generate() works', async (t) => {
   const model = await open(t, 'gpt2-q4_0');
   assert.equal(model.info.chatTemplate, false);
-  const error = await refuses(async () => model.chat().send('Hello').text(), 'no-chat-template');
-  assert.match(error.message, /template/);
+  await refuses(async () => model.chat().send('Hello').text(), 'no-chat-template', /template/);
   assert.ok((await model.generate('', { maxTokens: 3, temperature: 0 }).result()).tokens.length > 0, 'from nothing');
 });
 
@@ -153,13 +152,13 @@ test('the context length selects the RoPE factors, and a chat saved with other f
 
 test('a file with RoPE factors for short contexts needs those for long ones, and vice versa', async () => {
   for (const gone of ['rope_factors_short.weight', 'rope_factors_long.weight']) {
-    const error = await refuses(
+    await refuses(
       edited('phi3-f32', (file) => {
         file.tensors = file.tensors.filter(({ name }) => name !== gone);
       }),
       'missing-tensor',
+      new RegExp(gone),
     );
-    assert.match(error.message, new RegExp(gone));
   }
 });
 
@@ -175,12 +174,12 @@ test('without a window in the file, local layers attend to all positions', async
 });
 
 test('a tensor that the architecture does not use is rejected, not ignored', async () => {
-  const error = await refuses(
+  await refuses(
     edited('tiny', (file) => {
       const norm = file.tensors.find((tensor) => tensor.name === 'blk.0.attn_norm.weight');
       file.tensors = [...file.tensors, { .../** @type {any} */ (norm), name: 'blk.0.attn_norm.bias' }];
     }),
     'unsupported-architecture',
+    /blk[.]0[.]attn_norm[.]bias/,
   );
-  assert.match(error.message, /blk[.]0[.]attn_norm[.]bias/);
 });

@@ -28,10 +28,10 @@ export async function open(t, name = 'tiny', options = {}) {
   return model;
 }
 
-/** Asserts that f (a promise or a function) fails with a ModelError of this code, and returns the error.
- * @param {PromiseLike<unknown> | (() => unknown)} f @param {string | string[]} code
- * @returns {Promise<ModelError & { expected: string, got: string }>} */
-export async function refuses(f, code) {
+/** Asserts that f (a promise or a function) fails with a ModelError of this code and a message that matches, and
+ * returns the error. @param {PromiseLike<unknown> | (() => unknown)} f @param {string | string[]} code
+ * @param {RegExp} [message] @returns {Promise<ModelError & { expected: string, got: string }>} */
+export async function refuses(f, code, message = /./) {
   const codes = [code].flat();
   /** @type {any} */ let error;
   try {
@@ -42,6 +42,7 @@ export async function refuses(f, code) {
   assert.ok(error, `expected the code ${codes.join(' or ')}, but there was no error`);
   assert.ok(error instanceof ModelError, `expected a ModelError, got ${error?.stack}`);
   assert.ok(codes.includes(error.code), `expected ${codes.join(' or ')}, got ${error.code}: ${error.message}`);
+  assert.match(error.message, message);
   return /** @type {any} */ (error);
 }
 

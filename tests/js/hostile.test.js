@@ -27,8 +27,7 @@ test('each malformed file gives its error, and a valid model loads afterwards', 
     await t.test(`${name}: ${code}`, async () => {
       assert.ok(code in CODES);
       const bytes = readFileSync(path(`fuzz/corpus/malformed/${name}.gguf`));
-      const error = await refuses(loadModel(bytes, { threads: 1 }), code);
-      assert.match(error.message, /^[A-Z].*\.$/);
+      await refuses(loadModel(bytes, { threads: 1 }), code, /^[A-Z].*\.$/);
       if (n++ % 16 === 0) assert.deepEqual(await sound(), before);
     });
   }
@@ -43,8 +42,7 @@ test('damaged models are rejected, from a file of known size and from a stream o
         for (let at = 0, n = 1; at < bytes.length; at += n, n = ((n * 3) % 7919) + 1) yield bytes.slice(at, at + n);
       })();
       for (const source of [new Blob([new Uint8Array(bytes)]), pieces]) {
-        const error = await refuses(loadModel(source, { threads: 1 }), codes);
-        assert.match(error.message, /^[A-Z].*\.$/);
+        await refuses(loadModel(source, { threads: 1 }), codes, /^[A-Z].*\.$/);
       }
     });
   }
