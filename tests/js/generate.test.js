@@ -258,19 +258,20 @@ test('an answer can be a stream; cancelling the stream ends the generation', asy
 
 test('an answer that is cancelled before or during its first read ends immediately', async (t) => {
   const model = await open(t, 'medium', { contextLength: 4096 });
+  /** @type {Record<string, (answer: Generation) => unknown>} */
   const ways = {
-    'a stream that is cancelled': (/** @type {Generation} */ answer) => answer.stream().cancel(),
-    'an iterator that is closed': (/** @type {Generation} */ answer) => answer[Symbol.asyncIterator]().return(),
-    'steps, by an error': (/** @type {Generation} */ answer) =>
+    'a stream that is cancelled': (answer) => answer.stream().cancel(),
+    'an iterator that is closed': (answer) => answer[Symbol.asyncIterator]().return(),
+    'steps, by an error': (answer) =>
       answer
         .steps()
         .throw(new Error('left'))
         .catch(() => {}),
-    'a stream of Node, with an error': (/** @type {Generation} */ answer) =>
+    'a stream of Node, with an error': (answer) =>
       Readable.from(answer)
         .on('error', () => {})
         .destroy(new Error('left')),
-    'a read that waits': (/** @type {Generation} */ answer) => {
+    'a read that waits': (answer) => {
       const reader = answer.stream().getReader();
       reader.read().catch(() => {});
       return reader.cancel();

@@ -92,35 +92,20 @@ test('a long text has the same ids in parts as in one piece, even with lone surr
   engine.close();
 });
 
-for (const [what, call] of Object.entries({
-  tokenize: (/** @type {Model} */ model, /** @type {{ text: string }} */ { text }, /** @type {AbortSignal} */ signal) =>
-    model.tokenize(text, { signal }),
-  countTokens: (
-    /** @type {Model} */ model,
-    /** @type {{ text: string }} */ { text },
-    /** @type {AbortSignal} */ signal,
-  ) => model.countTokens(text, { signal }),
-  detokenize: (
-    /** @type {Model} */ model,
-    /** @type {{ ids: number[] }} */ { ids },
-    /** @type {AbortSignal} */ signal,
-  ) => model.detokenize(ids, { signal }),
-  perplexity: (
-    /** @type {Model} */ model,
-    /** @type {{ text: string }} */ { text },
-    /** @type {AbortSignal} */ signal,
-  ) => model.debug.perplexity(text, { signal }),
-  matches: (/** @type {Model} */ model, /** @type {{ text: string }} */ { text }, /** @type {AbortSignal} */ signal) =>
-    model.debug.matches({ regex: '[^]*' }, text.slice(0, 400_000), { signal }),
-  generate: async (
-    /** @type {Model} */ model,
-    /** @type {{ text: string }} */ { text },
-    /** @type {AbortSignal} */ signal,
-  ) => {
+/** @type {Record<string, (model: Model, text: string, ids: number[], signal: AbortSignal) => Promise<unknown>>} */
+const ABORTABLE = {
+  tokenize: (model, text, _, signal) => model.tokenize(text, { signal }),
+  countTokens: (model, text, _, signal) => model.countTokens(text, { signal }),
+  detokenize: (model, _, ids, signal) => model.detokenize(ids, { signal }),
+  perplexity: (model, text, _, signal) => model.debug.perplexity(text, { signal }),
+  matches: (model, text, _, signal) => model.debug.matches({ regex: '[^]*' }, text.slice(0, 400_000), { signal }),
+  async generate(model, text, _, signal) {
     const { finishReason } = await model.generate(text, { signal }).result();
     if (finishReason === 'aborted') throw new ModelError('aborted', 'The answer was aborted.');
   },
-})) {
+};
+
+for (const [what, call] of Object.entries(ABORTABLE)) {
   test(`${what}() with a huge input can be aborted, and other calls are answered meanwhile`, async (t) => {
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
@@ -128,7 +113,7 @@ for (const [what, call] of Object.entries({
     if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // Allocates memory in advance.
     const before = await model.debug.heapBytes();
     const control = new AbortController();
-    const ended = refuses(call(model, { text, ids }, control.signal), 'aborted');
+    const ended = refuses(call(model, text, ids, control.signal), 'aborted');
     await sleep(150);
     assert.ok((await model.debug.heapBytes()) <= before + (8 << 20));
     control.abort();
@@ -146,28 +131,29 @@ test('a text that cannot be split is rejected with a code, and the model stays u
 });
 
 const huge = () => 'Hello big world. '.repeat(9_000_000);
-for (const [what, call] of Object.entries({
-  'a prompt': (/** @type {Model} */ model) => model.generate(huge()).result(),
-  'a message': (/** @type {Model} */ model) => model.generate([{ role: 'user', content: huge() }]).result(),
-  'many messages': (/** @type {Model} */ model) =>
+/** @type {Record<string, (model: Model) => Promise<unknown>>} */
+const HUGE = {
+  'a prompt': (model) => model.generate(huge()).result(),
+  'a message': (model) => model.generate([{ role: 'user', content: huge() }]).result(),
+  'many messages': (model) =>
     model.generate(Array(3001).fill({ role: 'user', content: 'Hello '.repeat(9000) })).result(),
-  'a system message': (/** @type {Model} */ model) => model.chat({ system: huge() }).send('Hello').result(),
-  'a question': (/** @type {Model} */ model) => model.chat().send(huge()).result(),
-  'a text to tokenise': (/** @type {Model} */ model) => model.tokenize(huge()),
-  'a text to count': (/** @type {Model} */ model) => model.countTokens(huge()),
-  'a text to embed': (/** @type {Model} */ model) => model.embed(huge(), { pooling: 'mean', truncate: true }),
-  'texts to embed': (/** @type {Model} */ model) =>
-    model.embed(Array(1000).fill('Hello '.repeat(20_000)), { pooling: 'mean' }),
-  'a text to score': (/** @type {Model} */ model) => model.debug.perplexity(huge()),
-  'a text to match': (/** @type {Model} */ model) => model.debug.matches({ regex: '[^]*' }, huge()),
-  'a regular expression': (/** @type {Model} */ model) => model.debug.matches({ regex: huge() }, 'Hello'),
-  'a choice': (/** @type {Model} */ model) => model.generate('Hello', { format: { choices: [huge()] } }).result(),
-  'a stop sequence': (/** @type {Model} */ model) => model.generate('Hello', { stop: huge() }).result(),
-  'many stop sequences': (/** @type {Model} */ model) =>
-    model.generate('Hello', { stop: Array.from({ length: 1025 }, String) }).result(),
-  'ids to detokenise': (/** @type {Model} */ model) => model.detokenize(new Uint32Array(40_000_000)),
-  'a prompt of ids': (/** @type {Model} */ model) => model.generate(new Uint32Array(40_000_000)).result(),
-})) {
+  'a system message': (model) => model.chat({ system: huge() }).send('Hello').result(),
+  'a question': (model) => model.chat().send(huge()).result(),
+  'a text to tokenise': (model) => model.tokenize(huge()),
+  'a text to count': (model) => model.countTokens(huge()),
+  'a text to embed': (model) => model.embed(huge(), { pooling: 'mean', truncate: true }),
+  'texts to embed': (model) => model.embed(Array(1000).fill('Hello '.repeat(20_000)), { pooling: 'mean' }),
+  'a text to score': (model) => model.debug.perplexity(huge()),
+  'a text to match': (model) => model.debug.matches({ regex: '[^]*' }, huge()),
+  'a regular expression': (model) => model.debug.matches({ regex: huge() }, 'Hello'),
+  'a choice': (model) => model.generate('Hello', { format: { choices: [huge()] } }).result(),
+  'a stop sequence': (model) => model.generate('Hello', { stop: huge() }).result(),
+  'many stop sequences': (model) => model.generate('Hello', { stop: Array.from({ length: 1025 }, String) }).result(),
+  'ids to detokenise': (model) => model.detokenize(new Uint32Array(40_000_000)),
+  'a prompt of ids': (model) => model.generate(new Uint32Array(40_000_000)).result(),
+};
+
+for (const [what, call] of Object.entries(HUGE)) {
   test(`${what} of 150 MB is rejected before any work, and the model stays usable`, async (t) => {
     const model = await open(t);
     const before = await model.debug.heapBytes();
