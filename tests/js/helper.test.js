@@ -10,31 +10,14 @@ function trappingModule() {
   const section = (/** @type {number} */ id, /** @type {number[]} */ body) => [id, body.length, ...body];
   const store = (/** @type {number} */ at, argument = 0) => [0x41, at, 0x20, argument, 0x36, 2, 0]; // memory[at] = …
   const code = (/** @type {number[]} */ body) => [body.length + 2, 0, ...body, 0x0b];
+  const exported = ['_emscripten_stack_restore', 'gw_pool_fail', 'gw_pool_enter'];
   return new WebAssembly.Module(
     Uint8Array.from([
-      0,
-      0x61,
-      0x73,
-      0x6d,
-      1,
-      0,
-      0,
-      0,
+      ...[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
       ...section(1, [2, 0x60, 1, 0x7f, 0, 0x60, 2, 0x7f, 0x7f, 0]),
       ...section(2, [1, ...name('env'), ...name('memory'), 2, 0, 1]),
       ...section(3, [3, 0, 1, 1]),
-      ...section(7, [
-        3,
-        ...name('_emscripten_stack_restore'),
-        0,
-        0,
-        ...name('gw_pool_fail'),
-        0,
-        1,
-        ...name('gw_pool_enter'),
-        0,
-        2,
-      ]),
+      ...section(7, [3, ...exported.flatMap((text, i) => [...name(text), 0, i])]),
       ...section(10, [3, ...code(store(0)), ...code([...store(4), ...store(8, 1)]), ...code([...store(0), 0])]),
     ]),
   );
