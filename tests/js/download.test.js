@@ -16,13 +16,18 @@ import { testModel } from './models.js';
 
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** Ways to request ranges, each with its tuning. `usual` slows the server, because a fast server would get longer
- * ranges. */
-const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {} };
+/** A way to request ranges. `usual` can slow the server, because a fast server gets longer ranges; one of `stallEvery`
+ * requests stalls; `loads` is the number of loads with random faults.
+ * @typedef {{ how: string, tuning: Partial<Tuning>, usual: Fault, stallEvery: number, loads: number }} Way */
+/** @type {Way} */
+const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {}, stallEvery: 4, loads: 40 };
+/** @type {Way} */
 const LONG = {
   how: 'in long ranges',
   tuning: { alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 },
   usual: { slow: 1 },
+  stallEvery: 12,
+  loads: 12,
 };
 const ONE = { how: 'as one piece', tuning: { alone: 0 } };
 
@@ -79,36 +84,26 @@ test('at most three ranges are fetched at the same time', async (t) => {
   assert.equal(most, 3);
 });
 
-for (const { how, tuning, usual } of [PIECES, LONG]) {
-  test(`${how}: stalled requests are cut off and retried`, (t) => {
-    tune(t, tuning);
-    return stalls(t, usual, how === PIECES.how ? 4 : 12);
-  });
-  test(`${how}: a server that stops supporting ranges, or sends other ranges than requested, is handled`, (t) => {
-    tune(t, tuning);
-    return goneRanges(t, usual);
-  });
-  test(`${how}: a wrong length is reported by an error with a code`, (t) => {
-    tune(t, tuning);
-    return lies(t, usual);
-  });
-  test(`${how}: versions of a file that changes during the download are never mixed`, (t) => {
-    tune(t, tuning);
-    return changes(t, usual);
-  });
-  test(`${how}: 429 and 503 are retried after the time in Retry-After`, (t) => {
-    tune(t, tuning);
-    return refusals(t, usual);
-  });
-  test(`${how}: any mix of faults ends with the right model or an error with a code`, (t) => {
-    tune(t, tuning);
-    return chaos(t, usual, how === PIECES.how ? 40 : 12);
-  });
+for (const way of [PIECES, LONG]) {
+  for (const [what, run] of Object.entries({
+    'stalled requests are cut off and retried': stalls,
+    'a server that stops supporting ranges, or sends other ranges than requested, is handled': goneRanges,
+    'a wrong length is reported by an error with a code': lies,
+    'versions of a file that changes during the download are never mixed': changes,
+    '429 and 503 are retried after the time in Retry-After': refusals,
+    'any mix of faults ends with the right model or an error with a code': chaos,
+  })) {
+    test(`${way.how}: ${what}`, (t) => {
+      tune(t, way.tuning);
+      return run(t, way);
+    });
+  }
 }
 
-async function stalls(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /** @type {number} */ every) {
+/** @param {TestContext} t @param {Way} way */
+async function stalls(t, { usual, stallEvery }) {
   tune(t, { stallMs: 300 });
-  const server = await faultyServer(t, bytes, (n) => (n % every === 1 ? { stallAt: 10_000 } : {}), usual);
+  const server = await faultyServer(t, bytes, (n) => (n % stallEvery === 1 ? { stallAt: 10_000 } : {}), usual);
   assert.deepEqual(await logitsOf(server.url), expected);
 }
 
@@ -147,7 +142,8 @@ test('without ranges, the file is read as one stream, and as a new one after a b
   assert.equal(server.seen.length, 3 + (bytes.length > 3_000_000 ? 1 : 0));
 });
 
-async function goneRanges(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
+/** @param {TestContext} t @param {Way} way */
+async function goneRanges(t, { usual }) {
   for (const fault of [{ noRanges: true }, { shift: 100 }, { headers: { 'Content-Range': '' } }]) {
     const server = await faultyServer(t, bytes, (n) => (n < 4 ? {} : fault), usual);
     if (!fault.noRanges) server.state.faults = (n, { headers }) => (n < 4 || !headers.range ? {} : fault);
@@ -177,7 +173,8 @@ test('the length of a gzip response is not taken for that of the file', async (t
   assert.deepEqual(await logitsOf(server.url), expected);
 });
 
-async function lies(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
+/** @param {TestContext} t @param {Way} way */
+async function lies(t, { usual }) {
   const server = await faultyServer(t, bytes, () => ({ noRanges: true, lie: 5000 }), usual);
   const error = await refuses(loadModel(server.url, { ...OPTIONS, sha256: 'a'.repeat(64) }), 'truncated');
   assert.deepEqual([error.expected, error.got], [`${bytes.length + 5000} bytes`, `${bytes.length} bytes`]);
@@ -186,7 +183,8 @@ async function lies(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
   await refuses(loadModel(server.url, OPTIONS), 'source-changed');
 }
 
-async function changes(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
+/** @param {TestContext} t @param {Way} way */
+async function changes(t, { usual }) {
   for (const ranges of [true, false]) {
     const server = await faultyServer(
       t,
@@ -216,7 +214,8 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
   assert.deepEqual(await logitsOf(server.url, { sha256 }), expected);
 });
 
-async function refusals(/** @type {TestContext} */ t, /** @type {Fault} */ usual) {
+/** @param {TestContext} t @param {Way} way */
+async function refusals(t, { usual }) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
   // The last fault is repeated, because one of the two may hit a range that is requested ahead and retried immediately.
@@ -237,7 +236,8 @@ test('a server that stays down is reported by an error with a code, and a later 
   assert.deepEqual(await logitsOf(server.url), expected);
 });
 
-async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /** @type {number} */ runs) {
+/** @param {TestContext} t @param {Way} way */
+async function chaos(t, { usual, loads }) {
   const random = randoms(7);
   const kinds = [
     () => ({ killAt: Math.floor(random() * SEGMENT) }),
@@ -255,14 +255,10 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
   ];
   /** @type {Record<string, number>} */
   const ends = {};
-  for (let run = 0; run < runs; run++) {
+  for (let run = 0; run < loads; run++) {
     const share = run % 2 ? 0.01 : 0.3;
-    const server = await faultyServer(
-      t,
-      bytes,
-      () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {}),
-      usual,
-    );
+    const fault = () => (random() < share ? kinds[Math.floor(random() * kinds.length)]() : {});
+    const server = await faultyServer(t, bytes, fault, usual);
     const end = await logitsOf(server.url).catch((error) => error);
     if (end instanceof ModelError)
       assert.ok(Object.hasOwn(CODES, end.code) && end.code !== 'worker-failed', `${end.stack}`);
@@ -275,7 +271,7 @@ async function chaos(/** @type {TestContext} */ t, /** @type {Fault} */ usual, /
     await server.close();
   }
   t.diagnostic(JSON.stringify(ends));
-  assert.ok(ends['a model'] > runs / 8);
+  assert.ok(ends['a model'] > loads / 8);
 }
 
 /** @param {string} url @param {object} tuning @param {object} [around] */
