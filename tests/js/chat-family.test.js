@@ -2,9 +2,7 @@
  * model without a template reports that, and accepts strings and ids. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { loadModel } from '../../js/index.node.js';
-import { refuses } from './helpers.js';
-import { modelBytes } from './models.js';
+import { open as openModel, refuses } from './helpers.js';
 
 const SMALL = /** @type {const} */ ({
   seed: 9,
@@ -21,11 +19,7 @@ const SMALL = /** @type {const} */ ({
 const MESSAGES = [{ role: 'user', content: 'Hello' }];
 
 /** @param {TestContext} t @param {Partial<ModelSpec>} spec */
-async function open(t, spec) {
-  const model = await loadModel(await modelBytes({ ...SMALL, ...spec }), { threads: 1 });
-  t.after(() => model.dispose());
-  return model;
-}
+const open = (t, spec) => openModel(t, { ...SMALL, ...spec });
 
 /** @param {any} model @param {any} prompt */
 async function prompted(model, prompt) {

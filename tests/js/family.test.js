@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { open, refuses } from './helpers.js';
-import { MODELS, modelBytes, testModel } from './models.js';
+import { MODELS, testModel } from './models.js';
 import { splitModel } from './split.js';
 
 const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'granite', 'llama', 'phi3', 'qwen2', 'qwen3', 'smollm3'];
@@ -57,10 +57,9 @@ test('GPT-2 has no chat template: chat() is rejected, generate() works', async (
 });
 
 test('old GPT-2 files, which do not name a pre-tokenizer, use that of GPT-2', async (t) => {
-  const model = await edited('gpt2-f32', (file) => {
+  const model = await edited(t, 'gpt2-f32', (file) => {
     file.metadata = file.metadata.filter(([key]) => key !== 'tokenizer.ggml.pre');
   });
-  t.after(() => model.dispose());
   const text = "It isn't 12345  so.\n\n Is it?";
   assert.deepEqual(await model.tokenize(text), await (await open(t, 'gpt2-f32')).tokenize(text));
 });
@@ -78,8 +77,8 @@ test('a prompt gets a BOS token if the file asks for one', async (t) => {
   }
 });
 
-/** @param {string} name @param {ModelSpec['edit']} edit */
-const edited = async (name, edit) => loadModel(await modelBytes({ ...MODELS[name], edit }));
+/** @param {TestContext} t @param {string} name @param {ModelSpec['edit']} edit */
+const edited = (t, name, edit) => open(t, { ...MODELS[name], edit });
 
 /** @param {string} key @param {any[]} entry @returns {NonNullable<ModelSpec['edit']>} */
 const withKey =
@@ -88,7 +87,7 @@ const withKey =
     file.metadata = [...file.metadata.filter(([name]) => name !== key), /** @type {any} */ ([key, ...entry])];
   };
 
-test('metadata with a wrong type or an unsupported value is rejected by name', async () => {
+test('metadata with a wrong type or an unsupported value is rejected by name', async (t) => {
   for (const [name, key, ...entry] of /** @type {[string, string, ...any][]} */ ([
     ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'f32', [1, 1, 1, 1, 1, 0]],
     ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'u32', [1, 0]],
@@ -110,7 +109,7 @@ test('metadata with a wrong type or an unsupported value is rejected by name', a
     ['llama-f32', 'llama.feed_forward_length', 'array', 'string', ['512', '512', '512', '512']],
     ['gpt2-f32', 'gpt2.attention.layer_norm_epsilon', 'bool', 'string'],
   ])) {
-    const error = await refuses(edited(name, withKey(key, ...entry)), 'bad-metadata');
+    const error = await refuses(edited(t, name, withKey(key, ...entry)), 'bad-metadata');
     assert.match(error.message, new RegExp(key.replaceAll('.', '[.]')), `${key} ${entry}`);
   }
 });
@@ -125,12 +124,10 @@ test('the list of windowed layers may have any integer type, or be boolean', asy
     ['i32', local],
     ['u8', local],
   ])) {
-    const model = await edited('tiny-f32', withKey(key, 'array', of, list));
-    t.after(() => model.dispose());
+    const model = await edited(t, 'tiny-f32', withKey(key, 'array', of, list));
     assert.deepEqual(await model.debug.logits(ids), whole, of);
   }
-  const other = await edited('tiny-f32', withKey(key, 'array', 'i32', [0, 1, 1, 1, 1, 1]));
-  t.after(() => other.dispose());
+  const other = await edited(t, 'tiny-f32', withKey(key, 'array', 'i32', [0, 1, 1, 1, 1, 1]));
   assert.notDeepEqual(await other.debug.logits(ids), whole);
 });
 
@@ -150,10 +147,10 @@ test('the context length selects the RoPE factors, and a chat saved with other f
   assert.match(String(reason), /model/);
 });
 
-test('a file with RoPE factors for short contexts needs those for long ones, and vice versa', async () => {
+test('a file with RoPE factors for short contexts needs those for long ones, and vice versa', async (t) => {
   for (const gone of ['rope_factors_short.weight', 'rope_factors_long.weight']) {
     await refuses(
-      edited('phi3-f32', (file) => {
+      edited(t, 'phi3-f32', (file) => {
         file.tensors = file.tensors.filter(({ name }) => name !== gone);
       }),
       'missing-tensor',
@@ -165,17 +162,16 @@ test('a file with RoPE factors for short contexts needs those for long ones, and
 test('without a window in the file, local layers attend to all positions', async (t) => {
   const ids = idsOf(60);
   const whole = await (await open(t, 'tiny-f32')).debug.logits(ids);
-  const model = await edited('tiny-f32', (file) => {
+  const model = await edited(t, 'tiny-f32', (file) => {
     file.metadata = file.metadata.filter(([key]) => key !== 'gemma3.attention.sliding_window');
   });
-  t.after(() => model.dispose());
   assert.notDeepEqual(await model.debug.logits(ids), whole);
   assert.deepEqual((await model.debug.logits(ids.slice(0, 10))).length, model.info.vocabSize);
 });
 
-test('a tensor that the architecture does not use is rejected, not ignored', async () => {
+test('a tensor that the architecture does not use is rejected, not ignored', async (t) => {
   await refuses(
-    edited('tiny', (file) => {
+    edited(t, 'tiny', (file) => {
       const norm = file.tensors.find((tensor) => tensor.name === 'blk.0.attn_norm.weight');
       file.tensors = [...file.tensors, { .../** @type {any} */ (norm), name: 'blk.0.attn_norm.bias' }];
     }),

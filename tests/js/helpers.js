@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, loadModel } from '../../js/index.node.js';
-import { testModel } from './models.js';
+import { modelBytes, testModel } from './models.js';
 
 // Gives each test process its own model cache.
 process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'gemma-wasm-test-'));
@@ -20,12 +20,13 @@ export function newFolder(t) {
   return folder;
 }
 
-/** Returns a loaded test model that is disposed of when the test ends. @param {TestContext} t @param {string} [name]
- * @param {LoadOptions} [options] */
-export async function open(t, name = 'tiny', options = {}) {
-  const model = await loadModel(await testModel(name), { threads: 1, ...options });
-  t.after(() => model.dispose());
-  return model;
+/** Returns a loaded test model that is disposed of when the test ends. @param {TestContext} t
+ * @param {string | ModelSpec} [model] name or specification @param {LoadOptions} [options] */
+export async function open(t, model = 'tiny', options = {}) {
+  const source = await (typeof model === 'string' ? testModel(model) : modelBytes(model));
+  const loaded = await loadModel(source, { threads: 1, ...options });
+  t.after(() => loaded.dispose());
+  return loaded;
 }
 
 /** Asserts that f (a promise or a function) fails with a ModelError of this code and a message that matches, and

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Template } from '@huggingface/jinja';
-import { ModelError, loadModel } from '../../js/index.node.js';
+import { ModelError } from '../../js/index.node.js';
 import { ChatTemplate } from '../../js/engine/template.js';
 import { randoms } from '../support/random.js';
-import { refuses } from './helpers.js';
-import { MODELS, modelBytes } from './models.js';
+import { open, refuses } from './helpers.js';
+import { MODELS } from './models.js';
 
 const CONTROL = new Map([
   ['<bos>', 2],
@@ -578,26 +578,19 @@ test('too many control tokens are rejected, and many are matched in time', () =>
   assert.ok(performance.now() - before < LONGEST_MS);
 });
 
-/** @param {TestContext} t @param {string} chatTemplate */
-async function withTemplate(t, chatTemplate) {
-  const model = await loadModel(await modelBytes({ ...MODELS.tiny, chatTemplate }), { threads: 1 });
-  t.after(() => model.dispose());
-  return model;
-}
-
 const BUSY = '{% for a in range(100000) %}{% for b in range(100000) %}{{ a }}{% endfor %}{% endfor %}';
 
-for (const [kind, template] of [
+for (const [kind, chatTemplate] of [
   ['a slow', BUSY],
   ['an endless', RUNAWAYS['a range without end']],
 ]) {
   test(`a model with ${kind} template reports this for messages, and still accepts strings`, async (t) => {
-    const model = await withTemplate(t, template);
+    const model = await open(t, { ...MODELS.tiny, chatTemplate });
     /** @type {ChatMessage[]} */
     const messages = [{ role: 'user', content: 'hi' }];
     const error = await refuses(model.generate(messages, { maxTokens: 2 }).text(), 'template-error');
     assert.ok(error.expected && error.got);
-    if (template !== BUSY) {
+    if (chatTemplate !== BUSY) {
       // With the template BUSY, each call would take the whole time limit of two seconds.
       await refuses(model.countTokens(messages), 'template-error');
       await refuses(model.chat().send('hi').text(), 'template-error');
@@ -608,7 +601,7 @@ for (const [kind, template] of [
 }
 
 test('an abort does not wait for a busy template, and the model stays usable', async (t) => {
-  const model = await withTemplate(t, BUSY);
+  const model = await open(t, { ...MODELS.tiny, chatTemplate: BUSY });
   const controller = new AbortController();
   const answer = model.generate([{ role: 'user', content: 'hi' }], { signal: controller.signal }).result();
   setTimeout(() => controller.abort(), 20);
