@@ -89,7 +89,7 @@ test('tokenize and detokenize are inverse, with BOS and special tokens on demand
   assert.equal(await model.detokenize(Int32Array.from(special)), 'ab');
 });
 
-test('the variant is chosen by probing, can be forced, and the variants agree', async (t) => {
+test('the variant is chosen by probing, and can be forced', async (t) => {
   const { relaxed } = features();
   const path = await testModel('tiny');
   const auto = await open(t, 'tiny', { threads: 2 });
@@ -99,11 +99,6 @@ test('the variant is chosen by probing, can be forced, and the variants agree', 
   assert.equal(plain.info.threads, 1);
   assert.notEqual(plain.info.reason, '');
   assert.equal(auto.info.reason, '');
-  const greedy = { maxTokens: 60, temperature: 0 };
-  assert.deepEqual(
-    (await auto.generate('x', greedy).result()).tokens,
-    (await plain.generate('x', greedy).result()).tokens,
-  );
   if (relaxed) assert.equal((await open(t, 'tiny', { variant: 'relaxed' })).info.variant, 'relaxed');
   else await refuses(loadModel(path, { variant: 'relaxed' }), 'unsupported-variant');
 });
