@@ -1,11 +1,13 @@
 /* Tests the model cache: no bytes are fetched twice, even after the process was killed during a download; cached models
  * load without a network; partial, corrupt, outdated and oversized cached files do no harm. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { open, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
 import { TUNING, bytes, expected, expectedOther, load, other, sha256Of, tune } from './downloads.js';
@@ -118,9 +120,7 @@ async function killed(/** @type {TestContext} */ t, /** @type {Partial<Tuning>} 
     await loadModel(${JSON.stringify(server.url)}, { threads: 1, cache: openCache(${JSON.stringify(folder)}),
       onProgress: ({ loaded }) => { if (loaded > ${bytes.length} / 2) process.kill(process.pid, 'SIGKILL'); } });`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' });
-  const signal = await new Promise((resolve) => {
-    child.on('exit', (_, name) => resolve(name));
-  });
+  const [, signal] = await once(child, 'exit');
   assert.equal(signal, 'SIGKILL');
   const [{ stored, complete }] = await cache.list();
   assert.ok(!complete && stored > bytes.length / 3, `${stored} bytes stored`);
@@ -358,31 +358,12 @@ test('the command line caches downloads, except with --no-cache', async (t) => {
   const { folder } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   const cli = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
-  const run = (/** @type {string[]} */ ...flags) =>
-    new Promise((resolve, reject) => {
-      const args = [
-        cli,
-        'generate',
-        server.url,
-        '--prompt',
-        'x',
-        '--max-tokens',
-        '2',
-        '--temperature',
-        '0',
-        '--threads',
-        '1',
-        ...flags,
-      ];
-      const child = spawn(process.execPath, args, {
-        env: { ...process.env, XDG_CACHE_HOME: folder, HF_TOKEN: 'SECRET' },
-      });
-      let out = '';
-      child.stdout.on('data', (text) => {
-        out += text;
-      });
-      child.on('exit', (status) => (status === 0 ? resolve(out) : reject(new Error(`status ${status}`))));
-    });
+  const env = { ...process.env, XDG_CACHE_HOME: folder, HF_TOKEN: 'SECRET' };
+  const usual = '--prompt x --max-tokens 2 --temperature 0 --threads 1'.split(' ');
+  const run = async (/** @type {string[]} */ ...flags) => {
+    const args = [cli, 'generate', server.url, ...usual, ...flags];
+    return (await promisify(execFile)(process.execPath, args, { env })).stdout;
+  };
   const first = await run('--no-cache');
   assert.deepEqual(await readdir(folder), []);
   assert.equal(await run(), first);

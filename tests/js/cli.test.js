@@ -96,7 +96,7 @@ test('tokenize and detokenize print the same as the package returns', async (t) 
 test("generate prints the package's answer, as text and as JSON", async (t) => {
   const loaded = await open(t);
   const options = { maxTokens: 9, temperature: 0.7, topK: 20, topP: 0.9, seed: 5 };
-  const flags = ['--max-tokens', '9', '--temperature', '0.7', '--top-k', '20', '--top-p', '0.9', '--seed', '5'];
+  const flags = '--max-tokens 9 --temperature 0.7 --top-k 20 --top-p 0.9 --seed 5'.split(' ');
   const expected = await loaded.generate('- Hi', options).result();
   const found = await json('generate', model, '--prompt', '- Hi', ...flags, '--threads', '2');
   assert.deepEqual(found.tokens, expected.tokens);
@@ -146,15 +146,8 @@ test('logits writes little-endian float32, for the last token or all', async (t)
   const loaded = await open(t);
   const file = join(newFolder(t), 'logits.bin');
   for (const all of [false, true]) {
-    const { status, stdout } = await run([
-      'logits',
-      model,
-      '--ids',
-      '2,300,301',
-      '--out',
-      file,
-      ...(all ? ['--all'] : []),
-    ]);
+    const flags = all ? ['--all'] : [];
+    const { status, stdout } = await run(['logits', model, '--ids', '2,300,301', '--out', file, ...flags]);
     assert.deepEqual([status, stdout], [0, '']);
     const bytes = await readFile(file);
     const expected = await loaded.debug.logits([2, 300, 301], { all });
@@ -183,27 +176,15 @@ test("perplexity prints the package's result, and rejects an empty file", async 
 });
 
 test('bench reports its settings and speeds', async () => {
-  const found = await json(
-    'bench',
-    model,
-    '--prompt-tokens',
-    '20',
-    '--gen-tokens',
-    '6',
-    '--runs',
-    '3',
-    '--threads',
-    '1',
-    '--variant',
-    'simd128',
-  );
+  const flags = '--prompt-tokens 20 --gen-tokens 6 --runs 3 --threads 1 --variant simd128';
+  const found = await json('bench', model, ...flags.split(' '));
   assert.deepEqual([found.variant, found.threads, found.runs], ['simd128', 1, 3]);
   assert.ok(found.prefillTokensPerSecond > 0 && found.decodeTokensPerSecond > 0);
 });
 
 test('generate: thinking is turned on and off, thoughts are in the JSON, and plain output leaves them out', async () => {
   const thinks = await testModel('gemma4-thinks');
-  const flags = ['--prompt', 'Hi', '--max-tokens', '30', '--temperature', '0', '--threads', '1'];
+  const flags = '--prompt Hi --max-tokens 30 --temperature 0 --threads 1'.split(' ');
   const on = await json('generate', thinks, ...flags, '--thinking-budget', '5');
   assert.ok(on.thoughts && on.text);
   assert.ok(!('thoughts' in (await json('generate', thinks, ...flags, '--no-thinking'))));
@@ -225,7 +206,7 @@ test('generate: thinking is turned on and off, thoughts are in the JSON, and pla
 });
 
 test('chat reads lines, answers, and runs its commands', async () => {
-  const args = ['chat', model, '--max-tokens', '5', '--seed', '1', '--threads', '1'];
+  const args = ['chat', model, ...'--max-tokens 5 --seed 1 --threads 1'.split(' ')];
   const { status, stdout, stderr } = await run(
     args,
     'Hello\n/retry\n/nonsense\n/system Be.\n/reset\nHi\n/exit\nnever\n',

@@ -15,7 +15,15 @@ import { faultyServer } from './faulty-server.js';
 import { newFolder, open, refuses, sleep, someIds, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
+const ENTRY = new URL('../../js/index.node.js', import.meta.url).href;
 const OPTIONS = { maxTokens: 60, seed: 2, logitBias: { 1: -Infinity, 8: -Infinity } };
+
+/** Runs a module in a process, and returns what it prints. @param {string} script
+ * @param {number} [timeout] in milliseconds, or 0 for none @param {string[]} args */
+async function printed(script, timeout = 20_000, ...args) {
+  const all = ['--input-type=module', '-e', script, ...args];
+  return (await promisify(execFile)(process.execPath, all, { timeout })).stdout.trim();
+}
 
 test('calls are answered in order', async (t) => {
   const model = await open(t);
@@ -66,25 +74,20 @@ test('`await using` disposes of the model, if the platform supports it', { skip:
 
 test('a process ends by itself, whether a model was disposed of or not', async () => {
   const path = await testModel('tiny');
-  const entry = new URL('../../js/index.node.js', import.meta.url).href;
   for (const [last, threads] of [
     ['await model.dispose();', 2],
     ['', 1],
     ['', 2],
   ]) {
-    const script = `const { loadModel } = await import('${entry}');
+    const script = `const { loadModel } = await import('${ENTRY}');
       const model = await loadModel(${JSON.stringify(path)}, { threads: ${threads} });
       console.log((await model.generate('x', { maxTokens: 2 }).result()).finishReason.length > 0); ${last}`;
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
-      timeout: 20000,
-    });
-    assert.equal(stdout.trim(), 'true');
+    assert.equal(await printed(script), 'true');
   }
 });
 
 test('dispose() ends a worker whose port has no close(), as in Deno, without an error', async (t) => {
   const path = await testModel('tiny');
-  const entry = new URL('../../js/index.node.js', import.meta.url).href;
   const script = `const { Worker, isMainThread, parentPort } = require('node:worker_threads'), { emit } = Worker.prototype;
     Worker.prototype.emit = function (name, ...rest) {
       if (name === 'error') console.error(rest[0]);
@@ -95,7 +98,7 @@ test('dispose() ends a worker whose port has no close(), as in Deno, without an 
       delete Object.getPrototypeOf(parentPort).close;
       delete Object.getPrototypeOf(Object.getPrototypeOf(parentPort)).close;
     } else {
-      import('${entry}').then(async ({ loadModel }) => {
+      import('${ENTRY}').then(async ({ loadModel }) => {
         await (await loadModel(${JSON.stringify(path)}, { threads: 1 })).dispose();
       });
     }`;
@@ -116,7 +119,7 @@ test('a worker exits by itself after dispose(), because terminating it while V8 
       if (name === 'exit') statuses.push(rest[0]);
       return emit.call(this, name, ...rest);
     };
-    const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
+    const { loadModel } = await import('${ENTRY}');
     const midst = {   // of work
       generate: (model) => model.generate('x', { maxTokens: 4000 }).text(),
       perplexity: (model) => model.debug.perplexity('some words '.repeat(9000)),
@@ -134,14 +137,11 @@ test('a worker exits by itself after dispose(), because terminating it while V8 
       await model.dispose();
     }
     console.log(statuses.join());`;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
-    timeout: 20000,
-  });
-  assert.equal(stdout.trim(), '0,0,0,0');
+  assert.equal(await printed(script), '0,0,0,0');
 });
 
 test('dispose() frees the heap immediately, shared or not', async () => {
-  const script = `const { loadModel } = await import(${JSON.stringify(new URL('../../js/index.node.js', import.meta.url).href)});
+  const script = `const { loadModel } = await import('${ENTRY}');
     const path = ${JSON.stringify(await testModel('medium'))};
     const peaks = [];
     for (let i = 0; i < 8; i++) {
@@ -151,8 +151,7 @@ test('dispose() frees the heap immediately, shared or not', async () => {
     }
     console.log(JSON.stringify(peaks));`;
   for (const threads of ['1', '2']) {
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script, threads]);
-    const peaks = JSON.parse(stdout);
+    const peaks = JSON.parse(await printed(script, 0, threads));
     const grown = peaks[7][0] - peaks[1][0];
     // A leak would have kept six engine heaps by now, so a limit of three heaps is well above the noise.
     assert.ok(grown < 3 * peaks[0][1], `${threads} threads: grew by ${grown} bytes, a heap is ${peaks[0][1]}`);
