@@ -11,14 +11,14 @@ import {
   toUIMessageStream,
 } from 'ai';
 import { equal, listOf, ok } from '../checks.js';
-import { SHORT } from './given.js';
+import { SHORT, hello } from './given.js';
 
 const quiet = { onError: () => {} };
 
 /** @type {import('./given.js').Calls} */
 export const STREAM = {
   'streamText: textStream': async ({ model }) => {
-    const { text } = await generateText({ model, prompt: 'Hello', ...SHORT });
+    const { text } = await hello(model);
     const pieces = await listOf(streamText({ model, prompt: 'Hello', ...SHORT }).textStream);
     ok(pieces.length > 1, 'several pieces');
     equal(pieces.join(''), text, 'text');
@@ -33,7 +33,7 @@ export const STREAM = {
   },
   'streamText: promises of the result': async ({ model }) => {
     const result = streamText({ model, prompt: 'Hello', ...SHORT });
-    const expected = await generateText({ model, prompt: 'Hello', ...SHORT });
+    const expected = await hello(model);
     await consumeStream({ stream: result.stream });
     equal(await result.text, expected.text, 'text');
     equal(await result.finishReason, expected.finishReason, 'finish reason');
@@ -79,7 +79,7 @@ export const STREAM = {
       if (types.filter((one) => one === 'text-delta').length === 3) stop.abort();
     }
     ok(aborted && types.at(-1) === 'abort', types.slice(-3).join());
-    ok((await generateText({ model, prompt: 'Hello', ...SHORT })).text, 'the model answers again');
+    ok((await hello(model)).text, 'the model answers again');
   },
   'streamText: leaving the loop ends the answer': async ({ model, engine }) => {
     for await (const _ of streamText({ model, prompt: 'Hello', maxOutputTokens: 1500 }).textStream) break;
@@ -124,6 +124,6 @@ export const STREAM = {
   createTextStreamResponse: async ({ model }) => {
     const result = streamText({ model, prompt: 'Hello', ...SHORT });
     const response = createTextStreamResponse({ stream: toTextStream({ stream: result.stream }) });
-    equal(await response.text(), (await generateText({ model, prompt: 'Hello', ...SHORT })).text, 'text');
+    equal(await response.text(), (await hello(model)).text, 'text');
   },
 };

@@ -1,25 +1,25 @@
 /* text: the AI SDK's generateText(). Answers are compared with those of model.generate(). */
 import { AISDKError, InvalidArgumentError, InvalidPromptError, UnsupportedFunctionalityError, generateText } from 'ai';
 import { equal, failureOf, ok } from '../checks.js';
-import { SHORT, own } from './given.js';
+import { SHORT, hello, own } from './given.js';
 
 /** @type {import('./given.js').Calls} */
 export const TEXT = {
   'generateText: prompt': async (given) => {
-    const { text, usage } = await generateText({ model: given.model, prompt: 'Hello', ...SHORT });
-    const expected = await own(given, 'Hello', { maxTokens: 12, seed: 7 });
+    const { text, usage } = await hello(given.model);
+    const expected = await own(given, 'Hello');
     equal(text, expected.text, 'text');
     equal(usage.inputTokens, expected.usage.promptTokens, 'input tokens');
     equal(usage.outputTokens, expected.usage.completionTokens, 'output tokens');
     equal(usage.totalTokens, expected.usage.promptTokens + expected.usage.completionTokens, 'total tokens');
   },
   'generateText: instructions': async (given) => {
-    const { text } = await generateText({ model: given.model, instructions: 'Be brief.', prompt: 'Hello', ...SHORT });
+    const { text } = await hello(given.model, { instructions: 'Be brief.' });
     const messages = [
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: 'Hello' },
     ];
-    equal(text, (await own(given, messages, { maxTokens: 12, seed: 7 })).text, 'text');
+    equal(text, (await own(given, messages)).text, 'text');
   },
   'generateText: messages': async (given) => {
     const messages = /** @type {const} */ ([
@@ -28,7 +28,7 @@ export const TEXT = {
       { role: 'user', content: 'How are you?' },
     ]);
     const { text } = await generateText({ model: given.model, messages: [...messages], ...SHORT });
-    equal(text, (await own(given, messages, { maxTokens: 12, seed: 7 })).text, 'text');
+    equal(text, (await own(given, messages)).text, 'text');
   },
   'generateText: text parts': async (given) => {
     const content = [
@@ -36,7 +36,7 @@ export const TEXT = {
       { type: /** @type {const} */ ('text'), text: 'How are you?' },
     ];
     const { text } = await generateText({ model: given.model, messages: [{ role: 'user', content }], ...SHORT });
-    equal(text, (await own(given, 'Hello.\nHow are you?', { maxTokens: 12, seed: 7 })).text, 'text');
+    equal(text, (await own(given, 'Hello.\nHow are you?')).text, 'text');
   },
   'generateText: maxOutputTokens': async ({ model }) => {
     const result = await generateText({ model, prompt: 'Hello', maxOutputTokens: 3 });
@@ -45,13 +45,13 @@ export const TEXT = {
   },
   'generateText: temperature, topP, topK and penalties': async (given) => {
     const options = { temperature: 1.5, topP: 0.9, topK: 30, presencePenalty: 0.5, frequencyPenalty: 0.25 };
-    const { text } = await generateText({ model: given.model, prompt: 'Hello', ...SHORT, ...options });
-    equal(text, (await own(given, 'Hello', { maxTokens: 12, seed: 7, ...options })).text, 'text');
+    const { text } = await hello(given.model, options);
+    equal(text, (await own(given, 'Hello', options)).text, 'text');
   },
   'generateText: stopSequences': async (given) => {
-    const { text: whole } = await generateText({ model: given.model, prompt: 'Hello', ...SHORT });
+    const { text: whole } = await hello(given.model);
     const stop = whole.slice(4, 7);
-    const result = await generateText({ model: given.model, prompt: 'Hello', ...SHORT, stopSequences: [stop] });
+    const result = await hello(given.model, { stopSequences: [stop] });
     equal([result.finishReason, result.rawFinishReason], ['stop', 'stop-sequence'], 'finish reason');
     equal(result.text, whole.slice(0, whole.indexOf(stop)), 'text');
     equal(result.providerMetadata?.gemmaWasm.stopSequence, stop, 'stop sequence');
@@ -64,7 +64,7 @@ export const TEXT = {
   },
   'generateText: providerOptions and providerMetadata': async ({ model }) => {
     const gemmaWasm = { minP: 0.1, repetitionPenalty: 1.2, logprobs: 2, jumpForward: false };
-    const result = await generateText({ model, prompt: 'Hello', ...SHORT, providerOptions: { gemmaWasm } });
+    const result = await hello(model, { providerOptions: { gemmaWasm } });
     const { logprobs, seed } = /** @type {any} */ (result.providerMetadata?.gemmaWasm);
     equal([logprobs.length, logprobs[0].top.length, seed], [result.usage.outputTokens, 2, 7], 'metadata');
   },
@@ -74,7 +74,7 @@ export const TEXT = {
     ok(/^[a-c]{3}-[0-9]$/.test(text) && finishReason === 'stop', text);
   },
   'generateText: response metadata and messages': async ({ model }) => {
-    const { response, text } = await generateText({ model, prompt: 'Hello', ...SHORT });
+    const { response, text } = await hello(model);
     ok(response.id && response.timestamp instanceof Date, 'id and time');
     equal(response.modelId, model.modelId, 'model');
     equal(response.messages, [{ role: 'assistant', content: [{ type: 'text', text }] }], 'messages');
@@ -92,17 +92,17 @@ export const TEXT = {
     equal(called, [`step ${result.text}`, `finish ${result.usage.outputTokens}`], 'calls');
   },
   'generateText: a message that the answer continues': async (given) => {
-    const { text } = await generateText({ model: given.model, prompt: 'Hello', ...SHORT });
+    const { text } = await hello(given.model);
     const user = { role: /** @type {const} */ ('user'), content: 'Hello' };
     const begun = { role: /** @type {const} */ ('assistant'), content: text.slice(0, 4) };
     const next = await generateText({ model: given.model, messages: [user, begun], ...SHORT });
-    const expected = await own(given, [user, { ...begun, prefix: true }], { maxTokens: 12, seed: 7 });
+    const expected = await own(given, [user, { ...begun, prefix: true }]);
     equal([next.text, next.usage.inputTokens], [expected.text, expected.usage.promptTokens], 'text');
   },
   'generateText: reasoning of a model that cannot think': async ({ model }) => {
-    const { warnings } = await generateText({ model, prompt: 'Hello', ...SHORT, reasoning: 'high' });
+    const { warnings } = await hello(model, { reasoning: 'high' });
     equal(warnings, [{ type: 'unsupported', feature: 'reasoning' }], 'warnings');
-    equal((await generateText({ model, prompt: 'Hello', ...SHORT, reasoning: 'none' })).warnings, [], 'none');
+    equal((await hello(model, { reasoning: 'none' })).warnings, [], 'none');
   },
   'generateText: abortSignal that has fired': async ({ model }) => {
     const error = await failureOf(generateText({ model, prompt: 'Hello', abortSignal: AbortSignal.abort() }));
@@ -114,7 +114,7 @@ export const TEXT = {
     setTimeout(() => stop.abort(), 50);
     const error = await failureOf(call);
     ok(error instanceof DOMException && error.name === 'AbortError', String(error));
-    ok((await generateText({ model, prompt: 'Hello', ...SHORT })).text, 'the model answers again');
+    ok((await hello(model)).text, 'the model answers again');
   },
   'generateText: timeout': async ({ model }) => {
     const error = await failureOf(generateText({ model, prompt: 'Hello', maxOutputTokens: 1500, timeout: 50 }));

@@ -18,12 +18,14 @@ const digit = z.number().int().min(0).max(9);
 const inputSchema = z.object({ a: digit, b: digit });
 const add = tool({ description: 'Adds two digits', inputSchema, execute: async ({ a, b }) => ({ sum: a + b }) });
 const say = tool({ inputSchema: z.object({ what: z.string().max(6) }) });
-const CALL = { prompt: 'What is 2 + 3?', maxOutputTokens: 400, seed: 5 };
+const LIMITS = { maxOutputTokens: 400, seed: 5 };
+const CALL = { prompt: 'What is 2 + 3?', ...LIMITS };
+const REQUIRED = /** @type {const} */ ({ toolChoice: 'required' });
 
 /** @type {import('./given.js').Calls} */
 export const TOOLS = {
   'tools: execute': async ({ model }) => {
-    const result = await generateText({ model, ...CALL, tools: { add }, toolChoice: 'required' });
+    const result = await generateText({ model, ...CALL, ...REQUIRED, tools: { add } });
     ok(result.toolCalls.length > 0 && result.finishReason === 'tool-calls', result.finishReason);
     const sums = result.toolCalls.map(({ input }) => ({
       sum: inputSchema.parse(input).a + inputSchema.parse(input).b,
@@ -35,7 +37,7 @@ export const TOOLS = {
     );
   },
   'tools: several steps, until a number of them': async ({ model }) => {
-    const call = { model, ...CALL, tools: { add }, toolChoice: /** @type {const} */ ('required') };
+    const call = { model, ...CALL, ...REQUIRED, tools: { add } };
     const { steps, responseMessages } = await generateText({ ...call, stopWhen: stepCountIs(3) });
     equal(steps.length, 3, 'steps');
     equal(
@@ -51,9 +53,9 @@ export const TOOLS = {
     const { steps, text } = await generateText({
       model,
       ...CALL,
-      maxOutputTokens: 60,
+      ...REQUIRED,
       tools: { add },
-      toolChoice: 'required',
+      maxOutputTokens: 60,
       stopWhen: isStepCount(2),
       prepareStep: ({ stepNumber }) => (stepNumber ? { toolChoice: 'none' } : {}),
     });
@@ -61,7 +63,7 @@ export const TOOLS = {
     ok(text, 'words');
   },
   'tools: hasToolCall': async ({ model }) => {
-    const call = { model, ...CALL, tools: { add }, toolChoice: /** @type {const} */ ('required') };
+    const call = { model, ...CALL, ...REQUIRED, tools: { add } };
     equal((await generateText({ ...call, stopWhen: hasToolCall('add') })).steps.length, 1, 'steps');
   },
   'tools: toolChoice with a name': async ({ model }) => {
@@ -74,19 +76,13 @@ export const TOOLS = {
     equal([result.toolCalls, Boolean(result.text)], [[], true], 'calls and text');
   },
   'tools: activeTools': async ({ model }) => {
-    const call = { model, ...CALL, tools: { add, say }, toolChoice: /** @type {const} */ ('required') };
+    const call = { model, ...CALL, ...REQUIRED, tools: { add, say } };
     const { toolCalls } = await generateText({ ...call, activeTools: ['say'] });
     ok(toolCalls.length && toolCalls.every(({ toolName }) => toolName === 'say'), 'calls');
   },
   'tools: without execute, results in the next call': async ({ model }) => {
     const messages = [{ role: /** @type {const} */ ('user'), content: 'Say a word' }];
-    const call = {
-      model,
-      tools: { say },
-      toolChoice: /** @type {const} */ ('required'),
-      maxOutputTokens: 400,
-      seed: 5,
-    };
+    const call = { model, ...LIMITS, ...REQUIRED, tools: { say } };
     const first = await generateText({ ...call, messages });
     equal(first.toolResults, [], 'results');
     const content = first.toolCalls.map(({ toolCallId, toolName }) => ({
@@ -101,7 +97,7 @@ export const TOOLS = {
     ok(Number(next.usage.inputTokens) > Number(first.usage.inputTokens) + 10, 'the results are in the prompt');
   },
   'tools: the input streams as JSON': async ({ model }) => {
-    const parts = await listOf(streamText({ model, ...CALL, tools: { say }, toolChoice: 'required' }).stream);
+    const parts = await listOf(streamText({ model, ...CALL, ...REQUIRED, tools: { say } }).stream);
     const calls = parts.flatMap((part) => (part.type === 'tool-call' ? [part] : []));
     ok(calls.length > 0, 'calls');
     for (const { toolCallId, input } of calls) {
@@ -131,7 +127,7 @@ export const TOOLS = {
         throw new Error('Out of order.');
       },
     });
-    const call = { model, ...CALL, tools: { failing }, toolChoice: /** @type {const} */ ('required') };
+    const call = { model, ...CALL, ...REQUIRED, tools: { failing } };
     const { steps } = await generateText({ ...call, stopWhen: stepCountIs(2) });
     ok(
       steps[0].content.some((part) => part.type === 'tool-error' && /Out of order/.test(String(part.error))),
@@ -141,7 +137,7 @@ export const TOOLS = {
   },
   'tools: dynamicTool': async ({ model }) => {
     const lookUp = dynamicTool({ description: 'Looks up', inputSchema, execute: async () => 'nothing' });
-    const { toolCalls } = await generateText({ model, ...CALL, tools: { lookUp }, toolChoice: 'required' });
+    const { toolCalls } = await generateText({ model, ...CALL, ...REQUIRED, tools: { lookUp } });
     ok(toolCalls.length && toolCalls.every(({ dynamic }) => dynamic), 'dynamic calls');
   },
   'tools: a provider tool is refused with a warning': async ({ model }) => {
@@ -151,15 +147,8 @@ export const TOOLS = {
     equal(warnings, [{ type: 'unsupported', feature: 'the tool search' }], 'warnings');
   },
   'ToolLoopAgent: generate': async ({ model }) => {
-    const agent = new ToolLoopAgent({
-      model,
-      instructions: 'Add.',
-      tools: { add },
-      toolChoice: 'required',
-      stopWhen: stepCountIs(2),
-      maxOutputTokens: 400,
-      seed: 5,
-    });
+    const settings = { model, ...LIMITS, ...REQUIRED, tools: { add }, stopWhen: stepCountIs(2) };
+    const agent = new ToolLoopAgent({ ...settings, instructions: 'Add.' });
     const { steps } = await agent.generate({ prompt: 'What is 2 + 3?' });
     equal(steps.length, 2, 'steps');
     ok(steps[1].toolResults.length > 0, 'results');
@@ -171,14 +160,7 @@ export const TOOLS = {
     equal((await listOf(result.textStream)).join(''), text, 'text');
   },
   createAgentUIStream: async ({ model }) => {
-    const agent = new ToolLoopAgent({
-      model,
-      tools: { add },
-      toolChoice: 'required',
-      stopWhen: stepCountIs(1),
-      maxOutputTokens: 400,
-      seed: 5,
-    });
+    const agent = new ToolLoopAgent({ model, ...LIMITS, ...REQUIRED, tools: { add }, stopWhen: stepCountIs(1) });
     const uiMessages = [{ id: '1', role: 'user', parts: [{ type: 'text', text: 'What is 2 + 3?' }] }];
     const messages = await listOf(readUIMessageStream({ stream: await createAgentUIStream({ agent, uiMessages }) }));
     const states = messages
