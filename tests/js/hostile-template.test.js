@@ -17,9 +17,10 @@ const BASE = 1000;
 const encode = (/** @type {string} */ text) => Array.from({ length: text.length }, (_, i) => BASE + text.charCodeAt(i));
 const make = (/** @type {string} */ source, control = CONTROL) =>
   new ChatTemplate(source, { control, encode, bos: 2, variables: {} });
-const render = (/** @type {string} */ source, content = 'hi') =>
+const users = (/** @type {string[]} */ contents) => contents.map((content) => ({ role: 'user', content }));
+const render = (/** @type {string} */ source) =>
   make(source)
-    .apply([{ role: 'user', content }])
+    .apply(users(['hi']))
     .ids.map((id) => (id >= BASE ? String.fromCharCode(id - BASE) : `{${id}}`))
     .join('');
 
@@ -119,19 +120,9 @@ test('error messages are short, whatever the template says', () => {
 test('a template cannot access anything outside the interpreter', () => {
   const nothing = `constructor __proto__ prototype globalThis process self require Function toString __class__ value
     builtins hasOwnProperty valueOf variables parent`.split(/\s+/);
+  const bases = 'messages messages[0] messages[0].content range raise_exception 1 true {} [] namespace()'.split(' ');
   for (const name of nothing) {
-    for (const base of [
-      'messages',
-      'messages[0]',
-      'messages[0].content',
-      'range',
-      'raise_exception',
-      '1',
-      'true',
-      '{}',
-      '[]',
-      'namespace()',
-    ]) {
+    for (const base of bases) {
       assert.equal(
         render(`{{ (${base}).${name} is defined }},{{ (${base})["${name}"] is defined }}`),
         '{2}false,false',
@@ -148,10 +139,10 @@ test('a template cannot access anything outside the interpreter', () => {
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
 /** Returns the text that a chat template writes, and the control tokens in this text. @param {string} source
- * @param {Message[]} messages */
-function written(source, messages) {
+ * @param {...string} contents of the user's messages */
+function written(source, ...contents) {
   const template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
-  const { ids } = template.apply(messages);
+  const { ids } = template.apply(users(contents));
   const text = ids.map((id) => NAMES[id] ?? String.fromCharCode(id - BASE)).join('');
   return { text, control: ids.filter((id) => id < BASE).map((id) => NAMES[id]) };
 }
@@ -278,11 +269,11 @@ test('no text of a message becomes a control token, whatever a template does wit
     const source = AROUND.replace('[E]', () => `{{ ${expression} }}`);
     const library = new Template(source);
     for (const content of attacks(random)) {
-      const messages = [{ role: 'user', content }];
-      const { text, control } = written(source, messages);
+      const { text, control } = written(source, content);
       assert.deepEqual(control, ['<eos>', '<end_of_turn>', '<bos>'], `${expression} of ${content}`);
       if (/strip\("/.test(expression)) continue; // The reference library's strip() takes no characters.
-      assert.equal(text, library.render({ messages, bos_token: '<bos>' }), `${expression} of ${content}`);
+      const expected = library.render({ messages: users([content]), bos_token: '<bos>' });
+      assert.equal(text, expected, `${expression} of ${content}`);
     }
   }
 });
@@ -345,19 +336,16 @@ test('random templates write the same control tokens if the messages have privat
       "{% macro show(x) %}{{ x }}{% endmacro %}{% macro wrap(x, y='<') %}{% set z %}{{ x }}{{ '<' }}{% endset %}{% for i in [z, y] %}{{ i }}{% endfor %}{% endmacro %}" +
       `{% set c = messages[0].content %}{% set d = messages[1].content %}{{ ${expression(random, 1 + (n % 4))} }}`;
     const contents = [0, 1].map(() => texts[Math.floor(random() * texts.length)]);
-    const [real, other] = [contents, contents.map(twins)].map((list) =>
-      list.map((content) => ({ role: 'user', content })),
-    );
     const library = new Template(source);
     let text;
     let twin;
     try {
-      [text, twin] = [real, other].map((messages) => library.render({ messages }));
+      [text, twin] = [contents, contents.map(twins)].map((list) => library.render({ messages: users(list) }));
     } catch {
       continue; // The reference library's replace and split reject empty texts.
     }
     try {
-      const { control, text: ours } = written(source, real);
+      const { control, text: ours } = written(source, ...contents);
       assert.equal(ours, text, source);
       if (back(twin) !== text) continue;
       decided++;
@@ -402,7 +390,7 @@ test('control tokens that a template writes itself stay control tokens, whatever
     [`{{ {'a': '<eos>'} | items | first | last }}{{ ${c} }}<end_of_turn>`, all],
     ["{{ '<' ~ messages[0].role.replace('user', 'eos') ~ '>' }}<end_of_turn>", all],
   ])) {
-    assert.deepEqual(written(source, [{ role: 'user', content: 'x<bos>' }]).control, control, source);
+    assert.deepEqual(written(source, 'x<bos>').control, control, source);
   }
 });
 
@@ -420,18 +408,14 @@ test('a template that may have mixed its control tokens with text of messages is
     's | join("")',
   ]) {
     assert.throws(
-      () => written(`{% set s = '<eos>' ~ messages[0].content %}{{ ${change} }}`, [{ role: 'user', content: 'x' }]),
+      () => written(`{% set s = '<eos>' ~ messages[0].content %}{{ ${change} }}`, 'x'),
       {
         code: 'template-error',
         message: /changes a text of control tokens and messages.*Send the prompt as a string/,
       },
       change,
     );
-    assert.ok(
-      written(`{% set s = '<e' ~ messages[0].content %}{{ ${change} }}`, [{ role: 'user', content: 'os>' }]).control
-        .length === 0,
-      change,
-    );
+    assert.deepEqual(written(`{% set s = '<e' ~ messages[0].content %}{{ ${change} }}`, 'os>').control, [], change);
   }
 });
 
@@ -444,14 +428,13 @@ test('a template that copies names of control tokens from messages is rejected',
     '{{ {"<eos>": "<eos>"}[c[1:6]] }}',
   ];
   for (const source of copies) {
-    const messages = (/** @type {string} */ content) => [{ role: 'user', content }];
     const whole = `{% set c = messages[0].content %}${source}<end_of_turn>`;
     assert.throws(
-      () => written(whole, messages('a<eos>b[INST]')),
+      () => written(whole, 'a<eos>b[INST]'),
       { code: 'template-error', message: /because messages hold their names. Change these names/ },
       source,
     );
-    assert.deepEqual(written(whole, messages('a<eo s>b[ INST]')).control, ['<end_of_turn>'], source);
+    assert.deepEqual(written(whole, 'a<eo s>b[ INST]').control, ['<end_of_turn>'], source);
   }
 });
 
@@ -491,17 +474,16 @@ test('messages cannot compose a control token out of parts that they select', ()
   for (const [i, spell] of SPELLS.entries()) {
     let forms = 0;
     for (const contents of ATTACKS) {
-      const messages = [...contents, 'y'].map((content) => ({ role: 'user', content }));
       const source = `{% set c = messages[0].content %}${spell}<end_of_turn>`;
       let text = '';
       try {
-        text = new Template(source).render({ messages });
+        text = new Template(source).render({ messages: users([...contents, 'y']) });
       } catch {
         continue; // The reference library rejects an empty separator.
       }
       const isFormed = text.includes('<eos>');
       forms += Number(isFormed);
-      const say = () => written(source, messages);
+      const say = () => written(source, ...contents, 'y');
       if (isFormed) {
         assert.throws(
           say,
@@ -528,7 +510,7 @@ test('a control token that the template writes in one piece stays one, even if m
     "{% macro turn(m) %}<{{ 'eos' if m.role == 'user' else 'bos' }}>{{ m.content }}{% endmacro %}{{ turn(messages[0]) }}<end_of_turn>",
     "{% if add_generation_prompt %}{% set kind = 'eos' %}{% endif %}<{{ kind }}>{{ c }}<end_of_turn>",
   ]) {
-    const { control } = written(`{% set c = messages[0].content %}${source}`, [{ role: 'user', content: 'x' }]);
+    const { control } = written(`{% set c = messages[0].content %}${source}`, 'x');
     assert.deepEqual(control, all, source);
   }
 });
@@ -537,9 +519,7 @@ test('a million characters that look like control tokens or sentinels take no lo
   for (const unit of ['<', '<end_of_turn', '<end_of_turn>', '\ufdd0', '\ufdd0\ufdd1', '<<<<>']) {
     const content = unit.repeat(Math.floor(1_000_000 / unit.length));
     const before = clock();
-    const { text, control } = written('<eos>{{ messages[0].content | trim }}<end_of_turn>', [
-      { role: 'user', content },
-    ]);
+    const { text, control } = written('<eos>{{ messages[0].content | trim }}<end_of_turn>', content);
     assert.equal(text.length, content.length + '<eos><end_of_turn>'.length);
     assert.deepEqual(control, ['<eos>', '<end_of_turn>']);
     assert.ok(clock() - before < LONGEST_MS);
@@ -564,17 +544,11 @@ test('operations of real templates stay within the limits', () => {
 test('too many control tokens are rejected, and many are matched in time', () => {
   const names = (/** @type {number} */ n, /** @type {(i: number) => string} */ f) =>
     new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
-  assert.throws(
-    () =>
-      make(
-        'x',
-        names(100_000, (/** @type {number} */ i) => `<token ${i}>`),
-      ),
-    { code: 'template-error' },
-  );
-  const nested = names(300, (/** @type {number} */ i) => `${'a'.repeat(i + 1)}b`);
+  const tooMany = names(100_000, (i) => `<token ${i}>`);
+  assert.throws(() => make('x', tooMany), { code: 'template-error' });
+  const nested = names(300, (i) => `${'a'.repeat(i + 1)}b`);
   const before = performance.now();
-  make(`${long(15)}{{ ns.s }}`, nested).apply([{ role: 'user', content: 'a'.repeat(3000) }]);
+  make(`${long(15)}{{ ns.s }}`, nested).apply(users(['a'.repeat(3000)]));
   assert.ok(performance.now() - before < LONGEST_MS);
 });
 
