@@ -1,5 +1,5 @@
 /* check: arguments and helpers of calls of OpenAI's client. */
-/** @import OpenAI from 'openai' */
+import OpenAI from 'openai';
 import { failureOf } from '../checks.js';
 
 /** OpenAI's client, and the ids of three models: `chat` has a template with tools, `story` writes sensible text,
@@ -15,6 +15,9 @@ export async function rejects(promise, type) {
   if (error instanceof type) return error;
   throw error;
 }
+
+/** Returns the error of a request, which must be refused as invalid. @param {PromiseLike<unknown>} request */
+export const refused = (request) => rejects(request, OpenAI.BadRequestError);
 
 /** @param {string} content @returns {[{ role: 'user', content: string }]} */
 export const user = (content) => [{ role: 'user', content }];
