@@ -28,3 +28,17 @@ export async function listOf(items) {
   for await (const item of items) list.push(item);
   return list;
 }
+
+/** Makes calls with the arguments `given`. Returns a text for each one that fails.
+ * @template G @param {[string, (given: G) => Promise<void>][]} calls @param {G} given */
+export async function failuresOf(calls, given) {
+  const failed = [];
+  for (const [name, call] of calls) {
+    try {
+      await call(given);
+    } catch (error) {
+      failed.push(`${name}: ${error instanceof Error ? error.stack : error}`);
+    }
+  }
+  return failed;
+}

@@ -1,7 +1,7 @@
 /* responses-calls: calls of the Responses API through OpenAI's client, each with its checks. They need a model with a
  * chat template and any weights, and run in Node, in browsers and against a server. */
 /** @import { OpenAI } from 'openai' */
-import { equal, failureOf, listOf, ok } from './checks.js';
+import { equal, failureOf, failuresOf, listOf, ok } from './checks.js';
 
 /** @typedef {{ client: OpenAI, model: string, [key: string]: any }} Bench */
 
@@ -58,7 +58,7 @@ async function read(stream) {
 
 /** The calls by name. `create` calls responses.create() with the model's name.
  * @type {Record<string, (bench: Bench & { create: (body: any) => Promise<any> }) => Promise<void>>} */
-export const CALLS = {
+const CALLS = {
   'a string as input': async ({ create }) => {
     const response = await create(QUESTION);
     ok(/^resp_\w{24}$/.test(response.id), `${response.id} is an id`);
@@ -321,15 +321,7 @@ export const CALLS = {
 };
 
 /** @param {Bench} bench @returns {Promise<string[]>} */
-export async function failedCalls({ client, model }) {
+export function failedCalls({ client, model }) {
   const create = async (/** @type {any} */ body) => client.responses.create({ model, ...body });
-  const failed = [];
-  for (const [name, call] of Object.entries(CALLS)) {
-    try {
-      await call({ client, model, create });
-    } catch (error) {
-      failed.push(`${name}: ${/** @type {Error} */ (error).message}`);
-    }
-  }
-  return failed;
+  return failuresOf(Object.entries(CALLS), { client, model, create });
 }
