@@ -3,11 +3,10 @@
  * error statuses, other files under the same name. It counts the bytes that it sends, so that a test can compute how
  * much was fetched twice.
  */
-import { once } from 'node:events';
-import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { byteRange } from '../../tools/serve.js';
+import { listen } from '../support/listen.js';
 
 /** What the server does with one request. All fields are optional.
  * @typedef {object} Fault
@@ -43,7 +42,7 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
   /** @type {Set<import('node:http').ServerResponse>} */
   const answering = new Set();
   const state = { bytes, etag: '"one"', modified: 'Sat, 01 Nov 2025 10:00:00 GMT', faults };
-  const server = createServer((request, response) => {
+  const { server, close, address } = await listen(t, (request, response) => {
     const entry = { url: request.url ?? '', range: request.headers.range ?? '', headers: request.headers, sent: 0 };
     seen.push(entry);
     answering.add(response);
@@ -56,16 +55,8 @@ export async function faultyServer(t, bytes, faults = () => ({}), usual = {}) {
       entry,
     ).catch(() => response.destroy());
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  const close = () =>
-    new Promise((resolve) => {
-      server.close(resolve);
-      server.closeAllConnections();
-    });
-  t.after(close);
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
   return {
-    url: `http://127.0.0.1:${port}/model.gguf`,
+    url: `${address}/model.gguf`,
     seen,
     state,
     close,

@@ -1,12 +1,11 @@
 /* helpers: functions that several package tests share. */
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ModelError, loadModel } from '../../js/index.node.js';
+import { listen } from '../support/listen.js';
 import { modelBytes, testModel } from './models.js';
 
 // Gives each test process its own model cache.
@@ -48,16 +47,7 @@ export async function refuses(f, code, message = /./) {
 }
 
 /** @param {TestContext} t @param {import('node:http').RequestListener} handler */
-export async function serveWith(t, handler) {
-  const server = createServer(handler);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
-}
+export const serveWith = async (t, handler) => (await listen(t, handler)).address;
 
 /** Returns n token ids for a prompt: the first one is that of <bos>, the others are ordinary tokens.
  * @param {number} n */

@@ -2,9 +2,9 @@
  * of the cache's list; and probe(), which predicts the build before anything is loaded. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { inspectModel, loadModel, openCache, probe } from '../../js/index.node.js';
+import { listen } from '../support/listen.js';
 import { newFolder, refuses } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -23,7 +23,7 @@ async function hub(t) {
   const bytes = await readFile(await testModel('tiny'));
   /** @type {string[]} */
   const asked = [];
-  const server = createServer(({ url = '', headers }, response) => {
+  const { close, address } = await listen(t, ({ url = '', headers }, response) => {
     asked.push(`${url}${headers.authorization ? ` ${headers.authorization}` : ''}`);
     if (url.startsWith('/api/models/a/b/revision/')) {
       return void response.end(JSON.stringify({ siblings: FILES.map((rfilename) => ({ rfilename })) }));
@@ -36,15 +36,7 @@ async function hub(t) {
     if (first) response.setHeader('content-range', `bytes ${from}-${from + piece.length - 1}/${bytes.length}`);
     response.writeHead(first ? 206 : 200, { 'content-length': piece.length }).end(piece);
   });
-  await new Promise((done) => {
-    server.listen(0, '127.0.0.1', () => done(null));
-  });
-  const close = () => {
-    server.close();
-    server.closeAllConnections();
-  };
-  t.after(close);
-  return { asked, close, address: `http://127.0.0.1:${/** @type {any} */ (server.address()).port}` };
+  return { asked, close, address };
 }
 
 test('a repository and a quantisation name a file of a mirror, also offline once it is cached', async (t) => {
@@ -60,7 +52,7 @@ test('a repository and a quantisation name a file of a mirror, also offline once
   assert.match(none.message, /with IQ1_S\. It has: tiny-Q4_K_M\.gguf, tiny-Q4_K\.gguf, tiny-q8_0\.gguf\.$/);
   await refuses(loadModel({ repo: 'x/y', quant: 'Q4_K' }, options), 'http-error', /status 404/);
   await refuses(loadModel({ repo: 'a/b' }, options), 'unsupported-source');
-  close();
+  await close();
   const again = await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options);
   assert.equal(again.info.cache, 'cached');
   await again.dispose();
@@ -73,7 +65,7 @@ test('an entry of the cache can be loaded, also offline', async (t) => {
   const cache = openCache(newFolder(t));
   const options = { cache, threads: 1 };
   await (await loadModel(`${address}/a/b/resolve/main/tiny-Q4_K.gguf`, options)).dispose();
-  close();
+  await close();
   const [entry] = await cache.list();
   const model = await loadModel(entry, options);
   assert.equal(model.info.cache, 'cached');
