@@ -32,27 +32,26 @@ function nested(depth, around, inner) {
 
 const named = (/** @type {number} */ n, /** @type {(i: number) => any} */ make) =>
   Object.fromEntries(times(n, (i) => [`member ${i}`, make(i)]));
-const tail = (/** @type {string} */ text, /** @type {number} */ n) => text.repeat(n);
 
 /** @type {Record<string, () => any>} */
 const HOSTILE = {
   'a megabyte of members': () => ({ schema: object(named(16_000, (i) => ({ type: 'string', maxLength: i }))) }),
   'a megabyte of choices': () => ({ choices: times(60_000, (i) => `choice number ${i * 7919}`) }),
   'a megabyte of an enum': () => ({ schema: { enum: times(60_000, (i) => `value ${i * 7919}`) } }),
-  'a megabyte of one text': () => ({ schema: { const: tail('long "text" ', 90_000) } }),
+  'a megabyte of one text': () => ({ schema: { const: 'long "text" '.repeat(90_000) } }),
   'a megabyte of allOf': () => ({
     schema: { allOf: times(20_000, (i) => object({ [`a${i}`]: { type: 'integer' } })) },
   }),
   'a megabyte of anyOf': () => ({
     schema: { anyOf: times(12_000, (i) => object({ k: { const: i } }, { required: ['k'] })) },
   }),
-  'a megabyte of a pattern': () => ({ schema: { type: 'string', pattern: tail('(a|b)?c*', 120_000) } }),
+  'a megabyte of a pattern': () => ({ schema: { type: 'string', pattern: '(a|b)?c*'.repeat(120_000) } }),
   'a megabyte of GBNF': () => ({ grammar: `root ::= ${times(30_000, (i) => `"text ${i}"`).join(' | ')}` }),
   'deep arrays': () => ({ schema: nested(5000, (items) => ({ type: 'array', items, minItems: 1 }), { type: 'null' }) }),
   'deep objects': () => ({ schema: nested(800, (a) => object({ a }, { required: ['a'] }), { type: 'null' }) }),
   'deep anyOf': () => ({ schema: nested(4000, (one) => ({ anyOf: [one, { type: 'null' }] }), {}) }),
   'deep not': () => ({ schema: nested(4001, (not) => ({ not }), { type: 'string' }) }),
-  'deep groups': () => ({ regex: `${tail('(', 30_000)}a${tail(')', 30_000)}` }),
+  'deep groups': () => ({ regex: `${'('.repeat(30_000)}a${')'.repeat(30_000)}` }),
   'recursion through all': () => ({
     schema: {
       $defs: {
@@ -98,7 +97,7 @@ const HOSTILE = {
     schema: { type: 'string', pattern: '^(a|b)*a(a|b){30}$', not: { pattern: 'b{9}$' } },
   }),
   catastrophes: () => ({ regex: '((a*)*)*b|(a|a)*c|(a+)+d|(.*)*e' }),
-  'optional by the hundred': () => ({ regex: `${tail('a?', 600)}${tail('a', 600)}` }),
+  'optional by the hundred': () => ({ regex: `${'a?'.repeat(600)}${'a'.repeat(600)}` }),
   'repeats of repeats': () => ({ regex: '((((a{0,99}){0,99}){0,99}){0,99}){0,99}' }),
   'large repeats': () => ({ regex: '(ab{1,9999}c){5000,99999}' }),
   'any text at all': () => ({ regex: '[^]*' }),
@@ -118,8 +117,8 @@ const HOSTILE = {
   'tuples in allOf': () => ({
     schema: { allOf: times(500, (i) => ({ prefixItems: times(100, (k) => ({ minimum: i + k })) })) },
   }),
-  'properties of Unicode': () => ({ regex: tail('\\p{L}', 100_000) }),
-  'sets without case': () => ({ regex: tail('[^\\p{L}\\d]', 50_000), flags: 'iu' }),
+  'properties of Unicode': () => ({ regex: '\\p{L}'.repeat(100_000) }),
+  'sets without case': () => ({ regex: '[^\\p{L}\\d]'.repeat(50_000), flags: 'iu' }),
   'names and patterns': () => ({
     schema: object(
       named(5000, (i) => ({ const: i })),
@@ -134,7 +133,7 @@ const HOSTILE = {
     )}\nx ::= "a" | "b" x`,
   }),
   'alternatives in a star': () => ({ regex: `(${times(20_000, (i) => `w${i}x`).join('|')})*` }),
-  'optional classes': () => ({ regex: tail('[a-f]?', 900) }),
+  'optional classes': () => ({ regex: '[a-f]?'.repeat(900) }),
   'many ranges': () => ({
     schema: object(named(3000, (i) => ({ type: 'number', minimum: 1.2345678901234567e-300 * (i + 1) }))),
   }),
@@ -145,7 +144,7 @@ const HOSTILE = {
     schema: object(named(9000, (i) => ({ format: ['uri', 'email', 'ipv6'][i % 3], maxLength: 10 + i }))),
   }),
   'lookaheads of counts': () => ({ regex: `${times(400, (i) => `(?=.*a{${i}})`).join('')}.*` }),
-  boundaries: () => ({ regex: tail('\\b\\w+\\b.', 40) }),
+  boundaries: () => ({ regex: '\\b\\w+\\b.'.repeat(40) }),
   'a count between boundaries': () => ({ regex: '.$\\p{L}{3,}[^a]{9999}\\bé\\b' }),
   'parts that are shared': () => ({ schema: { const: nested(60, (part) => [part, part], 1) } }),
   'counts of counts': () => ({ regex: '(.{0,999}a){0,999}b' }),
@@ -153,15 +152,15 @@ const HOSTILE = {
   'a pattern of boundaries': () => ({ schema: { type: 'string', pattern: '\\b.'.repeat(14) } }),
   'required by the thousand': () => ({ schema: { type: 'object', required: times(20_000, (i) => `r${i}`) } }),
   'choices by the megabyte': () => ({ choices: times(190_000, (i) => `choice number ${i * 7919}`) }),
-  'choices that begin each other': () => ({ choices: times(2000, (i) => tail('a', i + 1)) }),
+  'choices that begin each other': () => ({ choices: times(2000, (i) => 'a'.repeat(i + 1)) }),
   'enums in allOf': () => ({ schema: { allOf: times(2, () => ({ enum: times(6000, (i) => i) })) } }),
   'enums in anyOf': () => ({ schema: { anyOf: times(48, (k) => ({ enum: times(10_000, (i) => i + k) })) } }),
   'items that are counted for many schemas': () => ({
     schema: { allOf: times(20, (i) => ({ contains: { const: i }, minContains: 2 })) },
   }),
-  'properties in a set': () => ({ regex: `[${tail('\\p{L}', 60_000)}]` }),
-  'braces that open': () => ({ regex: tail('{', 200_000) }),
-  'braces that close late': () => ({ regex: `${tail('{', 100_000)}}` }),
+  'properties in a set': () => ({ regex: `[${'\\p{L}'.repeat(60_000)}]` }),
+  'braces that open': () => ({ regex: '{'.repeat(200_000) }),
+  'braces that close late': () => ({ regex: `${'{'.repeat(100_000)}}` }),
   'oneOf of enums': () => ({ schema: { oneOf: times(60, (k) => ({ enum: times(200, (i) => i * 61 + k) })) } }),
   'properties that differ': () => ({ regex: PROPERTIES.map((name) => `\\p{${name}}`).join('') }),
   'goals of required names': () => ({
@@ -173,9 +172,9 @@ const HOSTILE = {
   'goals of members': () => ({
     schema: { allOf: times(900, (i) => ({ properties: named(100, () => ({ minimum: i })) })) },
   }),
-  'a text that is too long': () => ({ schema: { const: tail('a', 40_000_000), maxLength: 5 } }),
-  'a long part with a boundary': () => ({ regex: `(?:(?:(?:${tail('a', 50_000)})\\b){16}){16}` }),
-  'a long part with a lookahead': () => ({ regex: `(?:(?:(?:${tail('a', 50_000)})(?=b)){16}){16}` }),
+  'a text that is too long': () => ({ schema: { const: 'a'.repeat(40_000_000), maxLength: 5 } }),
+  'a long part with a boundary': () => ({ regex: `(?:(?:(?:${'a'.repeat(50_000)})\\b){16}){16}` }),
+  'a long part with a lookahead': () => ({ regex: `(?:(?:(?:${'a'.repeat(50_000)})(?=b)){16}){16}` }),
   'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
 };
 
@@ -234,7 +233,7 @@ test('hostile formats compile or are rejected in time, and the engine stays usab
 
 test('forced bytes are searched for in a bounded number of steps, and returned in parts', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
-  const matcher = new Matcher(engine, toBytes({ regex: `${tail('a?', 600)}${tail('a', 600)}` }));
+  const matcher = new Matcher(engine, toBytes({ regex: `${'a?'.repeat(600)}${'a'.repeat(600)}` }));
   let text = '';
   for (let part = matcher.forced(); part.length && text.length < 60; part = matcher.forced()) {
     assert.ok(part.length < 300, `${part.length} bytes in one go`);
