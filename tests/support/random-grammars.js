@@ -59,55 +59,39 @@ export function randomGrammar(random, { rules = 4, regular = true } = {}) {
   };
   /** @returns {any} */
   const plain = (/** @type {number} */ depth) => {
-    switch (random(depth > 2 ? 2 : 6)) {
-      case 0:
-        return { literal: text() };
-      case 1:
-        return chars();
-      case 2:
-        return { sequence: [plain(depth + 1), plain(depth + 1)] };
-      case 3:
-        return { choice: [plain(depth + 1), plain(depth + 1)] };
-      case 4:
-        return times(plain(depth + 1));
-      default:
-        return { choice: [{ literal: text() }, { literal: text() }, chars()] };
-    }
+    const kinds = [
+      () => ({ literal: text() }),
+      chars,
+      () => ({ sequence: [plain(depth + 1), plain(depth + 1)] }),
+      () => ({ choice: [plain(depth + 1), plain(depth + 1)] }),
+      () => times(plain(depth + 1)),
+      () => ({ choice: [{ literal: text() }, { literal: text() }, chars()] }),
+    ];
+    return kinds[random(depth > 2 ? 2 : kinds.length)]();
   };
   /** @returns {any} */
   const part = (/** @type {number} */ rule, /** @type {number} */ depth) => {
     const behind = (/** @type {any} */ node) => ({ sequence: [{ literal: text() }, node] });
-    switch (random(depth > 3 ? 3 : 11)) {
-      case 0:
-        return { literal: text() };
-      case 1:
-        return chars();
-      case 2:
-        return behind({ rule: `r${random(rules)}` });
-      case 3:
-        return { sequence: [part(rule, depth + 1), part(rule, depth + 1)] };
-      case 4:
-        return { choice: [part(rule, depth + 1), part(rule, depth + 1)] };
-      case 5:
-        return times(part(rule, depth + 1));
-      case 6:
-        return rule + 1 < rules ? { rule: `r${rule + 1 + random(rules - rule - 1)}` } : { literal: text() };
-      case 7:
-        return { jsonString: random(2) ? plain(0) : times(chars()) };
-      case 8:
-        return regular ? { [random(2) ? 'both' : 'except']: [plain(0), plain(0)] } : plain(0);
-      case 9:
-        return { sequence: [{ literal: '{' }, members(random, () => part(rule, depth + 2)), { literal: '}' }] };
-      default:
-        return behind({ sequence: [{ rule: `r${random(rules)}` }, { literal: text() }] });
-    }
+    const next = () => part(rule, depth + 1);
+    const kinds = [
+      () => ({ literal: text() }),
+      chars,
+      () => behind({ rule: `r${random(rules)}` }),
+      () => ({ sequence: [next(), next()] }),
+      () => ({ choice: [next(), next()] }),
+      () => times(next()),
+      () => (rule + 1 < rules ? { rule: `r${rule + 1 + random(rules - rule - 1)}` } : { literal: text() }),
+      () => ({ jsonString: random(2) ? plain(0) : times(chars()) }),
+      () => (regular ? { [random(2) ? 'both' : 'except']: [plain(0), plain(0)] } : plain(0)),
+      () => ({ sequence: [{ literal: '{' }, members(random, () => part(rule, depth + 2)), { literal: '}' }] }),
+      () => behind({ sequence: [{ rule: `r${random(rules)}` }, { literal: text() }] }),
+    ];
+    return kinds[random(depth > 3 ? 3 : kinds.length)]();
   };
   return {
     start: 'r0',
     rules: Object.fromEntries(
-      Array.from({ length: rules }, (_, i) => {
-        return [`r${i}`, { choice: [part(i, 0), { literal: text() }] }];
-      }),
+      Array.from({ length: rules }, (_, i) => [`r${i}`, { choice: [part(i, 0), { literal: text() }] }]),
     ),
   };
 }
