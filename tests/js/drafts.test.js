@@ -76,11 +76,9 @@ for (const [name, every] of /** @type {const} */ ([
 ])) {
   test(`${name}: answers under ${30 / every} schemas are the same with and without drafts`, async (t) => {
     const model = await open(t, name, { threads: 2 });
-    const [drafted, accepted, counts] = [
-      [0, 0],
-      [0, 0],
-      [0, 0],
-    ];
+    const drafted = [0, 0];
+    const accepted = [0, 0];
+    const counts = [0, 0];
     for (const [seed, schema] of schemas().entries()) {
       if (seed % every) continue;
       for (const [i, temperature] of [0, 1].entries()) {

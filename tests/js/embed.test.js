@@ -12,6 +12,7 @@ import { MODELS, readHeader, testModel, weightsSha256 } from './models.js';
 const vectors = new URL('../vectors/', import.meta.url);
 const ABOUT = JSON.parse(fs.readFileSync(new URL('embed.json', vectors), 'utf8'));
 const BYTES = fs.readFileSync(new URL('embed.bin', vectors));
+const ALL = new Float32Array(BYTES.buffer.slice(BYTES.byteOffset, BYTES.byteOffset + BYTES.length));
 
 /** Largest allowed cosine distance (1 - cosine) between a vector and its reference, by the model's name.
  * @type {[RegExp, number][]} */
@@ -27,9 +28,8 @@ const WHOLE = /-(f32|q8_0|300m)$/;
 /** @param {string} name */
 function truthOf(name) {
   const { first, width, texts } = ABOUT.models[name];
-  const all = new Float32Array(BYTES.buffer.slice(BYTES.byteOffset, BYTES.byteOffset + BYTES.length));
   return ABOUT.texts[texts].texts.map((/** @type {unknown} */ _, /** @type {number} */ i) =>
-    all.subarray(first + i * width, first + (i + 1) * width),
+    ALL.subarray(first + i * width, first + (i + 1) * width),
   );
 }
 
