@@ -25,18 +25,6 @@ test('a conversation grows turn by turn, and messages is a copy', async (t) => {
   assert.equal(chat.messages[0].content, 'Be brief.');
 });
 
-test('the answer of a chat equals the answer to the same messages passed to generate()', async (t) => {
-  const model = await open(t);
-  const chat = model.chat({ system: 'Be brief.', ...SHORT });
-  const answer = await chat.send('Hello').result();
-  /** @type {ChatMessage[]} */
-  const messages = [
-    { role: 'system', content: 'Be brief.' },
-    { role: 'user', content: 'Hello' },
-  ];
-  assert.deepEqual(answer.tokens, (await model.generate(messages, SHORT).result()).tokens);
-});
-
 test('a turn evaluates only its new tokens', async (t) => {
   const model = await open(t);
   const chat = model.chat(SHORT);
