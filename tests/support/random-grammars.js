@@ -4,6 +4,8 @@
  */
 
 export const LETTERS = [...'abc"\\,{}[]: 01\n', 'é', '中', '😀'];
+/** Number of rules of a grammar. */
+const RULES = 4;
 const points = LETTERS.map((letter) => /** @type {number} */ (letter.codePointAt(0))).sort((a, b) => a - b);
 
 const ANY = {
@@ -43,8 +45,8 @@ function members(random, value) {
   };
 }
 
-/** @param {(n: number) => number} random @param {{ rules?: number, regular?: boolean }} [options] */
-export function randomGrammar(random, { rules = 4, regular = true } = {}) {
+/** @param {(n: number) => number} random */
+export function randomGrammar(random) {
   const text = () => Array.from({ length: 1 + random(3) }, () => LETTERS[random(LETTERS.length)]).join('');
   const chars = () => {
     if (random(6) === 0) return ANY;
@@ -76,22 +78,22 @@ export function randomGrammar(random, { rules = 4, regular = true } = {}) {
     const kinds = [
       () => ({ literal: text() }),
       chars,
-      () => behind({ rule: `r${random(rules)}` }),
+      () => behind({ rule: `r${random(RULES)}` }),
       () => ({ sequence: [next(), next()] }),
       () => ({ choice: [next(), next()] }),
       () => times(next()),
-      () => (rule + 1 < rules ? { rule: `r${rule + 1 + random(rules - rule - 1)}` } : { literal: text() }),
+      () => (rule + 1 < RULES ? { rule: `r${rule + 1 + random(RULES - rule - 1)}` } : { literal: text() }),
       () => ({ jsonString: random(2) ? plain(0) : times(chars()) }),
-      () => (regular ? { [random(2) ? 'both' : 'except']: [plain(0), plain(0)] } : plain(0)),
+      () => ({ [random(2) ? 'both' : 'except']: [plain(0), plain(0)] }),
       () => ({ sequence: [{ literal: '{' }, members(random, () => part(rule, depth + 2)), { literal: '}' }] }),
-      () => behind({ sequence: [{ rule: `r${random(rules)}` }, { literal: text() }] }),
+      () => behind({ sequence: [{ rule: `r${random(RULES)}` }, { literal: text() }] }),
     ];
     return kinds[random(depth > 3 ? 3 : kinds.length)]();
   };
   return {
     start: 'r0',
     rules: Object.fromEntries(
-      Array.from({ length: rules }, (_, i) => [`r${i}`, { choice: [part(i, 0), { literal: text() }] }]),
+      Array.from({ length: RULES }, (_, i) => [`r${i}`, { choice: [part(i, 0), { literal: text() }] }]),
     ),
   };
 }
