@@ -274,8 +274,8 @@ async function chaos(t, { usual, loads }) {
   assert.ok(ends['a model'] > loads / 8);
 }
 
-/** @param {string} url @param {object} tuning @param {object} [around] */
-async function readAll(url, tuning, around = {}) {
+/** @param {string} url @param {object} tuning */
+async function readAll(url, tuning) {
   /** @type {string[]} */ const notices = [];
   const download = new Download(
     { url, tuning: { ...environment.tuning, ...tuning } },
@@ -284,7 +284,6 @@ async function readAll(url, tuning, around = {}) {
       hash: sha256Of,
       counted() {},
       notice: (/** @type {string} */ code) => notices.push(code),
-      ...around,
     }),
   );
   await download.open();

@@ -61,13 +61,12 @@ test('the cache key depends on the address and the query of a URL, without signa
 });
 
 /** Returns the window of a simulated download of `total` bytes, each of which has the value of its offset.
- * @param {number} total @param {(range: import('../../js/download/lanes.js').Lane) => Promise<unknown>} [pause]
- * @param {number} [size] */
-function lanesOf(total, pause = async () => {}, size = 100) {
+ * @param {number} total @param {(range: import('../../js/download/lanes.js').Lane) => Promise<unknown>} [pause] */
+function lanesOf(total, pause = async () => {}) {
   const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };
   const room = () => {
     seen.rooms++;
-    return new Uint8Array(size);
+    return new Uint8Array(100);
   };
   const lanes = new Lanes(room, async (range, before) => {
     seen.starts.push(range.start);
