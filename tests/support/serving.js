@@ -77,13 +77,8 @@ export const statusOf = (reply) => Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1]);
 /** @param {string} url */
 export async function metricsOf(url) {
   const text = await (await fetch(`${url}/metrics`)).text();
-  const rows = text.split('\n').filter((line) => line && !line.startsWith('#'));
-  return Object.fromEntries(
-    rows.map((row) => {
-      const at = row.lastIndexOf(' ');
-      return [row.slice(0, at), Number(row.slice(at + 1))];
-    }),
-  );
+  const rows = text.matchAll(/^([^#\n].*) (\S+)$/gm);
+  return Object.fromEntries(Array.from(rows, ([, name, value]) => [name, Number(value)]));
 }
 
 /** @param {number} pid */
