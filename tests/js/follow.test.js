@@ -4,40 +4,30 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Follow } from '../../web/chat/follow.js';
 
-/** Returns a fake scroll box, 100 pixels high, that clamps scrollTop like a browser. Its scrolled() fires the scroll
- * event. */
-function makeBox() {
-  let top = 0;
-  let height = 500;
-  let room = 100;
-  let listener = () => {};
-  const clamp = (/** @type {number} */ value) => Math.max(0, Math.min(value, height - room));
-  return {
-    get scrollTop() {
-      return (top = clamp(top));
-    },
-    set scrollTop(value) {
-      top = clamp(value);
-    },
-    get scrollHeight() {
-      return height;
-    },
-    get clientHeight() {
-      return room;
-    },
-    addEventListener: (/** @type {string} */ type, /** @type {() => void} */ heard) => {
-      if (type === 'scroll') listener = heard;
-    },
-    focus() {},
-    grow: (/** @type {number} */ by) => {
-      height += by;
-    },
-    make: (/** @type {number} */ wide) => {
-      room = wide;
-    },
-    scrolled: () => listener(),
-    end: () => height - room,
-  };
+/** A fake scroll box that clamps scrollTop like a browser. */
+class Box extends EventTarget {
+  #top = 0;
+  scrollHeight = 500;
+  clientHeight = 100;
+
+  get end() {
+    return this.scrollHeight - this.clientHeight;
+  }
+
+  get scrollTop() {
+    this.scrollTop = this.#top;
+    return this.#top;
+  }
+
+  set scrollTop(value) {
+    this.#top = Math.max(0, Math.min(value, this.end));
+  }
+
+  focus() {}
+
+  scrolled() {
+    this.dispatchEvent(new Event('scroll'));
+  }
 }
 
 function following() {
@@ -46,14 +36,8 @@ function following() {
       observe() {}
     }
   );
-  const box = makeBox();
-  const button = {
-    hidden: true,
-    click() {},
-    addEventListener(/** @type {unknown} */ _, /** @type {() => void} */ click) {
-      this.click = click;
-    },
-  };
+  const box = new Box();
+  const button = Object.assign(new EventTarget(), { hidden: true });
   const follow = new Follow(/** @type {any} */ (box), /** @type {any} */ (button));
   follow.toEnd();
   return { box, button, follow };
@@ -61,24 +45,24 @@ function following() {
 
 test('the view follows the text; scrolling up stops it, and the button resumes it', () => {
   const { box, button, follow } = following();
-  box.grow(30);
+  box.scrollHeight += 30;
   follow.update();
-  assert.equal(box.scrollTop, box.end());
+  assert.equal(box.scrollTop, box.end);
   box.scrollTop -= 12;
   box.scrolled();
   const place = box.scrollTop;
-  box.grow(30);
+  box.scrollHeight += 30;
   follow.update();
   assert.deepEqual([box.scrollTop, button.hidden], [place, false]);
-  button.click();
-  assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
+  button.dispatchEvent(new Event('click'));
+  assert.deepEqual([box.scrollTop, button.hidden], [box.end, true]);
 });
 
 test('after the reader scrolls up, text that arrives before the scroll event does not scroll back', () => {
   const { box, button, follow } = following();
   box.scrollTop -= 12;
   const place = box.scrollTop;
-  box.grow(30);
+  box.scrollHeight += 30;
   follow.update();
   assert.deepEqual([box.scrollTop, button.hidden], [place, false]);
   box.scrolled();
@@ -88,20 +72,20 @@ test('after the reader scrolls up, text that arrives before the scroll event doe
 
 test('scrolling by the browser keeps following: shorter text, a resized box', () => {
   const { box, button, follow } = following();
-  box.grow(-40);
+  box.scrollHeight -= 40;
   follow.update();
-  box.grow(60);
+  box.scrollHeight += 60;
   follow.update();
-  assert.equal(box.scrollTop, box.end());
-  box.make(150);
-  assert.equal(box.scrollTop, box.end()); // Reading scrollTop forces a layout.
-  box.make(100);
+  assert.equal(box.scrollTop, box.end);
+  box.clientHeight = 150;
+  assert.equal(box.scrollTop, box.end); // Reading scrollTop forces a layout.
+  box.clientHeight = 100;
   follow.keep();
-  assert.equal(box.scrollTop, box.end());
-  box.make(150);
-  box.grow(20);
+  assert.equal(box.scrollTop, box.end);
+  box.clientHeight = 150;
+  box.scrollHeight += 20;
   follow.update();
-  assert.deepEqual([box.scrollTop, button.hidden], [box.end(), true]);
+  assert.deepEqual([box.scrollTop, button.hidden], [box.end, true]);
 });
 
 test('toStart() shows content from its beginning, without the button', () => {
