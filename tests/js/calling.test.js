@@ -28,21 +28,14 @@ const SAY = {
     additionalProperties: false,
   },
 };
-const MODELS = {
-  functiongemma: 'functiongemma',
-  'gemma4-tools': 'gemma4',
-  'qwen3-tools': 'hermes',
-  'llama3-tools': 'llama3',
-  'generic-tools': 'generic',
-};
-/** @type {Record<string, string>} */
-const OPENINGS = {
-  functiongemma: '<start_function_call>',
-  gemma4: '<|tool_call>',
-  hermes: '<tool_call>',
-  llama3: '{',
-  generic: '{',
-};
+/** Test models, each with the dialect of its tool calls, and how a call begins. */
+const MODELS = [
+  { name: 'functiongemma', dialect: 'functiongemma', opening: '<start_function_call>' },
+  { name: 'gemma4-tools', dialect: 'gemma4', opening: '<|tool_call>' },
+  { name: 'qwen3-tools', dialect: 'hermes', opening: '<tool_call>' },
+  { name: 'llama3-tools', dialect: 'llama3', opening: '{' },
+  { name: 'generic-tools', dialect: 'generic', opening: '{' },
+];
 const WILD = { temperature: 2, topK: 0, topP: 1, maxTokens: 400 };
 
 /** @param {import('../../js/protocol.js').ToolCall} call */
@@ -54,7 +47,7 @@ function assertFits({ id, name, arguments: args }) {
   for (const value of Object.values(args)) assert.ok(Number.isInteger(value) && Math.abs(value) <= 99);
 }
 
-for (const [name, dialect] of Object.entries(MODELS)) {
+for (const { name, dialect, opening } of MODELS) {
   test(`${dialect}: required calls match their schemas and grow while they stream; results can be sent back`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD });
@@ -126,10 +119,10 @@ for (const [name, dialect] of Object.entries(MODELS)) {
   test(`${dialect}: auto allows text or calls; required forces one or more calls`, async (t) => {
     const model = await open(t, name);
     const chat = model.chat({ tools: [ADD, SAY], ...WILD, maxTokens: 80 });
-    const [opening] = await model.tokenize(OPENINGS[dialect], { special: true });
+    const [token] = await model.tokenize(opening, { special: true });
     const { text: begun, toolCalls: firsts = [] } = await chat
       .clone()
-      .send('Hi', { seed: 1, logitBias: { [opening]: 1000 } })
+      .send('Hi', { seed: 1, logitBias: { [token]: 1000 } })
       .result();
     firsts.forEach(assertFits);
     // The bias favours only the first token of a call, so the answer begins with a call, whose other tokens the grammar
