@@ -259,17 +259,8 @@ test('a tool without parameters gets an empty object; a schema library validates
       return 1;
     },
   };
-  const double = {
-    name: 'double',
-    parameters: z.object({
-      n: z
-        .int()
-        .min(1)
-        .max(9)
-        .transform((n) => 2 * n),
-    }),
-    execute: now.execute,
-  };
+  const digit = z.int().min(1).max(9);
+  const double = { ...now, name: 'double', parameters: z.object({ n: digit.transform((n) => 2 * n) }) };
   for (const tool of [now, double]) {
     for (const seed of [1, 2, 3]) {
       await model
@@ -280,16 +271,7 @@ test('a tool without parameters gets an empty object; a schema library validates
   }
   assert.deepEqual(seen.slice(0, 3), [{}, {}, {}]);
   assert.ok(seen.length >= 6 && seen.slice(3).every(({ n }) => n % 2 === 0 && n <= 18), JSON.stringify(seen));
-  const never = {
-    ...double,
-    parameters: z.object({
-      n: z
-        .int()
-        .min(1)
-        .max(9)
-        .refine(() => false, 'not today'),
-    }),
-  };
+  const never = { ...double, parameters: z.object({ n: digit.refine(() => false, 'not today') }) };
   const { toolCalls } = await model
     .chat({ tools: [never], ...WILD, maxRounds: 1 })
     .send('Now what?', { toolChoice: { name: 'double' } })

@@ -205,25 +205,12 @@ test('with a tokenizer that adds a leading space, the whole text matches the for
 
 test('a schema of a schema library constrains the answer, and the library parses its value', async (t) => {
   const model = await open(t);
-  const person = z.object({
-    name: z.string().max(5),
-    age: z
-      .number()
-      .int()
-      .min(1)
-      .max(99)
-      .transform((age) => ({ years: age })),
-  });
+  const number = z.number().int().min(1).max(99);
+  const person = z.object({ name: z.string().max(5), age: number.transform((years) => ({ years })) });
   const { value, text } = await model.generate('A person: ', { format: { schema: person }, seed: 3 }).result();
   const { name, age } = JSON.parse(text);
   assert.deepEqual(value, { name, age: { years: age } });
-  const never = z.object({
-    n: z
-      .int()
-      .max(9)
-      .min(1)
-      .refine(() => false, 'never'),
-  });
+  const never = z.object({ n: number.refine(() => false, 'never') });
   const refused = await model.generate('A number: ', { format: { schema: never }, seed: 3 }).result();
   assert.deepEqual([refused.value, refused.issues?.[0].message], [undefined, 'never']);
   await refuses(
