@@ -6,7 +6,7 @@ import { createReadStream } from 'node:fs';
 import { open as openFile, readFile, readdir, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { TUNING } from '../lab/place.js';
@@ -16,33 +16,20 @@ import { memoryStore } from './memory-store.js';
 import { splitModel } from './split.js';
 import { testModel } from './models.js';
 
-/** @type {string} */ let path;
-/** @type {Buffer<ArrayBuffer>} */ let bytes;
-/** @type {Awaited<ReturnType<typeof answers>>} */ let expected;
-/** @type {import('../../js/protocol.js').TensorInfo} */ let table;
-
 const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 300);
-
-before(async () => {
-  environment.tuning = TUNING;
-  path = await testModel('gemma4-q4_0');
-  bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
-  table = await tableOf(path);
-  const model = await load(path, { rowsOnDisk: false });
-  assert.equal(model.info.memory.onDisk, 0);
-  expected = await answers(model);
-});
 
 /** @param {ModelSource} source @param {LoadOptions} [options] */
 const load = (source, options) => loadModel(source, { threads: 1, rowsOnDisk: true, rowsLater: false, ...options });
 
-/** @param {ModelSource} source */
-async function tableOf(source) {
-  const { tensors } = await inspectModel(source);
-  return /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
+/** Loads a model that is disposed of when the test ends. @param {TestContext} t @param {ModelSource} source
+ * @param {LoadOptions} [options] */
+async function opened(t, source, options) {
+  const model = await load(source, options);
+  t.after(() => model.dispose());
+  return model;
 }
 
-/** @param {import('../../js/index.js').Model} model */
+/** @param {Model} model */
 async function answers(model) {
   const { text, tokens } = await model.generate('Hello there', { maxTokens: 12, seed: 3 }).result();
   const logits = await model.debug.logits(IDS, { all: true });
@@ -51,6 +38,35 @@ async function answers(model) {
   const vectors = await model.embed(['one', 'another text'], { pooling: 'mean' });
   await model.dispose();
   return { text, tokens, logits, nll, norms: layers.map(({ norms }) => norms), vectors };
+}
+
+/** Returns a test model's file, its table of per-layer embeddings, and its answers without rows on disk.
+ * @param {string} name */
+async function known(name) {
+  const path = await testModel(name);
+  const bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
+  const { tensors } = await inspectModel(path);
+  const table = tensors.find((tensor) => tensor.name === 'per_layer_token_embd.weight');
+  assert.ok(table);
+  const model = await load(path, { rowsOnDisk: false });
+  assert.equal(model.info.memory.onDisk, 0);
+  return { path, bytes, table, expected: await answers(model) };
+}
+
+environment.tuning = TUNING;
+const { path, bytes, table, expected } = await known('gemma4-q4_0');
+const LARGE = await known('gemma4-table');
+
+/** Returns the offset of a token's row in the file. @param {number} id */
+const rowAt = (id, { offset, bytes, shape } = table) => offset + (id * bytes) / shape[1];
+
+/** Loads the model from a server into an empty cache. @param {TestContext} t @param {LoadOptions} [options] */
+async function cached(t, options) {
+  const server = await faultyServer(t, bytes);
+  const folder = newFolder(t);
+  const cache = openCache(folder);
+  const model = await opened(t, server.url, { cache, ...options });
+  return { server, cache, model, copy: await copyIn(folder) };
 }
 
 /** @param {string} at */
@@ -138,52 +154,38 @@ test('a saved chat continues with the table on disk or in memory', async () => {
 });
 
 test('a bit that is flipped in a row while the model is in use is repaired from the server', async (t) => {
-  const at = newFolder(t);
-  const server = await faultyServer(t, bytes);
-  const model = await load(server.url, { cache: openCache(at) });
-  const row = table.bytes / table.shape[1];
-  for (let i = 0; i < 6; i++) await flip(await copyIn(at), table.offset + IDS[14 * i + 3] * row + 31 * i);
+  const { server, cache, model, copy } = await cached(t);
+  for (let i = 0; i < 6; i++) await flip(copy, rowAt(IDS[14 * i + 3]) + 31 * i);
   server.forget();
   assert.deepEqual(await answers(model), expected);
   assert.ok(server.sent > 0 && server.sent < bytes.length / 2, `${server.sent} bytes`);
   server.forget();
-  const again = await load(server.url, { cache: openCache(at) });
+  const again = await load(server.url, { cache });
   assert.deepEqual(await answers(again), expected);
   assert.ok(server.sent < 1000, `the copy was repaired: ${server.sent} bytes`);
 });
 
 test('without the server, a corrupt row is an error with a code, and other rows can still be read', async (t) => {
-  const at = newFolder(t);
-  const server = await faultyServer(t, bytes);
-  const model = await load(server.url, { cache: openCache(at) });
-  t.after(() => model.dispose());
-  const file = await copyIn(at);
-  const row = table.bytes / table.shape[1];
-  await flip(file, table.offset + 250 * row);
+  const { server, model, copy } = await cached(t);
+  await flip(copy, rowAt(250));
   await server.close();
   const error = await refuses(model.debug.logits([2, 250, 7]), 'cache-corrupt');
   assert.match(error.message, /piece \d+ of \d+/);
-  const memory = await load(path, { rowsOnDisk: false });
-  t.after(() => memory.dispose());
+  const memory = await opened(t, path, { rowsOnDisk: false });
   assert.deepEqual(await model.debug.logits([2, 5, 7]), await memory.debug.logits([2, 5, 7]));
   await refuses(model.debug.logits([250]), 'cache-corrupt');
 });
 
 test('a corrupt row fails only the answer that needs it, beside others and after them', async (t) => {
-  const at = newFolder(t);
-  const server = await faultyServer(t, bytes);
-  const model = await load(server.url, { cache: openCache(at), sequences: 3 });
-  t.after(() => model.dispose());
-  await flip(await copyIn(at), table.offset + (250 * table.bytes) / table.shape[1]);
+  const { server, model, copy } = await cached(t, { sequences: 3 });
+  await flip(copy, rowAt(250));
   await server.close();
-  const memory = await load(path, { rowsOnDisk: false });
-  t.after(() => memory.dispose());
+  const memory = await opened(t, path, { rowsOnDisk: false });
   // A bias rules out the tokens of rows near the corrupt row, because these rows are in the same piece of the cached
   // file.
   const logitBias = Object.fromEntries(Array.from({ length: 170 }, (_, i) => [150 + i, -Infinity]));
-  const answer = async (/** @type {import('../../js/index.js').Model} */ from, /** @type {number[]} */ prompt) => {
-    return (await from.generate(prompt, { maxTokens: 12, seed: 3, logitBias }).result()).tokens;
-  };
+  const answer = async (/** @type {Model} */ from, /** @type {number[]} */ prompt) =>
+    (await from.generate(prompt, { maxTokens: 12, seed: 3, logitBias }).result()).tokens;
   const prompts = [
     [2, 5, 7],
     [2, 5, 9, 11],
@@ -200,8 +202,7 @@ test('a corrupt row fails only the answer that needs it, beside others and after
 });
 
 test('a file that changes or is truncated is an error with a code', async (t) => {
-  const at = newFolder(t);
-  const file = join(at, 'model.gguf');
+  const file = join(newFolder(t), 'model.gguf');
   for (const change of [() => truncate(file, table.offset + 100), () => writeFile(file, bytes)]) {
     await writeFile(file, bytes);
     const model = await load(file);
@@ -215,12 +216,8 @@ test('a file that changes or is truncated is an error with a code', async (t) =>
 });
 
 test('if the copy is truncated, rows come from the server; without the server, calls fail with a code', async (t) => {
-  const at = newFolder(t);
-  const server = await faultyServer(t, bytes);
-  const cache = openCache(at);
-  const model = await load(server.url, { cache });
-  t.after(() => model.dispose());
-  await truncate(await copyIn(at), 1000);
+  const { server, model, copy } = await cached(t);
+  await truncate(copy, 1000);
   assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
   await server.close();
   const error = await refuses(model.debug.logits([2, 299, 298, 297, 7]), ['network-error', 'cache-corrupt']);
@@ -229,11 +226,8 @@ test('if the copy is truncated, rows come from the server; without the server, c
 });
 
 test('a server that ignores ranges for a while fails only the calls of that time', async (t) => {
-  const at = newFolder(t);
-  const server = await faultyServer(t, bytes);
-  const model = await load(server.url, { cache: openCache(at) });
-  t.after(() => model.dispose());
-  await truncate(await copyIn(at), 1000);
+  const { server, model, copy } = await cached(t);
+  await truncate(copy, 1000);
   server.state.faults = () => ({ noRanges: true });
   await refuses(model.debug.logits([2, 250, 7]), ['cache-failed', 'cache-corrupt']);
   server.state.faults = () => ({});
@@ -241,11 +235,8 @@ test('a server that ignores ranges for a while fails only the calls of that time
 });
 
 test('a prompt that waits for rows from a silent server can be aborted immediately', async (t) => {
-  const at = newFolder(t);
-  const server = await faultyServer(t, bytes);
-  const model = await load(server.url, { cache: openCache(at) });
-  t.after(() => model.dispose());
-  await truncate(await copyIn(at), 1000);
+  const { server, model, copy } = await cached(t);
+  await truncate(copy, 1000);
   server.state.faults = () => ({ stallAt: 0 });
   const abort = new AbortController();
   const began = performance.now();
@@ -277,18 +268,15 @@ test('if storage fills up in the middle of the table, rows come from the server;
 });
 
 /** Serves a model. With `hold`, requests for ranges of the table of per-layer embeddings wait until `release()`, except
- * requests for single rows. @param {import('node:test').TestContext} t */
+ * requests for single rows. @param {TestContext} t */
 async function heldServer(t) {
-  const path = await testModel('gemma4-table');
-  const bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
-  const table = await tableOf(path);
-  const expected = await answers(await load(path, { rowsOnDisk: false }));
+  const { bytes, table, expected } = LARGE;
   let release = () => {};
   const released = new Promise((resolve) => {
     release = () => resolve(null);
   });
   const state = { gone: false, hold: true };
-  const server = await faultyServer(t, bytes, () => ({}));
+  const server = await faultyServer(t, bytes);
   const { port } = new URL(server.url);
   const url = await serveWith(t, async (request, response) => {
     const [, first, last] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
@@ -391,7 +379,7 @@ function storeOfHandles(store = memoryStore()) {
 }
 
 /** Makes loads save their journals rarely, because each write to a custom store is a message.
- * @param {import('node:test').TestContext} t */
+ * @param {TestContext} t */
 function rarelySaved(t) {
   environment.tuning = { ...TUNING, journal: 1 << 20 };
   t.after(() => (environment.tuning = TUNING));
@@ -402,19 +390,16 @@ test('repairs while the table is downloaded do not end the download', { timeout:
   const files = memoryStore();
   const store = storeOfHandles(files);
   rarelySaved(t);
-  const model = await load(url, { cache: openCache(store), rowsLater: true });
-  t.after(() => model.dispose());
+  const model = await opened(t, url, { cache: openCache(store), rowsLater: true });
   const cache = openCache(files);
-  const row = table.bytes / table.shape[1];
   // Damages rows in stored pieces of the cached file. The engine has not read these rows yet.
   const stored = Array.from({ length: 12 }, (_, i) => 1000 + 570 * i);
   await model.debug.logits(stored);
   const [copy] = files.files.values();
-  for (const id of stored) copy[table.offset + (id + 1) * row + 3] ^= 4;
+  for (const id of stored) copy[rowAt(id + 1, table) + 3] ^= 4;
   release();
   const ids = stored.map((id) => id + 1);
-  const memory = await load(await testModel('gemma4-table'), { rowsOnDisk: false });
-  t.after(() => memory.dispose());
+  const memory = await opened(t, LARGE.path, { rowsOnDisk: false });
   assert.deepEqual(await model.debug.logits(ids), await memory.debug.logits(ids));
   await until(async () => (await cache.list())[0]?.complete);
   assert.equal(store.state.overlaps, 0);
@@ -449,15 +434,13 @@ test('disposing of a model while its table is downloaded leaves a closed copy, w
 });
 
 test('a copy that is deleted and downloaded again is not completed by the models that used it', async (t) => {
-  const { url, state, release, expected } = await heldServer(t);
+  const { url, state, release, table, expected } = await heldServer(t);
   const at = newFolder(t);
   const cache = openCache(at);
   state.hold = false;
   const models = [await load(url, { cache }), await load(url, { cache })];
   // A model that repairs a row would write that into the journal of its cached file.
-  const { tensors } = await models[0].inspect();
-  const { offset } = /** @type {any} */ (tensors.find(({ name }) => name === 'per_layer_token_embd.weight'));
-  await flip(await copyIn(at), offset + 5);
+  await flip(await copyIn(at), table.offset + 5);
   await models[1].debug.logits([0]);
   for (const { key } of await cache.list()) await cache.delete(key);
   state.hold = true;
@@ -478,8 +461,7 @@ test('if the download of the table fails, a notice says so, and another load res
   /** @type {any[]} */
   const told = [];
   const onProgress = (/** @type {any} */ { phase, notice }) => phase === 'rest' && notice && told.push(notice.code);
-  const model = await load(url, { cache, rowsLater: true, onProgress });
-  t.after(() => model.dispose());
+  const model = await opened(t, url, { cache, rowsLater: true, onProgress });
   await model.debug.logits(IDS);
   state.gone = true;
   release();
@@ -505,11 +487,9 @@ test('if storage fills up after the model is ready, a notice says so, and the an
   /** @type {any[]} */
   const told = [];
   const onProgress = (/** @type {any} */ { phase, notice }) => phase === 'rest' && notice && told.push(notice.code);
-  const model = await load(url, { cache: openCache({ ...store, write }), rowsLater: true, onProgress });
-  t.after(() => model.dispose());
+  const model = await opened(t, url, { cache: openCache({ ...store, write }), rowsLater: true, onProgress });
   full = true;
-  const rows = await model.debug.logits(IDS, { all: true });
-  assert.deepEqual(rows, expected.logits);
+  assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected.logits);
   await until(() => told.includes('not-cached'));
   release();
   assert.deepEqual(await answers(model), expected);
@@ -520,8 +500,7 @@ test('a digest is checked once the table has arrived', async (t) => {
     const { url, release, bytes } = await heldServer(t);
     const cache = openCache(newFolder(t));
     const sha256 = right ? createHash('sha256').update(bytes).digest('hex') : 'a'.repeat(64);
-    const model = await load(url, { cache, rowsLater: true, sha256 });
-    t.after(() => model.dispose());
+    const model = await opened(t, url, { cache, rowsLater: true, sha256 });
     release();
     if (right) await until(async () => (await cache.list())[0].complete);
     else {
