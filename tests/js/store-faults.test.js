@@ -156,7 +156,8 @@ test('a bad response for one part of a split model removes no part', async (t) =
   assert.deepEqual(await complete(cache), [true, true, true]);
 });
 
-/** @param {Store} store @param {{ [name in keyof Store]?: (...args: any) => unknown }} methods */
+/** @param {Store} store
+ * @param {{ [name in keyof Store]?: (...args: Parameters<NonNullable<Store[name]>>) => unknown }} methods */
 function faulty(store, methods) {
   return openCache(Object.assign(Object.create(null), store, methods));
 }
@@ -166,11 +167,12 @@ test('after a read error at any point, the copy stays, and the model is loaded a
   const { server, store } = place;
   for (let failing = 1; failing < 16; failing += 2) {
     let reads = 0;
-    const read = async (/** @type {Parameters<Store['read']>} */ ...args) => {
-      if (++reads === failing) throw new Error('EIO');
-      return store.read(...args);
-    };
-    const cache = faulty(store, { read });
+    const cache = faulty(store, {
+      async read(...args) {
+        if (++reads === failing) throw new Error('EIO');
+        return store.read(...args);
+      },
+    });
     await inspectModel(server.url, { cache });
     await holds(place);
     reads = 0;
@@ -181,7 +183,7 @@ test('after a read error at any point, the copy stays, and the model is loaded a
   await server.close();
   let reads = 0;
   const cache = faulty(store, {
-    read: async (/** @type {Parameters<Store['read']>} */ ...args) => (++reads === 3 ? 0 : store.read(...args)),
+    read: async (...args) => (++reads === 3 ? 0 : store.read(...args)),
   });
   await fails({ server, cache }, 'network-error');
   await holds(place);
@@ -224,9 +226,11 @@ test('inspectModel() never writes or removes a complete or partial copy, whichev
       async () => 0,
     ]) {
       let reads = 0;
-      const read = (/** @type {Parameters<Store['read']>} */ ...args) =>
-        ++reads === failing ? how() : store.read(...args);
-      await inspectModel(server.url, { cache: faulty(store, { ...spied, read }) });
+      const cache = faulty(store, {
+        ...spied,
+        read: (...args) => (++reads === failing ? how() : store.read(...args)),
+      });
+      await inspectModel(server.url, { cache });
     }
   }
   assert.deepEqual(changes, []);
@@ -285,10 +289,11 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
 test('short reads are continued', async (t) => {
   const place = await stored(t);
   const { server, store } = place;
-  const short = (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) =>
-    store.read(name, at, into.subarray(0, Math.ceil(into.length / 3)));
+  const cache = faulty(store, {
+    read: (name, at, into) => store.read(name, at, into.subarray(0, Math.ceil(into.length / 3))),
+  });
   server.forget();
-  assert.deepEqual(await loads({ server, cache: faulty(store, { read: short }) }), ['cached', []]);
+  assert.deepEqual(await loads({ server, cache }), ['cached', []]);
   assert.equal(server.sent, 1);
   await holds(place);
 });
@@ -297,23 +302,23 @@ for (const count of [undefined, NaN, -1, 1e9, 0]) {
   test(`a store whose read() returns ${count} does no harm`, async (t) => {
     const place = await stored(t);
     const { server, store } = place;
-    const read = (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ into) =>
-      at < bytes.length ? count : store.read(name, at, into);
-    await loads({ server, cache: faulty(store, { read }) });
+    const cache = faulty(store, {
+      read: (name, at, into) => (at < bytes.length ? count : store.read(name, at, into)),
+    });
+    await loads({ server, cache });
     await holds(place);
   });
 }
 
-/** @param {TestContext} t @param {Record<string, Function>} functions */
+/** Replaces functions of node:fs until the test ends.
+ * @param {TestContext} t @param {Record<string, (...args: any) => unknown>} functions */
 function broken(t, functions) {
-  /** @type {Record<string, any>} */
-  const real = { ...fs };
-  const put = (/** @type {Record<string, Function>} */ some) => {
-    Object.assign(fs, some);
+  for (const [name, f] of Object.entries(functions)) t.mock.method(fs, /** @type {any} */ (name), f);
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
     syncBuiltinESMExports();
-  };
-  t.after(() => put(Object.fromEntries(Object.keys(functions).map((name) => [name, real[name]]))));
-  put(functions);
+  });
 }
 
 test('short writes are continued', async (t) => {
@@ -321,13 +326,7 @@ test('short writes are continued', async (t) => {
   const { store, folder, cache } = emptyCache(t);
   const server = await faultyServer(t, bytes);
   broken(t, {
-    writeSync: (
-      /** @type {number} */ file,
-      /** @type {Uint8Array} */ from,
-      /** @type {number} */ at,
-      /** @type {number} */ length,
-      /** @type {number} */ to,
-    ) => writeSync(file, from, at, Math.ceil(length / 2), to),
+    writeSync: (file, from, at, length, to) => writeSync(file, from, at, Math.ceil(length / 2), to),
   });
   assert.equal((await load(server.url, { cache: openCache(store) })).kept, 'stored');
   const [name] = await readdir(folder);
@@ -348,13 +347,7 @@ for (const [how, full] of Object.entries(FULL)) {
     const server = await faultyServer(t, bytes);
     const most = bytes.length - 1000;
     broken(t, {
-      writeSync(
-        /** @type {number} */ file,
-        /** @type {Uint8Array} */ from,
-        /** @type {number} */ at,
-        /** @type {number} */ length,
-        /** @type {number} */ to,
-      ) {
+      writeSync(file, from, at, length, to) {
         if (to >= bytes.length) return writeSync(file, from, at, length, to); // The journal's space is reserved.
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
@@ -373,7 +366,7 @@ test('copies in a read-only folder are used and listed', async (t) => {
     throw Object.assign(new Error('read-only file system'), { code: 'EROFS' });
   };
   broken(t, {
-    openSync: (/** @type {string} */ path, /** @type {string} */ flags, /** @type {number} */ mode) =>
+    openSync: (path, flags, mode) =>
       String(path).startsWith(folder) && flags !== 'r' ? no() : openSync(path, flags, mode),
   });
   const cache = openCache(openStore(folder));
