@@ -11,7 +11,7 @@ import { openWith } from '../../js/search/open.js';
 import { pack } from '../../js/search/segments.js';
 import { randoms } from '../support/random.js';
 import { flipIndex } from '../lab/flipping.js';
-import { newFolder, refuses } from './helpers.js';
+import { newFolder, refuses, wrong } from './helpers.js';
 
 /** @param {number} n @param {number} dimensions */
 function vectorsOf(n, dimensions, seed = 1) {
@@ -38,10 +38,10 @@ function nearest(all, query, count = 10) {
 test('query() finds the same as comparing all vectors, in any number of dimensions', async () => {
   for (const dimensions of [1, 5, 16, 100, 256, 768]) {
     const index = await openIndex({ dimensions });
-    const vectors = vectorsOf(1500, dimensions);
-    await index.add(vectors.slice(0, 700).map((vector, i) => ({ id: `${i}`, vector })));
-    await index.add(vectors.slice(700).map((vector, i) => ({ id: `${700 + i}`, vector })));
-    const all = new Map(vectors.map((vector, i) => [`${i}`, vector]));
+    const all = new Map(vectorsOf(1500, dimensions).map((vector, i) => [`${i}`, vector]));
+    const items = [...all].map(([id, vector]) => ({ id, vector }));
+    await index.add(items.slice(0, 700));
+    await index.add(items.slice(700));
     assert.equal(index.size, 1500);
     for (const query of vectorsOf(20, dimensions, 9)) {
       for (const count of [1, 10]) {
@@ -111,7 +111,7 @@ test('an index in a folder can be opened again, also after many changes', async 
   const index = await openIndex({ dimensions, folder });
   const next = randoms(3);
   for (let turn = 0; turn < 80; turn++) {
-    const i = Math.floor(next() * 300);
+    const i = next(300);
     const id = `${i % 60}`;
     if (turn % 5 === 4) {
       await index.delete(id);
@@ -160,6 +160,11 @@ async function idsIn(folder) {
     .sort();
 }
 
+/** Returns an item's vector as a new index reads it. @param {string} folder @param {string} id */
+async function vectorIn(folder, id) {
+  return [...((await openIndex({ dimensions: 2, folder })).get(id)?.vector ?? [])];
+}
+
 /** Adds and deletes an item so often that an index merges its files.
  * @param {import('../../js/search/index.js').SearchIndex} index */
 async function busy(index, turns = 20) {
@@ -186,15 +191,10 @@ test('merging files loses nothing that another index wrote into the folder', asy
   await other.add({ id: 'after', vector: [0, 1] });
   await busy(first);
   assert.deepEqual(await idsIn(folder), ['after', 'before', 'changed', 'twice']);
-  const again = await openIndex(options);
-  assert.deepEqual([...(again.get('changed')?.vector ?? [])], [7, 7], 'the later change counts');
-  assert.deepEqual([...(again.get('twice')?.vector ?? [])], [2, 2]);
+  assert.deepEqual(await vectorIn(folder, 'changed'), [7, 7], 'the later change counts');
+  assert.deepEqual(await vectorIn(folder, 'twice'), [2, 2]);
   await busy(later);
-  assert.deepEqual(
-    [...((await openIndex(options)).get('twice')?.vector ?? [])],
-    [2, 2],
-    'an index that knows the old one',
-  );
+  assert.deepEqual(await vectorIn(folder, 'twice'), [2, 2], 'an index that knows the old one');
 });
 
 test('a deleted item does not reappear from an index that still has it, nor after a crash', async (t) => {
@@ -228,11 +228,10 @@ test('a deletion removes the item that its index knew; a newer item with this id
   const other = await openIndex(options);
   await other.add({ id: 'a', vector: [2, 2] });
   await first.delete('a');
-  const seen = async () => [...((await openIndex(options)).get('a')?.vector ?? [])];
-  assert.deepEqual(await seen(), [2, 2]);
+  assert.deepEqual(await vectorIn(folder, 'a'), [2, 2]);
   await busy(first);
   await busy(other);
-  assert.deepEqual(await seen(), [2, 2]);
+  assert.deepEqual(await vectorIn(folder, 'a'), [2, 2]);
   const last = first.add({ id: 'b', vector: [1, 1] });
   await first.delete('b');
   await last;
@@ -248,7 +247,6 @@ const openOn = (files) =>
 
 test('several indexes on one folder, with random changes, hold all that was added and not deleted', async () => {
   const next = randoms(11);
-  const pick = (/** @type {number} */ n) => Math.floor(next() * n);
   /** @type {Map<string, any>} */
   const files = new Map();
   /** Items that an index must contain: for each id, the last number that was added. @type {Map<string, number>} */
@@ -262,20 +260,20 @@ test('several indexes on one folder, with random changes, hold all that was adde
     });
   const tabs = [await open(), await open(), await open()];
   for (let turn = 0; turn < 500; turn++) {
-    const who = pick(3);
+    const who = next(3);
     const index = tabs[who];
     const known = index.list();
     if (next() < 0.03) {
       tabs[who] = await open();
     } else if (next() < 0.4 && known.length) {
-      const { id, data } = known[pick(known.length)];
+      const { id, data } = known[next(known.length)];
       await index.delete(id);
       if (there.get(id) === data) there.delete(id);
     } else if (next() < 0.01) {
       for (const { id, data } of known) if (there.get(id) === data) there.delete(id);
       await index.clear();
     } else {
-      const id = `${who}-${pick(30)}`;
+      const id = `${who}-${next(30)}`;
       const before = new Map(files);
       await index.add({ id, vector: [turn, 1], data: turn });
       there.set(id, turn);
@@ -332,30 +330,24 @@ test('an index that is opened while another one merges files has all items', asy
 test('files without a checksum, with the highest number or with NaN are rejected by name', async (t) => {
   const folder = newFolder(t);
   const options = { dimensions: 2, folder };
+  const put = (/** @type {string} */ name, /** @type {number[]} */ vector) => {
+    const bytes = pack({ dimensions: 2, entries: [{ id: 'a' }], deleted: [] }, Float32Array.from(vector), name);
+    writeFileSync(join(folder, name), bytes);
+  };
+  const failure = async (/** @type {Promise<unknown>} */ call) => (await refuses(call, 'index-failed')).message;
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
-  const { message } = await refuses(openIndex(options), 'index-failed');
-  assert.match(message, /^00000003-aaaaaaaa\.vectors is corrupt, .* add its items again\.$/);
-  await refuses(deleteIndex(/** @type {any} */ ({})), 'bad-option');
+  const corrupt = /^00000003-aaaaaaaa\.vectors is corrupt, .* add its items again\.$/;
+  assert.match(await failure(openIndex(options)), corrupt);
+  await refuses(deleteIndex(wrong({})), 'bad-option');
   writeFileSync(join(folder, 'notes.txt'), 'not of the index');
   await deleteIndex({ folder });
   assert.deepEqual(readdirSync(folder), ['notes.txt']);
-  const last = '99999999-aaaaaaaa.vectors';
-  writeFileSync(
-    join(folder, last),
-    pack({ dimensions: 2, entries: [{ id: 'a' }], deleted: [] }, new Float32Array(2), last),
-  );
+  put('99999999-aaaaaaaa.vectors', [0, 0]);
   const index = await openIndex(options);
-  const refused = await refuses(index.add({ id: 'b', vector: [1, 1] }), 'index-failed');
-  assert.match(refused.message, /^99999999-aaaaaaaa\.vectors has the highest possible number/);
-  const nan = '00000001-aaaaaaaa.vectors';
-  writeFileSync(
-    join(folder, nan),
-    pack({ dimensions: 2, entries: [{ id: 'a' }], deleted: [] }, new Float32Array([NaN, 1]), nan),
-  );
-  assert.match(
-    (await refuses(openIndex(options), 'index-failed')).message,
-    /^00000001-aaaaaaaa\.vectors has a vector that is not finite/,
-  );
+  const highest = /^99999999-aaaaaaaa\.vectors has the highest possible number/;
+  assert.match(await failure(index.add({ id: 'b', vector: [1, 1] })), highest);
+  put('00000001-aaaaaaaa.vectors', [NaN, 1]);
+  assert.match(await failure(openIndex(options)), /^00000001-aaaaaaaa\.vectors has a vector that is not finite/);
 });
 
 test('every flipped bit of an index is rejected with the name of its file', async (t) => {
@@ -399,8 +391,8 @@ test('an invalid vector, id or option is rejected', async (t) => {
     'text',
   ];
   for (const vector of strange) {
-    await refuses(index.add({ id: 'a', vector: /** @type {any} */ (vector) }), 'bad-option');
-    assert.throws(() => index.query(/** @type {any} */ (vector)), ModelError);
+    await refuses(index.add({ id: 'a', vector: wrong(vector) }), 'bad-option');
+    assert.throws(() => index.query(wrong(vector)), ModelError);
   }
   for (const item of [
     { id: 1, vector },
@@ -409,23 +401,23 @@ test('an invalid vector, id or option is rejected', async (t) => {
     { id: 'a', vector, data: 1n },
     { id: 'a', vector, data: () => {} },
   ]) {
-    await refuses(index.add(/** @type {any} */ (item)), 'bad-option');
+    await refuses(index.add(wrong(item)), 'bad-option');
   }
-  const { message } = await refuses(index.add(/** @type {any} */ ({ id: 'a', vector, text: 'lost' })), 'bad-option');
+  const { message } = await refuses(index.add(wrong({ id: 'a', vector, text: 'lost' })), 'bad-option');
   assert.match(message, /`text`.*id, vector, data/);
   assert.equal(index.size, 0);
-  for (const id of [undefined, 5, [null]]) await refuses(index.delete(/** @type {any} */ (id)), 'bad-option');
+  for (const id of [undefined, 5, [null]]) await refuses(index.delete(wrong(id)), 'bad-option');
   for (const options of [{}, null, undefined, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
-    await refuses(openIndex(/** @type {any} */ (options)), 'bad-option');
+    await refuses(openIndex(wrong(options)), 'bad-option');
   }
   for (const folder of [5, '', null]) {
-    const error = await refuses(openIndex({ dimensions: 4, folder: /** @type {any} */ (folder) }), 'bad-option');
+    const error = await refuses(openIndex({ dimensions: 4, folder: wrong(folder) }), 'bad-option');
     assert.match(error.message, /^`folder` must be a path/);
   }
   for (const options of [{ count: 0 }, { count: 1.5 }, { count: '3' }, { limit: 1 }, null, 5]) {
-    assert.throws(() => index.query(vector, /** @type {any} */ (options)), { code: 'bad-option' });
+    assert.throws(() => index.query(vector, wrong(options)), { code: 'bad-option' });
   }
-  assert.throws(() => index.query(vector, /** @type {any} */ ({ limit: 1 })), /`limit`.*count/);
+  assert.throws(() => index.query(vector, wrong({ limit: 1 })), /`limit`.*count/);
   const file = join(newFolder(t), 'file');
   writeFileSync(file, '');
   await refuses(openIndex({ dimensions: 4, folder: file }), 'index-failed');
