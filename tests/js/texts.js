@@ -151,14 +151,14 @@ export function comparable(text) {
 /** @typedef {() => string} Maker */
 
 /**
- * @param {() => number} next
+ * @param {(n?: number) => number} next
  * @param {string[]} books
  * @param {string[]} pieces
  * @returns {Maker[]}
  */
 function makers(next, books, pieces) {
   /** @param {number} from @param {number} to */
-  const int = (from, to) => from + Math.floor(next() * (to - from + 1));
+  const int = (from, to) => from + next(to - from + 1);
   /** @template T @param {T[]} list @returns {T} */
   const pick = (list) => list[int(0, list.length - 1)];
   /** @param {number} n @param {Maker} f */

@@ -118,8 +118,7 @@ const ODD = [
 
 /** @param {number} seed */
 function randomly(seed) {
-  const random = randoms(seed);
-  const next = (/** @type {number} */ n) => Math.floor(random() * n);
+  const next = randoms(seed);
   const text = () => Array.from({ length: next(5) }, () => ODD[next(ODD.length)]).join('');
   const some = (/** @type {() => any} */ make) => Array.from({ length: next(4) }, make);
   const number = () => [0, -1, 12.5, 1e21, 0.001, -7e-9][next(6)];
