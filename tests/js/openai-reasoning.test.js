@@ -1,31 +1,20 @@
 /* Tests the thoughts of thinking models in chat completions of gemma-wasm/openai. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import OpenAI from 'openai';
-import { createHandler } from '../../js/openai.js';
 import { open, wrong } from './helpers.js';
+import { clientOf, thinker } from './openai-client.js';
 
 const MODEL = 'qwen3-thinking';
 const ASKED = { model: 'any', messages: [{ role: /** @type {const} */ ('user'), content: 'Hi' }] };
 
-/** @param {any} model */
-const clientOf = (model) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch: createHandler(model) });
-
 test('thoughts are reasoning_content, in answers and in streams, and have no log probabilities', async (t) => {
-  const model = await open(t, MODEL);
-  const [[begin], [end]] = await Promise.all(['<think>', '</think>'].map((m) => model.tokenize(m, { special: true })));
-  const format = { grammar: `root ::= <[${begin}]> "\\nhm ha\\n" <[${end}]> "\\n\\nYes."` };
-  const thinker = {
-    info: model.info,
-    generate: (/** @type {any} */ messages, /** @type {object} */ options) =>
-      model.generate(messages, { ...options, format }),
-  };
-  const client = clientOf(thinker);
+  const { model } = await thinker(await open(t, MODEL));
+  const client = clientOf(model);
   const { choices, usage } = await client.chat.completions.create({ ...ASKED, logprobs: true });
   const [{ message, logprobs, finish_reason: reason }] = choices;
   assert.deepEqual([message.content, wrong(message).reasoning_content, reason], ['Yes.', 'hm ha', 'stop']);
   assert.equal(logprobs?.content?.map(({ token }) => token).join(''), 'Yes.');
-  const { thoughtTokens } = (await thinker.generate(ASKED.messages, {}).result()).usage;
+  const { thoughtTokens } = (await model.generate(ASKED.messages, {}).result()).usage;
   assert.equal(usage?.completion_tokens_details?.reasoning_tokens, thoughtTokens);
   const seen = { content: '', reasoning_content: '' };
   const keys = /** @type {string[]} */ ([]);

@@ -9,10 +9,8 @@ import { createHandler } from '../../js/openai.js';
 import { ResponseStore } from '../../js/openai/response-store.js';
 import { startServer } from '../../js/serve/server.js';
 import { failedCalls } from '../support/responses-calls.js';
-import { open } from './helpers.js';
-
-/** @param {import('../../js/openai/handler.js').Handler} fetch */
-const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch, maxRetries: 0 });
+import { open, wrong } from './helpers.js';
+import { clientOf, thinker } from './openai-client.js';
 
 test("all calls of OpenAI's client to a server work", async (t) => {
   const server = await startServer({ local: await open(t, 'qwen3-tools') }, { port: 0 });
@@ -23,12 +21,12 @@ test("all calls of OpenAI's client to a server work", async (t) => {
 });
 
 test("all calls of OpenAI's client work in process", async (t) => {
-  const client = clientOf(createHandler(await open(t, 'generic-tools')));
+  const client = clientOf(await open(t, 'generic-tools'));
   assert.deepEqual(await failedCalls({ client, model: 'any' }), []);
 });
 
 test('parse() returns the parsed values of formats and of tool calls', async (t) => {
-  const client = clientOf(createHandler(await open(t, 'qwen3-tools')));
+  const client = clientOf(await open(t, 'qwen3-tools'));
   const Point = z.object({ x: z.int().min(0).max(9), kind: z.enum(['dot', 'star']) });
   const text = { format: zodTextFormat(Point, 'point') };
   const response = await client.responses.parse({ model: 'any', input: 'Where?', text });
@@ -42,26 +40,9 @@ test('parse() returns the parsed values of formats and of tool calls', async (t)
   assert.deepEqual(Point.parse(call.parsed_arguments), JSON.parse(call.arguments));
 });
 
-/** Returns a model that thinks `hm ha` and answers `Yes.`, and a list of the requests that it receives.
- * @param {import('../../js/index.node.js').Model} model */
-async function thinker(model) {
-  const marks = await Promise.all(['<think>', '</think>'].map((mark) => model.tokenize(mark, { special: true })));
-  const [begin, end] = marks.map(([id]) => `<[${id}]>`);
-  const format = { grammar: `root ::= ${begin} "\\nhm ha\\n" ${end} "\\n\\nYes."` };
-  const asked = /** @type {any[]} */ ([]);
-  const scripted = {
-    info: model.info,
-    generate: (/** @type {any} */ messages, /** @type {any} */ options) => {
-      asked.push({ messages, ...options });
-      return model.generate(messages, { ...options, format });
-    },
-  };
-  return { model: /** @type {any} */ (scripted), asked };
-}
-
 test('thoughts are reasoning items, and `effort` limits them', async (t) => {
   const { model, asked } = await thinker(await open(t, 'qwen3-thinking'));
-  const client = clientOf(createHandler(model));
+  const client = clientOf(model);
   const question = { model: 'any', input: 'Hi', reasoning: { effort: /** @type {const} */ ('low') } };
   const whole = await client.responses.create(question);
   const shown = (/** @type {any} */ { output }) =>
@@ -95,8 +76,7 @@ test('thoughts are reasoning items, and `effort` limits them', async (t) => {
     { role: 'assistant', content: 'Yes.', thoughts: 'hm ha' },
     { role: 'user', content: 'Hi' },
   ]);
-  const thinking = await open(t, 'gemma4-tools');
-  const { responses } = clientOf(createHandler(thinking));
+  const { responses } = clientOf(await open(t, 'gemma4-tools'));
   const counts = [];
   for (const effort of /** @type {const} */ (['none', 'high'])) {
     const counted = { model: 'any', input: 'Hi', reasoning: { effort } };
@@ -106,14 +86,14 @@ test('thoughts are reasoning items, and `effort` limits them', async (t) => {
     counts.push(tokens);
   }
   assert.notEqual(counts[0], counts[1]);
-  const wrong = /** @type {any} */ ({ effort: 'extreme' });
-  const error = await client.responses.create({ ...question, reasoning: wrong }).catch((error) => error);
+  const extreme = { ...question, reasoning: wrong({ effort: 'extreme' }) };
+  const error = await client.responses.create(extreme).catch((error) => error);
   assert.deepEqual([error.status, error.param], [400, 'reasoning.effort']);
 });
 
 test('errors before the answer set the status, also of streams; later errors end the stream', async (t) => {
   const model = await open(t, 'qwen3-tools');
-  const client = clientOf(createHandler(model));
+  const client = clientOf(model);
   const asked = { model: 'any', input: 'word '.repeat(5000) };
   for (const stream of [false, true]) {
     const error = await client.responses.create({ ...asked, stream }).catch((error) => error);
@@ -129,7 +109,7 @@ test('errors before the answer set the status, also of streams; later errors end
       calls: () => [],
     }),
   };
-  const handler = createHandler(/** @type {any} */ (failing));
+  const handler = createHandler(wrong(failing));
   const body = JSON.stringify({ input: 'x', stream: true });
   const response = await handler('http://local/v1/responses', { method: 'POST', body });
   const names = [...(await response.text()).matchAll(/^event: (.*)/gm)].map(([, name]) => name);
@@ -230,7 +210,7 @@ test('the example of docs/openai.md for responses runs', async (t) => {
     generate: (/** @type {any} */ messages, /** @type {object} */ options) =>
       model.generate(messages, { ...options, maxTokens: 9 }),
   };
-  const client = clientOf(createHandler({ gemma: /** @type {any} */ (brief) }));
+  const client = clientOf({ gemma: wrong(brief) });
   const AsyncFunction = /** @type {any} */ (Object.getPrototypeOf(async () => {}).constructor);
   const shown = /** @type {string[][]} */ ([]);
   await new AsyncFunction('client', 'show', code)(client, (/** @type {string[]} */ ...texts) => shown.push(texts));

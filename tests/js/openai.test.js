@@ -7,15 +7,13 @@ import { createHandler } from '../../js/openai.js';
 import { CALLS } from '../support/openai-calls.js';
 import { open } from './helpers.js';
 
-/** @param {import('../../js/openai/handler.js').Handler} fetch */
-const clientOf = (fetch) => new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch });
-
 test("every documented call of OpenAI's client works", async (t) => {
   assert.ok(CALLS.length >= 80, `${CALLS.length} calls`);
   const chat = await open(t, 'qwen3-tools');
   const story = await open(t, 'storyteller');
   const embed = await open(t, 'embed-q8_0');
-  const client = clientOf(createHandler({ chat, story, embed }));
+  const fetch = createHandler({ chat, story, embed });
+  const client = new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch });
   for (const [name, run] of CALLS) {
     await t.test(name, () => run({ client, chat: 'chat', story: 'story', embed: 'embed' }));
   }

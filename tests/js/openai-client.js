@@ -1,0 +1,21 @@
+/* openai-client: OpenAI's client for models in the same process, and a model with given thoughts and answer. */
+import OpenAI from 'openai';
+import { createHandler } from '../../js/openai.js';
+import { wrong } from './helpers.js';
+
+/** @param {Parameters<typeof createHandler>[0]} models */
+export const clientOf = (models) =>
+  new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch: createHandler(models), maxRetries: 0 });
+
+/** Returns a model that thinks `hm ha` and answers `Yes.`, and a list of the requests that it receives.
+ * @param {Model} model whose thoughts are between <think> and </think> */
+export async function thinker(model) {
+  const [[begin], [end]] = await Promise.all(['<think>', '</think>'].map((m) => model.tokenize(m, { special: true })));
+  const format = { grammar: `root ::= <[${begin}]> "\\nhm ha\\n" <[${end}]> "\\n\\nYes."` };
+  const asked = /** @type {any[]} */ ([]);
+  const generate = (/** @type {any} */ messages, /** @type {any} */ options) => {
+    asked.push({ messages, ...options });
+    return model.generate(messages, { ...options, format });
+  };
+  return { model: wrong({ info: model.info, generate }), asked };
+}
