@@ -5,41 +5,10 @@ import { readFileSync } from 'node:fs';
 import { at } from '../../tools/support/proc.js';
 
 /** Every type that docs/ names. */
-const TYPES = [
-  'CacheEntry',
-  'Capabilities',
-  'Chat',
-  'ChatMessage',
-  'ChatOptions',
-  'EmbedOptions',
-  'ErrorCode',
-  'ErrorDetails',
-  'FinishReason',
-  'Format',
-  'GenerateOptions',
-  'GenerateResult',
-  'Generation',
-  'HeaderList',
-  'HubSource',
-  'Inside',
-  'InsideOptions',
-  'Inspection',
-  'LoadOptions',
-  'Match',
-  'Model',
-  'ModelCache',
-  'ModelInfo',
-  'ModelSource',
-  'Notice',
-  'Progress',
-  'Prompt',
-  'Restored',
-  'Step',
-  'Store',
-  'TokenLogprob',
-  'Tool',
-  'ToolCall',
-];
+const TYPES = `CacheEntry Capabilities Chat ChatMessage ChatOptions EmbedOptions ErrorCode ErrorDetails
+  FinishReason Format GenerateOptions GenerateResult Generation HeaderList HubSource Inside
+  InsideOptions Inspection LoadOptions Match Model ModelCache ModelInfo ModelSource Notice Progress
+  Prompt Restored Step Store TokenLogprob Tool ToolCall`.split(/\s+/);
 const USE = `import { CODES, ModelError, inspectModel, loadModel, modelCache, openCache, probe } from 'gemma-wasm';
 import type { ${TYPES.join(', ')} } from 'gemma-wasm';
 export type All = [${TYPES.join(', ')}];

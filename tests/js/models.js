@@ -457,20 +457,13 @@ export const MODELS = {
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };
 
+/** Modules of tools/models/ that determine the bytes of test models. */
+const SOURCES =
+  'make-model architectures bpe-vocab chat-templates gguf-write quantise quantise-formats vocab'.split(' ');
+
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));
-  for (const file of [
-    'make-model.js',
-    'architectures.js',
-    'bpe-vocab.js',
-    'chat-templates.js',
-    'gguf-write.js',
-    'quantise.js',
-    'quantise-formats.js',
-    'vocab.js',
-  ]) {
-    hash.update(fs.readFileSync(path.join(ROOT, 'tools', 'models', file)));
-  }
+  for (const name of SOURCES) hash.update(fs.readFileSync(path.join(ROOT, 'tools', 'models', `${name}.js`)));
   return hash.digest('hex').slice(0, 12);
 }
 

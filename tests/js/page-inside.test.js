@@ -91,14 +91,8 @@ test('formats probabilities, tokens, uncertain positions, the largest weights an
 });
 
 test('text-decoration has a single value, because WebKit ignores the shorthand with more', async () => {
-  for (const name of [
-    'inside/inside.css',
-    'search/search.css',
-    'chat/shape.css',
-    'rendering/code.css',
-    'static/style.css',
-  ]) {
-    const css = await readFile(new URL(`../../web/${name}`, import.meta.url), 'utf8');
+  for (const name of 'inside/inside search/search chat/shape rendering/code static/style'.split(' ')) {
+    const css = await readFile(new URL(`../../web/${name}.css`, import.meta.url), 'utf8');
     assert.doesNotMatch(css, /text-decoration:\s*[\w-]+\s+[^;}]/, name);
   }
 });

@@ -60,17 +60,7 @@ test('every text is used', () => {
     sources.map(read).join('\n') + ['index.html', '404.html'].map((name) => read(`static/${name}`)).join('\n');
   const computed = /^(notice|end|cost|versions|theme)\./;
   /** Names of the page's errors that have no code, or share one with other errors. */
-  const others = [
-    'unknown',
-    'offline',
-    'http-401',
-    'http-403',
-    'http-404',
-    'http-429',
-    'http-5xx',
-    'damaged',
-    'not-ours',
-  ];
+  const others = 'unknown offline http-401 http-403 http-404 http-429 http-5xx damaged not-ours'.split(' ');
   const errors = new Set([...Object.keys(CODES), ...others].map((name) => `error.${name}`));
   const unused = Object.keys(all).filter((key) => {
     const name = key.replace(/^page\./, '');

@@ -15,13 +15,7 @@ import { types } from '../../tools/serve.js';
 const HOME = 'https://host.example/demo/';
 const HTML = '<!doctype html><title>Sign in to the network</title>';
 const NAMES = [
-  'app.js',
-  'worker.js',
-  'thread.js',
-  'template.js',
-  'lazy.js',
-  'style.css',
-  'storyteller.gguf',
+  ...'app.js worker.js thread.js template.js lazy.js style.css storyteller.gguf'.split(' '),
   ...['simd128', 'simd128-threads', 'relaxed', 'relaxed-threads'].map((one) => `gemma-${one}.wasm`),
 ];
 
