@@ -13,6 +13,7 @@ import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs, promisify } from 'node:util';
 import { loadModel, probe } from '../../js/index.node.js';
 import { at, isMain } from '../../tools/support/proc.js';
@@ -36,6 +37,9 @@ const SHOWN = 60_000;
 const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
+/** What tools may leave in an app's folder. */
+const BUILT = 'dist out build .next .parcel-cache .svelte-kit .angular .index engine node_modules/.vite'.split(' ');
+
 /** Makes a folder with an app's files, its tools and the package. Returns the folder's path.
  * @param {App} app @param {Given} given */
 async function prepare(app, { models, cdn, installed }) {
@@ -44,18 +48,7 @@ async function prepare(app, { models, cdn, installed }) {
   const put = (/** @type {string} */ text) =>
     text.replace(/CDN|(EMBEDDING_|TOOLS_)?MODEL/g, (word) => (word === 'CDN' ? cdn : `'${models[word]}'`));
   await installTools(folder, app);
-  for (const old of [
-    'dist',
-    'out',
-    'build',
-    '.next',
-    '.parcel-cache',
-    '.svelte-kit',
-    '.angular',
-    '.index',
-    'engine',
-    'node_modules/.vite',
-  ]) {
+  for (const old of BUILT) {
     // A dev server that has just been killed may still write into these folders.
     rmSync(join(folder, old), { recursive: true, force: true, maxRetries: 5, retryDelay: 300 });
   }
@@ -155,9 +148,7 @@ function start(command, app, folder) {
       try {
         process.kill(-Number(child.pid));
         for (let tries = 0; tries < 100; tries++) {
-          await new Promise((done) => {
-            setTimeout(done, 100);
-          });
+          await sleep(100);
           process.kill(-Number(child.pid), 0);
         }
         process.kill(-Number(child.pid), 'SIGKILL');
@@ -188,18 +179,14 @@ async function fromServer(app, folder, look) {
   );
   const url = `http://localhost:${port}/${app.path ?? ''}`;
   try {
-    for (
-      let tries = 0;
-      !(await fetch(`http://localhost:${port}/`).then(
+    const answers = () =>
+      fetch(`http://localhost:${port}/`).then(
         ({ ok }) => ok,
         () => false,
-      ));
-      tries++
-    ) {
+      );
+    for (let tries = 0; !(await answers()); tries++) {
       if (tries > 240) throw new Error(`The server did not start in 60 s: ${server.said().slice(-500)}`);
-      await new Promise((done) => {
-        setTimeout(done, 250);
-      });
+      await sleep(250);
     }
     const text = await look(url);
     return /^\{/.test(text) ? text : `${text.trim()}\n${server.said().slice(-1500)}`;
