@@ -128,8 +128,11 @@ function example(folder, { as = folder, ...app }, texts = {}) {
 }
 
 const CDN = { 'https://cdn.jsdelivr.net/npm/gemma-wasm@0.1.0': 'CDN' };
+/** A page that uses the package from a CDN. */
+const PAGE = /** @type {const} */ ({ use: chats, page: '.', base: 'cdn', quick: true });
 const PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 const EMBEDDING = { MODEL: 'EMBEDDING_MODEL' };
+const CALLING = { MODEL: 'TOOLS_MODEL', "'auto';": "'required';", 'maxTokens: 300': 'maxTokens: 300, seed: 1' };
 
 const CLIENT = 'https://cdn.jsdelivr.net/npm/openai@7.57.0/+esm';
 
@@ -142,7 +145,7 @@ function openaiClient() {
 
 const chatsWithClient = example(
   'openai-html',
-  { title: 'examples/openai-html', use: chats, page: '.', base: 'cdn', quick: true },
+  { title: 'examples/openai-html', ...PAGE },
   { ...CDN, [CLIENT]: './openai.js' },
 );
 chatsWithClient.files['openai.js'] = openaiClient();
@@ -150,43 +153,26 @@ chatsWithClient.files['openai.js'] = openaiClient();
 /** @type {App[]} */
 export const EXAMPLES = [
   chatsWithClient,
-  example('html', { title: 'examples/html', use: chats, page: '.', base: 'cdn', quick: true }, CDN),
-  example(
-    'html',
-    { as: 'html-coep', title: 'examples/html, isolated', use: chats, page: '.', base: 'cdn-coep', quick: true },
-    CDN,
-  ),
-  example('prompt-api', { title: 'examples/prompt-api', use: chats, page: '.', base: 'cdn', quick: true }, CDN),
-  example('react-chat', {
-    title: 'examples/react-chat, build',
-    use: chats,
-    newer: true,
-    build: ['vite', 'build'],
-    dev: ['vite', 'preview', ...PORT],
-    quick: true,
-  }),
-  example('react-chat', {
-    as: 'react-chat-dev',
-    title: 'examples/react-chat, dev',
-    use: chats,
-    newer: true,
-    dev: ['vite', ...PORT],
-  }),
-  example('ai-sdk-chat', {
-    title: 'examples/ai-sdk-chat, build',
-    use: chats,
-    newer: true,
-    build: ['vite', 'build'],
-    dev: ['vite', 'preview', ...PORT],
-    quick: true,
-  }),
-  example('ai-sdk-chat', {
-    as: 'ai-sdk-chat-dev',
-    title: 'examples/ai-sdk-chat, dev',
-    use: chats,
-    newer: true,
-    dev: ['vite', ...PORT],
-  }),
+  example('html', { title: 'examples/html', ...PAGE }, CDN),
+  example('html', { as: 'html-coep', title: 'examples/html, isolated', ...PAGE, base: 'cdn-coep' }, CDN),
+  example('prompt-api', { title: 'examples/prompt-api', ...PAGE }, CDN),
+  ...['react-chat', 'ai-sdk-chat'].flatMap((name) => [
+    example(name, {
+      title: `examples/${name}, build`,
+      use: chats,
+      newer: true,
+      build: ['vite', 'build'],
+      dev: ['vite', 'preview', ...PORT],
+      quick: true,
+    }),
+    example(name, {
+      as: `${name}-dev`,
+      title: `examples/${name}, dev`,
+      use: chats,
+      newer: true,
+      dev: ['vite', ...PORT],
+    }),
+  ]),
   example(
     'next-search',
     {
@@ -216,7 +202,7 @@ export const EXAMPLES = [
       judge: (text) => assert.match(text, /^(add|subtract|multiply|divide)\(.+, .+\) = /m),
       quick: true,
     },
-    { MODEL: 'TOOLS_MODEL', "'auto';": "'required';", 'maxTokens: 300': 'maxTokens: 300, seed: 1' },
+    CALLING,
   ),
   example(
     'mcp',
@@ -226,7 +212,7 @@ export const EXAMPLES = [
       judge: (text) => assert.match(text, /^stock\(\{"product":"(kettle|teapot|cup)"\}\) = \{"pieces":\d+\}$/m),
       quick: true,
     },
-    { MODEL: 'TOOLS_MODEL', "'auto';": "'required';", 'maxTokens: 300': 'maxTokens: 300, seed: 1' },
+    CALLING,
   ),
   example('extension', {
     title: 'examples/extension, in Chromium',
