@@ -124,43 +124,38 @@ export default defineConfig({ server: { headers: ${HEADERS} } });
   },
 };
 
-const ANGULAR_JSON = (/** @type {unknown[]} */ assets) =>
-  `${JSON.stringify(
-    {
-      version: 1,
-      cli: { analytics: false },
-      projects: {
-        app: {
-          projectType: 'application',
-          root: '',
-          sourceRoot: 'src',
-          architect: {
-            build: {
-              builder: '@angular/build:application',
-              options: {
-                browser: 'src/main.ts',
-                index: 'src/index.html',
-                tsConfig: 'tsconfig.json',
-                outputPath: 'dist',
-                assets,
-              },
-              configurations: {
-                production: { outputHashing: 'all' },
-                development: { optimization: false, sourceMap: true },
-              },
-              defaultConfiguration: 'production',
-            },
-            serve: {
-              builder: '@angular/build:dev-server',
-              options: { buildTarget: 'app:build:development', headers: JSON.parse(HEADERS.replaceAll("'", '"')) },
-            },
+const ANGULAR_JSON = {
+  version: 1,
+  cli: { analytics: false },
+  projects: {
+    app: {
+      projectType: 'application',
+      root: '',
+      sourceRoot: 'src',
+      architect: {
+        build: {
+          builder: '@angular/build:application',
+          options: {
+            browser: 'src/main.ts',
+            index: 'src/index.html',
+            tsConfig: 'tsconfig.json',
+            outputPath: 'dist',
+            assets: [],
           },
+          configurations: {
+            production: { outputHashing: 'all' },
+            development: { optimization: false, sourceMap: true },
+          },
+          defaultConfiguration: 'production',
+        },
+        serve: {
+          builder: '@angular/build:dev-server',
+          options: { buildTarget: 'app:build:development', headers: JSON.parse(HEADERS.replaceAll("'", '"')) },
         },
       },
     },
-    null,
-    1,
-  )}\n`;
+  },
+};
 
 /** @type {Pick<App, 'folder' | 'packages' | 'newer' | 'files' | 'env'>} */
 const ANGULAR = {
@@ -176,7 +171,7 @@ const ANGULAR = {
     ['tslib', '2.8.1'],
   ]),
   files: {
-    'angular.json': ANGULAR_JSON([]),
+    'angular.json': JSON.stringify(ANGULAR_JSON),
     'tsconfig.json': JSON.stringify({
       compilerOptions: { strict: true, target: 'ES2022', module: 'preserve', skipLibCheck: false },
       files: ['src/main.ts'],
