@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';
-import { open, refuses, sleep, wrong } from './helpers.js';
+import { open, refuses, until, wrong } from './helpers.js';
 
 const CHAT = 'http://local/v1/chat/completions';
 const MESSAGES = [{ role: 'user', content: 'Hi' }];
@@ -118,7 +118,7 @@ test('an abort rejects immediately with its reason, and ends all answers', async
   const control = new AbortController();
   const reason = new Error('enough');
   const response = handle(CHAT, post({ ...LONG, n: 5 }, { signal: control.signal }));
-  while (begun.length < 5) await sleep(1);
+  await until(() => begun.length === 5);
   const before = performance.now();
   control.abort(reason);
   await assert.rejects(response, (error) => error === reason);

@@ -10,7 +10,7 @@ import { Engine, LOAD } from '../../js/engine/engine.js';
 import { imports } from '../../js/engine/heap.js';
 import { describeSource } from '../../js/download/describe.js';
 import { feed } from './bare-engine.js';
-import { essence, open, refuses, serveWith, sleep, wrong } from './helpers.js';
+import { essence, open, refuses, serveWith, sleep, until, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
 /** @type {string} */ let path;
@@ -232,7 +232,7 @@ test('loading can be aborted at any time, ends immediately, and closes the conne
       },
     });
     if (typeof wait === 'number') await sleep(wait);
-    else while (!loaded) await sleep(10);
+    else await until(() => loaded);
     const at = performance.now();
     controller.abort(new Error('changed my mind'));
     const error = await refuses(loading, 'aborted');
@@ -240,8 +240,7 @@ test('loading can be aborted at any time, ends immediately, and closes the conne
     t.diagnostic(`abort after ${wait} (ms) took ${(performance.now() - at).toFixed(1)} ms`);
   }
   assert.ok(asked >= 1);
-  for (let i = 0; i < 500 && closed < asked; i++) await sleep(10);
-  assert.equal(closed, asked);
+  await until(() => closed === asked, 5000);
   assert.deepEqual(await answer(path), expected);
 });
 
@@ -300,11 +299,11 @@ test('inspectModel() can be aborted before it begins, while the server is silent
   await refuses(inspectModel(url, { signal: AbortSignal.abort() }), 'aborted');
   assert.equal(asked, 0);
   for (const address of [new URL('/silent', url), url]) {
-    /** @type {number} */ const before = asked;
+    const before = asked;
     const controller = new AbortController();
     const reading = inspectModel(address, { signal: controller.signal });
     reading.catch(() => {});
-    while (asked === before) await sleep(5);
+    await until(() => asked > before);
     controller.abort(new Error('changed my mind'));
     assert.match(Object((await refuses(reading, 'aborted')).cause).message, /changed my mind/);
   }
