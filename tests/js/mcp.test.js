@@ -7,7 +7,7 @@ import { McpServer, Server } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { mcpTools, offerTools } from '../../js/mcp.js';
 import { namesFor } from '../../js/mcp/names.js';
-import { open, refuses, sleep, wrong } from './helpers.js';
+import { open, refuses, sleep, until, wrong } from './helpers.js';
 
 /** @import { McpClient } from '../../js/mcp/tools.js' */
 /** @import { McpResult } from '../../js/mcp/results.js' */
@@ -41,6 +41,9 @@ const CONTEXT = { id: 'call_0', signal: new AbortController().signal };
 /** @param {import('../../js/options.js').Tool | undefined} tool @param {any} [args] */
 const run = (tool, args = {}) => tool?.execute?.(args, CONTEXT);
 
+/** @param {{ name: string }[]} list */
+const namesOf = (list) => list.map(({ name }) => name);
+
 test('lists the tools of all pages, with valid and unique names', async (t) => {
   /** @type {any[]} */
   const called = [];
@@ -73,15 +76,9 @@ test('lists the tools of all pages, with valid and unique names', async (t) => {
   );
   assert.deepEqual(skipped, []);
   for (const tool of tools) await run(tool);
-  assert.deepEqual(
-    called,
-    pages.flat().map(({ name }) => name),
-  );
+  assert.deepEqual(called, namesOf(pages.flat()));
   const few = await mcpTools(client, { prefix: 'fs.', filter: ({ name }) => name.startsWith('read') });
-  assert.deepEqual(
-    few.tools.map(({ name }) => name),
-    ['fs.read_file_2', 'fs.read_file'],
-  );
+  assert.deepEqual(namesOf(few.tools), ['fs.read_file_2', 'fs.read_file']);
   assert.deepEqual(namesFor(['', '/', 'a'], ''), ['_', '__2', 'a']);
 });
 
@@ -148,7 +145,7 @@ test('schemas that cannot be enforced are refused or skipped by name, if a model
   const { tools, skipped } = await mcpTools(client, { model, unsupported: 'skip' });
   const bad = SCHEMAS.filter(([, , reason]) => reason);
   assert.deepEqual(
-    skipped.map(({ name }) => name),
+    namesOf(skipped),
     bad.map(([name]) => name),
   );
   for (const [i, { reason }] of skipped.entries()) assert.match(reason, /** @type {RegExp} */ (bad[i][2]));
@@ -283,8 +280,7 @@ test('an aborted answer cancels the call on the server', async (t) => {
   const signal = await signalled;
   stop.abort();
   assert.equal((await answer).finishReason, 'aborted');
-  for (let n = 0; n < 100 && !signal.aborted; n++) await sleep(10);
-  assert.equal(signal.aborted, true);
+  await until(() => signal.aborted, 1000);
 });
 
 test('calls time out; progress is reported and extends the time limit', async (t) => {
@@ -325,10 +321,7 @@ test('refresh() follows a list that changes, and keeps the old one if it fails',
   await server.sendToolListChanged();
   await notified;
   await all.refresh();
-  assert.deepEqual(
-    all.tools.map(({ name }) => name),
-    ['a', 'b'],
-  );
+  assert.deepEqual(namesOf(all.tools), ['a', 'b']);
   assert.equal(before.length, 1);
   await assert.rejects(all.refresh({ signal: AbortSignal.abort() }));
   assert.equal(all.tools.length, 2);

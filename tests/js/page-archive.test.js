@@ -20,8 +20,10 @@ function turn(tree, parent, question, answer) {
   return { asked, said };
 }
 
+/** @param {{ text: string }[]} said */
+const textsOf = (said) => said.map(({ text }) => text);
 /** @param {Tree} tree */
-const texts = (tree) => tree.path().map(({ text }) => text);
+const texts = (tree) => textsOf(tree.path());
 
 test('versions are siblings, each with the messages that follow it', () => {
   const tree = new Tree();
@@ -29,10 +31,7 @@ test('versions are siblings, each with the messages that follow it', () => {
   turn(tree, first.said.id, 'b', 'B');
   const other = tree.add(first.asked.id, 'assistant', 'A2');
   assert.deepEqual(texts(tree), ['a', 'A2']);
-  assert.deepEqual(
-    tree.versions(other).map(({ text }) => text),
-    ['A1', 'A2'],
-  );
+  assert.deepEqual(textsOf(tree.versions(other)), ['A1', 'A2']);
   tree.choose(first.said);
   assert.deepEqual(texts(tree), ['a', 'A1', 'b', 'B']);
   const edited = tree.add(first.said.id, 'user', 'b, said differently');
@@ -96,18 +95,12 @@ test('two tabs continue one conversation, and the messages of both are kept', ()
   const { news } = b;
   const both = merged(a.kept(), b.kept(), news);
   assert.deepEqual(texts(new Tree(both)), ['one', 'first', 'three', 'third']);
-  assert.deepEqual(
-    both.said.map(({ text }) => text),
-    ['one', 'first', 'three', 'third', 'two', 'second'],
-  );
+  assert.deepEqual(textsOf(both.said), ['one', 'first', 'three', 'third', 'two', 'second']);
   b.settle(news);
   assert.equal(b.join(both.said), true);
   assert.equal(b.join(both.said), false);
   const [, , three] = b.path();
-  assert.deepEqual(
-    b.versions(three).map(({ text }) => text),
-    ['three', 'two'],
-  );
+  assert.deepEqual(textsOf(b.versions(three)), ['three', 'two']);
   assert.deepEqual(b.news, { own: [], gone: [], at: news.at });
 });
 

@@ -35,6 +35,9 @@ function nearest(all, query, count = 10) {
     .slice(0, count);
 }
 
+/** @param {{ id: string }[]} items */
+const idsOf = (items) => items.map(({ id }) => id);
+
 test('query() finds the same as comparing all vectors, in any number of dimensions', async () => {
   for (const dimensions of [1, 5, 16, 100, 256, 768]) {
     const index = await openIndex({ dimensions });
@@ -90,17 +93,11 @@ test('adding an id again replaces its item, deleting removes it', async () => {
   assert.deepEqual(await index.estimate(), { usage: index.size * index.dimensions * 4 });
   assert.equal(index.query(c)[0].data, 'new');
   await index.delete(['a', 'not there']);
-  assert.deepEqual(
-    index.query(c).map(({ id }) => id),
-    ['b'],
-  );
+  assert.deepEqual(idsOf(index.query(c)), ['b']);
   assert.equal(index.get('a'), undefined);
   assert.deepEqual(index.list(), [{ id: 'b' }]);
   await index.add([{ id: 'c', vector: a }]);
-  assert.deepEqual(
-    index.query(a, { count: 1 }).map(({ id }) => id),
-    ['c'],
-  );
+  assert.deepEqual(idsOf(index.query(a, { count: 1 })), ['c']);
 });
 
 test('an index in a folder can be opened again, also after many changes', async (t) => {
@@ -154,10 +151,7 @@ function copyOf(folder) {
 
 /** @param {string} folder */
 async function idsIn(folder) {
-  return (await openIndex({ dimensions: 2, folder }))
-    .list()
-    .map(({ id }) => id)
-    .sort();
+  return idsOf((await openIndex({ dimensions: 2, folder })).list()).sort();
 }
 
 /** Returns an item's vector as a new index reads it. @param {string} folder @param {string} id */
@@ -282,11 +276,8 @@ test('several indexes on one folder, with random changes, hold all that was adde
     }
   }
   const index = await open();
-  const found = index
-    .list()
-    .map(({ id, data }) => [id, data])
-    .sort();
-  assert.deepEqual(found, [...there].sort());
+  const found = index.list().map(({ id, data }) => [id, data]);
+  assert.deepEqual(found.sort(), [...there].sort());
   for (const [id, data] of there) assert.equal(index.get(id)?.vector[0], data);
 });
 

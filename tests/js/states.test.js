@@ -33,6 +33,9 @@ const turn = async (/** @type {Chat} */ chat, /** @type {string} */ question) =>
 const states = async (/** @type {string} */ folder) =>
   (await readdir(folder)).filter((name) => name.endsWith('.state'));
 
+/** @param {Model['chatCache']} chatCache */
+const namesIn = async (chatCache) => (await chatCache.list()).map(({ name }) => name);
+
 test('4096 tokens continue in another model instance without re-evaluation, bit for bit', async (t) => {
   const { folder, cache } = place(t);
   const options = { cache, contextLength: 4400 };
@@ -83,20 +86,14 @@ test('stored chats are listed, replaced and deleted; model files are left alone'
   assert.deepEqual([first.name, first.bytes, first.fits, second.name], ['a', more.length, true, 'b']);
   assert.ok(Math.abs(Number(first.lastUsed) - Date.now()) < 60_000);
   assert.deepEqual([await chatCache.get('a'), await chatCache.get('b')], [more, saved]);
-  assert.deepEqual(
-    (await chatCache.list()).map(({ name }) => name),
-    ['b', 'a'],
-  );
+  assert.deepEqual(await namesIn(chatCache), ['b', 'a']);
   assert.deepEqual(
     (await cache.list()).map(({ key }) => key),
     ['aa-bb.gguf'],
   );
   await refuses(cache.delete((await states(folder))[0]), 'bad-option');
   await chatCache.delete('b');
-  assert.deepEqual(
-    (await chatCache.list()).map(({ name }) => name),
-    ['a'],
-  );
+  assert.deepEqual(await namesIn(chatCache), ['a']);
   await cache.clear();
   assert.deepEqual(await readdir(folder), await states(folder));
   await chatCache.clear();
@@ -144,10 +141,7 @@ test('all chats together stay within the limit: the least recently used go first
   for (const name of ['a', 'b', 'c']) await limited.chatCache.put(name, saved);
   assert.deepEqual(await limited.chatCache.get('a'), saved);
   await limited.chatCache.put('d', saved);
-  assert.deepEqual(
-    (await limited.chatCache.list()).map(({ name }) => name),
-    ['d', 'a', 'c'],
-  );
+  assert.deepEqual(await namesIn(limited.chatCache), ['d', 'a', 'c']);
   await limited.chatCache.put('a', saved);
   assert.equal((await states(folder)).length, 3);
   const narrow = await open(t, 'tiny', { cache, chatCacheBytes: saved.length - 1 });
