@@ -3,7 +3,7 @@
 import { randoms } from '../support/random.js';
 import { abortions } from './aborting.js';
 import { KINDS, disturbed, sleep } from './inject.js';
-import { expectations, round } from './soaking.js';
+import { round } from './soaking.js';
 import { ROUNDS, conversation, next } from './talking.js';
 
 /** @import { Kind, StoreFault } from './inject.js' */
@@ -49,12 +49,10 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
   const load = (/** @type {any} */ source, /** @type {object} */ options = {}) => logitsOf(api, source, options);
   /** @param {Promise<any>} loading @returns {Promise<Outcome>} */
   const outcome = (loading) =>
-    loading.then(
-      (got) => ({
-        is: known.findIndex(({ bytes, logits }) => (got.logits ? got.logits === logits : same(got, bytes))),
-      }),
-      (error) => ({ code: error?.code, stack: String(error?.stack ?? error) }),
-    );
+    coded(async () => {
+      const got = await loading;
+      return { is: known.findIndex(({ bytes, logits }) => (got.logits ? got.logits === logits : same(got, bytes))) };
+    });
 
   return {
     tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
@@ -113,39 +111,33 @@ function openedMethods({ api, address, cacheOf, calm }) {
   let opened;
   /** @type {StoreFault | undefined} */
   let storeFault;
+  /** @param {object & { fault?: StoreFault }} options `fault`: a fault of the store */
+  const open = async ({ fault, ...options }) => {
+    storeFault = fault;
+    const before = opened;
+    opened = undefined;
+    await before?.dispose();
+    opened = await api.loadModel(address, { cache: cacheOf(fault), ...options });
+    return opened.info.cache;
+  };
   return {
-    /** @param {object} options */
-    async open(options) {
-      await opened?.dispose();
-      opened = await api.loadModel(address, { cache: cacheOf(), ...options });
-      return opened.info.cache;
-    },
-    /** Opens the model with a fault of the store. Returns `info.cache` or the error.
-     * @param {object & { fault?: StoreFault }} options */
-    start({ fault, ...options }) {
-      storeFault = fault;
-      return coded(async () => {
-        const before = opened;
-        opened = undefined;
-        await before?.dispose();
-        opened = await api.loadModel(address, { cache: cacheOf(fault), ...options });
-        return { kept: opened.info.cache };
-      });
-    },
+    open,
+    /** Opens the model. Returns `info.cache` or the error. @param {Parameters<typeof open>[0]} options */
+    start: (options) => coded(async () => ({ kept: await open(options) })),
     /** @param {number[]} ids */
     ask: (ids) => coded(async () => ({ logits: String(await opened.debug.logits(ids)) })),
     async calm() {
       if (storeFault) storeFault.over = true;
       calm?.();
     },
-    expectations: () => expectations(opened),
     round: (/** @type {any} */ talks, /** @type {number} */ n) => round(opened, talks, n),
     abortions: (/** @type {string} */ what, /** @type {number} */ count, /** @type {number} */ seed) =>
       abortions(opened, what, count, seed),
   };
 }
 
-/** Returns the result of f(), or the error's code and stack. @param {() => Promise<object>} f */
+/** Returns the result of f(), or the error's code and stack. @template T @param {() => Promise<T>} f
+ * @returns {Promise<T | { code?: string, stack: string }>} */
 const coded = (f) => f().catch((error) => ({ code: error?.code, stack: String(error?.stack ?? error) }));
 
 /** @param {any} member @param {Step} step @returns {Promise<Done>} */
