@@ -52,8 +52,8 @@ const SCRIPT = `window.reads = [];
   new BroadcastChannel('rows').onmessage = ({ data }) => window.reads.push(data);
   document.body.append(Object.assign(document.createElement('input'), { type: 'file' }));`;
 
-/** @param {string} path @param {number} [rate] bytes per second */
-function fileServer(path, rate = Infinity) {
+/** @param {string} path @param {number} rate bytes per second */
+function fileServer(path, rate) {
   const file = openSync(path, 'r');
   const { size } = statSync(path);
   const state = { sent: 0, size };
@@ -108,7 +108,7 @@ async function makeSparse(path) {
   closeSync(out);
 }
 
-/** @param {import('./place.js').Side} side @param {string} path of the model @param {number} [rate] */
+/** @param {import('./place.js').Side} side @param {string} path of the model @param {number} rate */
 async function openStage(side, path, rate) {
   const name = /** @type {'chromium' | 'firefox'} */ (side);
   const profile = process.env.GW_PROFILE ?? mkdtempSync(join(tmpdir(), 'gemma-wasm-rows-'));
@@ -160,16 +160,16 @@ const generate = (page, options) =>
 const percentile = (sorted, share) => sorted[Math.min(Math.floor(sorted.length * share), sorted.length - 1)];
 const gb = (/** @type {number} */ bytes) => (bytes / 1e9).toFixed(2);
 
+/** @typedef {import('./cases.js').Run & { stage: Awaited<ReturnType<typeof openStage>>, path: string }} Measured */
+
+/** @type {Record<string, (run: Measured) => Promise<{ row: unknown[], broken?: boolean, counts?: object }>>} */
 const WAYS = {
-  /** @param {import('./cases.js').Run} run */
-  async cold({ side, count, seed }) {
-    const stage = await openStage(side, await testModel('gemma4-e2b'));
+  async cold({ stage, side, count, seed }) {
     const page = await stage.page();
     const { info, seconds } = await load(page, { contextLength: CONTEXT, rowsLater: false });
     // At this temperature, tokens are hardly ever repeated.
     const { timings, reads } = await generate(page, { maxTokens: count, seed, temperature: 5, topK: 0, topP: 1 });
     const { proportional } = pagePeak(stage.browser);
-    await stage.close();
     const sorted = reads.slice(1).sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
     const sum = sorted.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0);
     const row = [
@@ -179,12 +179,10 @@ const WAYS = {
       timings.decodeTokensPerSecond.toFixed(1),
       gb(proportional),
     ];
-    return { row, broken: [], counts: { seconds, memory: info.memory } };
+    return { row, counts: { seconds, memory: info.memory } };
   },
 
-  /** @param {import('./cases.js').Run} run */
-  async early({ side, count }) {
-    const stage = await openStage(side, await testModel('gemma4-e2b'), RATE);
+  async early({ stage, side, count }) {
     const page = await stage.page();
     const { seconds } = await load(page, { contextLength: CONTEXT });
     const ready = stage.state.sent;
@@ -202,32 +200,26 @@ const WAYS = {
     );
     const later = await generate(page, options);
     const { size } = stage.state;
-    await stage.close();
     const same = String(first.tokens) === String(later.tokens);
     const shares = [ready, answered].map((bytes) => `${((100 * bytes) / size).toFixed(1)} %`);
     const row = [side, gb(size), seconds.toFixed(0), ...shares, took.toFixed(1), count, same ? 'the same' : 'other'];
-    return { row, broken: same && ready < size / 2 ? [] : [`${side}: ${row}`], counts: {} };
+    return { row, broken: !same || ready >= size / 2 };
   },
 
-  /** @param {import('./cases.js').Run & { path: string }} run */
-  async large({ side, count, path }) {
-    const stage = await openStage(side, path);
+  async large({ stage, side, count, path }) {
     const page = await stage.page();
     const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$('input'));
     await input.uploadFile(path);
     const { info, seconds } = await load(page, { contextLength: CONTEXT, file: true });
     const { tokens, timings } = await generate(page, { maxTokens: count, temperature: 0 });
     const { proportional, resident } = pagePeak(stage.browser);
-    await stage.close();
     const { memory } = info;
     const figures = [memory.onDisk, memory.heap, proportional, resident].map(gb);
     const row = [side, gb(stage.state.size), ...figures, tokens.length, timings.decodeTokensPerSecond.toFixed(1)];
-    return { row, broken: proportional <= 3.2e9 ? [] : [`${side}: ${row}`], counts: { seconds } };
+    return { row, broken: !(proportional <= 3.2e9), counts: { seconds } };
   },
 
-  /** @param {import('./cases.js').Run & { path: string }} run */
-  async torn({ side, path }) {
-    const stage = await openStage(side, path);
+  async torn({ stage, side }) {
     const page = await stage.page();
     load(page, { contextLength: 64, rowsLater: false }).catch(() => {});
     while (stage.state.sent < KILL_AT) await sleep(20);
@@ -236,23 +228,24 @@ const WAYS = {
     const next = await stage.page();
     const { info } = await load(next, { contextLength: 64, rowsLater: false });
     const { sent, size } = stage.state;
-    await stage.close();
     const twice = sent - size;
     assert.equal(info.cache, 'stored');
     const row = [side, gb(size), gb(before), gb(sent - before), `${(twice / 1e6).toFixed(1)} MB`];
     row.push(`${((100 * twice) / size).toFixed(2)} %`);
-    return { row, broken: twice <= size / 100 ? [] : [`${side}: ${row}`], counts: {} };
+    return { row, broken: twice > size / 100 };
   },
 };
 
-/** @param {import('./cases.js').Run & { way: keyof typeof WAYS }} run */
+/** @param {import('./cases.js').Run & { way: string }} run */
 export async function run({ way, ...given }) {
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-large-'));
   try {
-    const path = join(folder, 'e4b.gguf');
-    if (way === 'large' || way === 'torn') await makeSparse(path);
-    const { row, broken, counts } = await WAYS[way]({ ...given, path });
-    return { counts: { ...counts, row }, broken, rows: [row] };
+    const isSparse = way === 'large' || way === 'torn';
+    const path = isSparse ? join(folder, 'e4b.gguf') : await testModel('gemma4-e2b');
+    if (isSparse) await makeSparse(path);
+    const stage = await openStage(given.side, path, way === 'early' ? RATE : Infinity);
+    const { row, broken, counts } = await WAYS[way]({ ...given, stage, path }).finally(stage.close);
+    return { counts: { ...counts, row }, broken: broken ? [`${given.side}: ${row}`] : [], rows: [row] };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
