@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { describe, test } from 'node:test';
 import { loadModel } from '../../js/index.node.js';
-import { refuses } from './helpers.js';
+import { open, refuses } from './helpers.js';
 import { STORYTELLER } from './models.js';
 import { storyteller } from './storyteller-files.js';
 
@@ -25,13 +25,6 @@ const LLAMA = vector('storyteller-llama.json');
 const EOS = 1;
 const END_OF_TURN = 5;
 
-/** @param {TestContext} t @param {'Q8_0' | 'F32' | 'Q4_0'} [type] */
-async function open(t, type = 'Q8_0', options = {}) {
-  const model = await loadModel(storyteller(type), { threads: 1, ...options });
-  t.after(() => model.dispose());
-  return model;
-}
-
 /** Returns the perplexity over all texts, computed from each text's mean negative log likelihood (-ln p) per token.
  * @param {number[]} nlls */
 function perplexity(nlls) {
@@ -40,11 +33,12 @@ function perplexity(nlls) {
   return Math.exp(sum / counts.reduce((a, b) => a + b));
 }
 
-/** @param {TestContext} t @param {'Q8_0' | 'F32' | 'Q4_0'} type */
-async function ours(t, type) {
-  const model = await open(t, type);
+/** @param {FileType} type */
+async function ours(type) {
+  const model = await loadModel(storyteller(type), { threads: 1 });
   const results = [];
   for (const { text } of REFERENCE.texts) results.push(await model.debug.perplexity(text));
+  await model.dispose();
   assert.deepEqual(
     results.map((r) => r.tokens),
     REFERENCE.texts.map(({ ids }) => ids.length - 1),
@@ -63,7 +57,7 @@ test('the reference vectors are of the shipped file, which has at most 16 MB', (
 });
 
 test('token ids equal those of SentencePiece, which trained the vocabulary', async (t) => {
-  const model = await open(t);
+  const model = await open(t, 'storyteller');
   for (const { text, ids } of REFERENCE.texts) {
     assert.deepEqual(await model.tokenize(text, { bos: true }), ids);
     assert.equal(await model.detokenize(ids), text);
@@ -71,7 +65,7 @@ test('token ids equal those of SentencePiece, which trained the vocabulary', asy
 });
 
 test('<image_soft_token> is text, and an id beyond the vocabulary is rejected', async (t) => {
-  const model = await open(t);
+  const model = await open(t, 'storyteller');
   const text = 'a <image_soft_token> b';
   const ids = await model.tokenize(text, { special: true });
   assert.ok(ids.every((id) => id < model.info.vocabSize));
@@ -80,7 +74,7 @@ test('<image_soft_token> is text, and an id beyond the vocabulary is rejected', 
 });
 
 test("the greedy story equals llama.cpp's", async (t) => {
-  const model = await open(t);
+  const model = await open(t, 'storyteller');
   const { question, prompt, ids } = LLAMA.greedy;
   assert.deepEqual(
     await model.tokenize(`<bos><start_of_turn>user\n${question}<end_of_turn>\n<start_of_turn>model\n`, {
@@ -99,8 +93,8 @@ test("the greedy story equals llama.cpp's", async (t) => {
 });
 
 describe("the storyteller's perplexity on tales that it was not trained on", () => {
-  test('F32: within 0.1 % of transformers', async (t) => {
-    const [mine, theirs] = [await ours(t, 'F32'), perplexity(REFERENCE.texts.map(({ nll }) => nll))];
+  test('F32: within 0.1 % of transformers', async () => {
+    const [mine, theirs] = [await ours('F32'), perplexity(REFERENCE.texts.map(({ nll }) => nll))];
     assert.ok(apart(mine, theirs) < 0.1, `${mine} here, ${theirs} there`);
   });
 
@@ -109,7 +103,7 @@ describe("the storyteller's perplexity on tales that it was not trained on", () 
     ['Q4_0', 5],
   ])) {
     test(`${type}: within 0.5 % of llama.cpp, and costs as much perplexity as there`, async (t) => {
-      const [mine, theirs] = [await ours(t, type), perplexity(LLAMA.nll[type])];
+      const [mine, theirs] = [await ours(type), perplexity(LLAMA.nll[type])];
       assert.ok(apart(mine, theirs) < 0.5, `${mine} here, ${theirs} there`);
       const exact = perplexity(REFERENCE.texts.map(({ nll }) => nll));
       const [cost, theirCost] = [mine, theirs].map((one) => 100 * (one / exact - 1));
@@ -120,7 +114,7 @@ describe("the storyteller's perplexity on tales that it was not trained on", () 
   }
 
   test('is much higher with the words in reverse order', async (t) => {
-    const model = await open(t);
+    const model = await open(t, 'storyteller');
     const { text } = REFERENCE.texts[0];
     const turned = text.split(' ').reverse().join(' ');
     const [straight, wrong] = [await model.debug.perplexity(text), await model.debug.perplexity(turned)];
@@ -214,7 +208,7 @@ describe('sampling', () => {
 
   for (const temperature of [0.5, 1, 1.5]) {
     test(`temperature ${temperature}: tokens are as frequent as their probabilities say`, async (t) => {
-      const model = await open(t);
+      const model = await open(t, 'storyteller');
       const ids = await model.tokenize(PROMPT, { bos: true });
       const expected = distribution(await model.debug.logits(ids), temperature);
       const counts = await draw(model, ids, { ...OPEN, temperature });
@@ -240,7 +234,7 @@ describe('sampling', () => {
   }
 
   test('top-p samples only from the smallest set with that probability, and from all of it', async (t) => {
-    const model = await open(t);
+    const model = await open(t, 'storyteller');
     const ids = await model.tokenize(PROMPT, { bos: true });
     const expected = distribution(await model.debug.logits(ids), 1);
     let sum = 0;
@@ -254,7 +248,7 @@ describe('sampling', () => {
 
 describe('chats', () => {
   test('an answer ends with its turn, and has no control tokens in its text', async (t) => {
-    const model = await open(t);
+    const model = await open(t, 'storyteller');
     for (const seed of [1, 2, 3]) {
       const { text, finishReason, tokens } = await model
         .chat()
@@ -269,7 +263,7 @@ describe('chats', () => {
   });
 
   test('32 turns, far beyond the window of the local layers, equal one prompt with the same messages', async (t) => {
-    const model = await open(t);
+    const model = await open(t, 'storyteller');
     const chat = model.chat();
     const options = { temperature: 0.7, maxTokens: 30 };
     let said = '';
@@ -281,7 +275,7 @@ describe('chats', () => {
     assert.equal(messages.length, 64);
     const tokens = await model.countTokens(messages.slice(0, -1));
     assert.ok(tokens > 10 * 96, `${tokens} tokens`);
-    const fresh = await open(t);
+    const fresh = await open(t, 'storyteller');
     assert.equal(await fresh.generate(messages.slice(0, -1), { ...options, seed: 32 }).text(), said);
   });
 });
