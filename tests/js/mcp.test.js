@@ -7,6 +7,7 @@ import { McpServer, Server } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { mcpTools, offerTools } from '../../js/mcp.js';
 import { namesFor } from '../../js/mcp/names.js';
+import { deferred } from '../../js/rpc/signals.js';
 import { open, refuses, sleep, until, wrong } from './helpers.js';
 
 /** @import { McpClient } from '../../js/mcp/tools.js' */
@@ -263,13 +264,9 @@ for (const name of ['qwen3-tools', 'llama3-tools', 'functiongemma', 'generic-too
 
 test('an aborted answer cancels the call on the server', async (t) => {
   const model = await open(t, 'qwen3-tools');
-  /** @type {(signal: AbortSignal) => void} */
-  let begun = () => {};
-  const signalled = new Promise((resolve) => {
-    begun = resolve;
-  });
+  const called = deferred();
   const server = rawServer([[{ name: 'wait', inputSchema: NONE }]], async (_, __, { mcpReq }) => {
-    begun(mcpReq.signal);
+    called.resolve(mcpReq.signal);
     await sleep(20_000, null, { signal: mcpReq.signal }).catch(() => {});
     return { content: [] };
   });
@@ -277,7 +274,7 @@ test('an aborted answer cancels the call on the server', async (t) => {
   const stop = new AbortController();
   const options = { tools, toolChoice: { name: 'wait' }, maxTokens: 60, signal: stop.signal };
   const answer = model.chat().send('Wait', options).result();
-  const signal = await signalled;
+  const signal = await called.promise;
   stop.abort();
   assert.equal((await answer).finishReason, 'aborted');
   await until(() => signal.aborted, 1000);
@@ -309,17 +306,13 @@ test('calls time out; progress is reported and extends the time limit', async (t
 test('refresh() follows a list that changes, and keeps the old one if it fails', async (t) => {
   const pages = [[{ name: 'a', inputSchema: NONE }]];
   const server = rawServer(pages);
-  /** @type {() => void} */
-  let changed = () => {};
-  const notified = new Promise((resolve) => {
-    changed = () => resolve(null);
-  });
-  const client = await connected(t, server, { listChanged: { tools: { onChanged: () => changed() } } });
+  const notified = deferred();
+  const client = await connected(t, server, { listChanged: { tools: { onChanged: notified.resolve } } });
   const all = await mcpTools(client);
   const before = all.tools;
   pages[0].push({ name: 'b', inputSchema: NONE });
   await server.sendToolListChanged();
-  await notified;
+  await notified.promise;
   await all.refresh();
   assert.deepEqual(namesOf(all.tools), ['a', 'b']);
   assert.equal(before.length, 1);

@@ -9,6 +9,7 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
+import { deferred } from '../../js/rpc/signals.js';
 import { TUNING } from '../lab/place.js';
 import { faultyServer } from './faulty-server.js';
 import { newFolder, refuses, serveWith, sleep, until } from './helpers.js';
@@ -271,10 +272,7 @@ test('if storage fills up in the middle of the table, rows come from the server;
  * requests for single rows. @param {TestContext} t */
 async function heldServer(t) {
   const { bytes, table, expected } = LARGE;
-  let release = () => {};
-  const released = new Promise((resolve) => {
-    release = () => resolve(null);
-  });
+  const { promise: released, resolve } = deferred();
   const state = { gone: false, hold: true };
   const server = await faultyServer(t, bytes);
   const { port } = new URL(server.url);
@@ -290,7 +288,7 @@ async function heldServer(t) {
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     response.end(Buffer.from(await answer.arrayBuffer()));
   });
-  return { url: `${url}/model.gguf`, server, state, release, bytes, table, expected };
+  return { url: `${url}/model.gguf`, server, state, release: () => resolve(null), bytes, table, expected };
 }
 
 test('a model is ready before its table has arrived, answers the same, and its copy is completed', async (t) => {

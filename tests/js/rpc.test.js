@@ -9,6 +9,7 @@ import { Connection, charactersIn } from '../../js/rpc/connection.js';
 import { Heartbeat } from '../../js/rpc/heartbeat.js';
 import { ReconnectingConnection } from '../../js/rpc/reconnecting.js';
 import { Rpc } from '../../js/rpc/rpc.js';
+import { deferred } from '../../js/rpc/signals.js';
 import { refuses } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
@@ -309,13 +310,10 @@ test('a call that waits during a restart is repeated; if the restart fails, the 
 
 test('with automatic restarts `lost` reports each loss once', async () => {
   const ports = /** @type {ReturnType<typeof fakePort>[]} */ ([]);
-  let finish = () => {};
-  const reopened = new Promise((resolve) => {
-    finish = () => resolve(null);
-  });
+  const restart = deferred();
   const connect = () => new Connection(ports[ports.push(fakePort('answer')) - 1]);
   const reopen = async () => {
-    if (ports.length === 2) await reopened;
+    if (ports.length === 2) await restart.promise;
     return connect();
   };
   const model = new ReconnectingConnection(connect(), reopen, true);
@@ -325,7 +323,7 @@ test('with automatic restarts `lost` reports each loss once', async () => {
     assert.match((await lost).message, RegExp(what));
     assert.equal(await Promise.race([model.lost, new Promise((resolve) => setImmediate(() => resolve(null)))]), null);
   }
-  finish();
+  restart.resolve(null);
   assert.equal(await model.call(...CALL).answer, 'answer');
   await model.close(DISPOSED);
 });
@@ -343,17 +341,14 @@ function generate(connection, signal) {
 }
 
 test('an abort ends the wait for a new worker', async () => {
-  let fail = (/** @type {Error} */ _) => {};
-  const answer = new Promise((_, reject) => {
-    fail = reject;
-  });
+  const { promise: answer, reject } = deferred();
   const connection = fakeConnection({ call: () => ({ answer }) });
   const model = new ReconnectingConnection(connection, /** @type {any} */ (never), true);
   const control = new AbortController();
   const asked = model.call(...CALL, { signal: control.signal }).answer;
   control.abort(); // A frozen worker receives no message.
   connection.broken = true;
-  fail(new ModelError('worker-failed', 'frozen'));
+  reject(new ModelError('worker-failed', 'frozen'));
   await assert.rejects(asked, { code: 'aborted' });
 });
 
@@ -382,7 +377,7 @@ test('calls and answers that wait for a restart, and later ones, fail when the m
 
 test('steps that the caller has received are not delivered again by the next worker', async () => {
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
-    let lose = (/** @type {Error} */ _) => {};
+    const { promise: lost, resolve: lose } = deferred();
     const answer = async (/** @type {any} */ onEvent) => {
       // A step without text carries a part of a character.
       for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [{ text: '', ids: [id], forced: false }] });
@@ -394,9 +389,7 @@ test('steps that the caller has received are not delivered again by the next wor
       throw error;
     };
     const connection = fakeConnection({
-      lost: new Promise((resolve) => {
-        lose = resolve;
-      }),
+      lost,
       call: (/** @type {any} */ _method, /** @type {any} */ _args, /** @type {any} */ { onEvent }) => ({
         answer: answer(onEvent),
         ack() {},
