@@ -2,6 +2,7 @@
  * downloads is aborted or its process killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readFile, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -111,9 +112,7 @@ test('the next load removes the lock of a killed process, but not the lock of a 
   const [name] = await readdir(folder);
   const path = join(folder, `${name.slice(0, 24)}.lock`);
   const gone = spawn(process.execPath, ['-e', '']);
-  await new Promise((resolve) => {
-    gone.on('exit', resolve);
-  });
+  await once(gone, 'exit');
   for (const [pid, left] of [
     [gone.pid, []],
     [process.pid, [`${name.slice(0, 24)}.lock`]],
@@ -127,39 +126,29 @@ test('the next load removes the lock of a killed process, but not the lock of a 
 test('a lock has one owner, and is free after free(), after the end of its process, or after a long silence', async (t) => {
   const { folder } = await place(t);
   const path = join(folder, 'x.lock');
+  const take = () => lockFile(path, () => {});
   /** @type {{ path: string, owner: string }[]} */ const told = [];
   const first = lockFile(path, (lock) => told.push(lock));
-  assert.equal(
-    lockFile(path, () => {}),
-    undefined,
-  );
+  assert.equal(take(), undefined);
   freeLock({ ...told[0], owner: 'somebody else' });
-  assert.equal(
-    lockFile(path, () => {}),
-    undefined,
-  );
+  assert.equal(take(), undefined);
   first?.free();
   freeLock(told[0]);
-  const child_ = spawn(process.execPath, ['-e', '']);
-  await new Promise((resolve) => {
-    child_.on('exit', resolve);
-  });
-  const owners = { 'of a process that ended': { pid: child_.pid, host: hostname() }, 'of nobody': null };
+  const gone = spawn(process.execPath, ['-e', '']);
+  await once(gone, 'exit');
+  const owners = { 'of a process that ended': { pid: gone.pid, host: hostname() }, 'of nobody': null };
   for (const [what, owner] of Object.entries(owners)) {
     await writeFile(path, JSON.stringify(owner));
     if (!owner) await utimes(path, 1, 1);
-    const lock = lockFile(path, () => {});
+    const lock = take();
     assert.ok(lock, what);
     lock?.free();
   }
   for (const host of [hostname(), 'elsewhere']) {
     await writeFile(path, JSON.stringify({ pid: process.pid, host }));
-    assert.equal(
-      lockFile(path, () => {}),
-      undefined,
-    );
+    assert.equal(take(), undefined);
     await utimes(path, 1, 1);
-    const lock = lockFile(path, () => {});
+    const lock = take();
     assert.ok(lock, host);
     // When another load takes over the lock file, the owner of the lock notices.
     await writeFile(path, 'another');
