@@ -7,9 +7,10 @@ import { open, refuses, sleep, wrong } from './helpers.js';
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
 /** Fits messages into a context in which each character counts as a token. Returns the kept and the dropped messages as
- * text, and how often tokens were counted. @param {ChatMessage[]} messages @param {any} [more] */
-async function fit(messages, { contextLength = 40, maxTokens = 5, ...more } = {}) {
+ * text, and how often tokens were counted. @param {string} turns as in messagesOf() @param {any} [more] */
+async function fit(turns, { contextLength = 40, maxTokens = 5, ...more } = {}) {
   let counts = 0;
+  const messages = messagesOf(turns);
   const args = wrong({ prompt: { messages, begin: more.begin }, tools: more.tools, maxTokens });
   const count = async (/** @type {any} */ prompt) => {
     counts++;
@@ -40,40 +41,37 @@ function messagesOf(text) {
 
 test('drops the oldest turns until half of the context is free, but only if the answer lacks room', async () => {
   const turns = 'u:aaaaa a:bbbbb u:ccccc a:ddddd u:eeeee a:fffff u:ggggg';
-  assert.deepEqual(await fit(messagesOf(turns)), { kept: turns.replace(/\w:/g, ''), dropped: '', counts: 1 });
-  const { kept, dropped } = await fit(messagesOf(turns), { maxTokens: 6 });
+  assert.deepEqual(await fit(turns), { kept: turns.replace(/\w:/g, ''), dropped: '', counts: 1 });
+  const { kept, dropped } = await fit(turns, { maxTokens: 6 });
   assert.deepEqual({ kept, dropped }, { kept: 'eeeee fffff ggggg', dropped: 'aaaaa bbbbb ccccc ddddd' });
   // An answer gets at most a quarter of the context, even if `maxTokens` is larger.
-  assert.equal((await fit(messagesOf(`${turns.slice(0, -2)}`), { maxTokens: 1000 })).dropped, dropped);
-  assert.equal((await fit(messagesOf('u:aaaaa a:bbbbb u:ccccc'), { maxTokens: 1000 })).dropped, '');
+  assert.equal((await fit(turns.slice(0, -2), { maxTokens: 1000 })).dropped, dropped);
+  assert.equal((await fit('u:aaaaa a:bbbbb u:ccccc', { maxTokens: 1000 })).dropped, '');
 });
 
 test('never drops system messages or the last question', async () => {
-  const { kept, dropped } = await fit(
-    messagesOf('s:sssss u:aaaaa a:bbbbb d:ddddd u:ccccc a:eeeee u:qqqqqqqqqqqqqqqqqqq'),
-  );
+  const { kept, dropped } = await fit('s:sssss u:aaaaa a:bbbbb d:ddddd u:ccccc a:eeeee u:qqqqqqqqqqqqqqqqqqq');
   assert.deepEqual({ kept, dropped }, { kept: 'sssss ddddd qqqqqqqqqqqqqqqqqqq', dropped: 'aaaaa bbbbb ccccc eeeee' });
-  const long = await fit(messagesOf(`u:aaaaa a:bbbbb u:${'q'.repeat(41)}`));
+  const long = await fit(`u:aaaaa a:bbbbb u:${'q'.repeat(41)}`);
   assert.deepEqual(long.dropped, '', 'the engine refuses a question that fits no context');
-  const first = await fit(messagesOf(`a:${'g'.repeat(20)} u:aaaaa a:bbbbb u:ccccccccc`));
+  const first = await fit(`a:${'g'.repeat(20)} u:aaaaa a:bbbbb u:ccccccccc`);
   assert.equal(first.dropped, 'g'.repeat(20), 'a greeting goes first');
 });
 
 test('never separates tool calls from their results', async () => {
-  const before = await fit(messagesOf('u:aaaaa c:bbbbb t:ccccc t:ccccc a:ddddd u:eeeee a:fffff u:ggggg'));
+  const before = await fit('u:aaaaa c:bbbbb t:ccccc t:ccccc a:ddddd u:eeeee a:fffff u:ggggg');
   assert.equal(before.kept, 'eeeee fffff ggggg');
-  const during = await fit(messagesOf('s:s u:aaaa c:bbbbb t:ccccc t:ccccc c:ddddd t:eeeee c:fffff t:ggggg'));
+  const during = await fit('s:s u:aaaa c:bbbbb t:ccccc t:ccccc c:ddddd t:eeeee c:fffff t:ggggg');
   assert.deepEqual([during.kept, during.dropped], ['s aaaa fffff ggggg', 'bbbbb ccccc ccccc ddddd eeeee']);
-  const last = await fit(messagesOf(`u:aaaaa c:bbbbb t:${'c'.repeat(28)}`));
+  const last = await fit(`u:aaaaa c:bbbbb t:${'c'.repeat(28)}`);
   assert.equal(last.dropped, '', 'the results that are being answered stay');
 });
 
 test("counts the tokens of tools and of the answer's prefix, and counts only a few times", async () => {
-  const turns = messagesOf('u:aaaaa a:bbbbb u:ccccc a:ddddd u:eeeee a:fffff u:ggggg');
+  const turns = 'u:aaaaa a:bbbbb u:ccccc a:ddddd u:eeeee a:fffff u:ggggg';
   assert.equal((await fit(turns, { begin: 'x' })).dropped, 'aaaaa bbbbb ccccc ddddd');
   assert.equal((await fit(turns, { tools: { list: [1] } })).dropped, 'aaaaa bbbbb ccccc ddddd');
-  const many = messagesOf(Array.from({ length: 500 }, () => 'u:a a:b').join(' '));
-  const { kept, counts } = await fit([...many, ...messagesOf('u:q')]);
+  const { kept, counts } = await fit(`${'u:a a:b '.repeat(500)}u:q`);
   assert.equal(kept.split(' ').length, 19, 'half of the context, in whole turns');
   assert.ok(counts <= 12, `${counts} counts`);
 });
@@ -87,13 +85,13 @@ test('a summary replaces what was dropped, and is itself summarized later', asyn
     return 'SUM';
   };
   const turns = 's:sss u:aaaaa a:bbbbb u:ccccc a:ddddd u:eeeee a:fffff u:ggggg';
-  const first = await fit(messagesOf(turns), { summarize });
+  const first = await fit(turns, { summarize });
   assert.equal(first.kept, 'sss SUM eeeee fffff ggggg');
   assert.deepEqual(asked, [['aaaaa', 'bbbbb', 'ccccc', 'ddddd']]);
-  const more = messagesOf('s:sss u:SUM u:eeeee a:fffff u:ggggg a:hhhhh u:iiiii a:jjjjj u:kkkkk');
+  const more = 's:sss u:SUM u:eeeee a:fffff u:ggggg a:hhhhh u:iiiii a:jjjjj u:kkkkk';
   assert.equal((await fit(more, { summarize })).kept, 'sss SUM iiiii jjjjj kkkkk');
   assert.equal(asked[1][0], 'SUM');
-  assert.equal((await fit(messagesOf(turns), { summarize: () => '' })).kept, 'sss eeeee fffff ggggg');
+  assert.equal((await fit(turns, { summarize: () => '' })).kept, 'sss eeeee fffff ggggg');
 });
 
 test('a chat drops its oldest turns and reports them; by default, it rejects the message', async (t) => {
