@@ -14,7 +14,7 @@ const post = (body, more) => ({ method: 'POST', body: JSON.stringify(body), ...m
 
 /** @param {Model} model */
 function watched(model) {
-  /** @type {import('../../js/index.js').Generation[]} */
+  /** @type {Generation[]} */
   const begun = [];
   const generate = (/** @type {any} */ prompt, /** @type {any} */ options) => {
     const generation = model.generate(prompt, options);

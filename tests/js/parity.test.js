@@ -43,8 +43,6 @@ function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
   });
 }
 
-/** @typedef {import('../../js/index.node.js').Model} Model */
-
 /** Returns the NMSE of the logits at every position of every prompt. Each prompt is evaluated in one batch.
  * @param {Model} model @param {string} name */
 async function prefillErrors(model, name) {

@@ -11,8 +11,6 @@ import { STORYTELLER, testModel } from './models.js';
 import { open, refuses, serveWith, sleep, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
-/** @typedef {import('../../js/index.node.js').Model} Model */
-
 const ASKED = 'Tell me a story about a dog.';
 const MAX = 24;
 const RATING = {

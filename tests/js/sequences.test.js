@@ -15,7 +15,6 @@ import { testModel } from './models.js';
 
 const ROUNDS = Number(process.env.GW_ROUNDS ?? 1);
 
-/** @typedef {import('../../js/index.js').Model} Model */
 /** @typedef {{ prompt: any, options: any }} Call */
 
 /** Returns calls of every kind: their prompts share prefixes or not, and are shorter or longer than the windows.
@@ -121,9 +120,7 @@ test('chats keep their own KV caches, and can be saved and restored beside other
     const chats = [first, first.clone(), first.clone()];
     const used = [];
     for (let turn = 0; turn < 3; turn++) {
-      const ask = (/** @type {import('../../js/index.js').Chat} */ chat, /** @type {number} */ i) => {
-        return chat.send(`${i}, ${turn}?`).result();
-      };
+      const ask = (/** @type {Chat} */ chat, /** @type {number} */ i) => chat.send(`${i}, ${turn}?`).result();
       const results = together ? await Promise.all(chats.map(ask)) : [];
       if (!together) for (const [i, chat] of chats.entries()) results.push(await ask(chat, i));
       used.push(results.map(({ usage }) => usage));

@@ -7,7 +7,6 @@ import { Ajv } from 'ajv';
 import { loadModel } from '../../js/index.node.js';
 import { createOllamaHandler } from '../../js/serve/ollama.js';
 import { STORYTELLER, testModel } from './models.js';
-/** @import { Model } from '../../js/model.js' */
 
 const ajv = new Ajv({ strict: false });
 ajv.addSchema(JSON.parse(readFileSync(new URL('../vectors/ollama-api.json', import.meta.url), 'utf8')), 'ollama');

@@ -127,7 +127,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   const KINDS = /** @type {const} */ (['norms', 'heads', 'hidden']);
 
   /** Returns the mean negative log likelihood (-ln p) per token of a text, computed from the logits.
-   * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
+   * @param {FileType} type @param {Options} options @param {LoadOptions} [load] */
   async function nllOf(type, options, load = {}) {
     const model = await loadModel(storyteller(type, options), { threads: 2, ...load });
     const rows = await model.debug.logits(IDS, { all: true });
@@ -142,7 +142,7 @@ describe('outliers: a channel x 100, and x 1/100 where it is read, in every laye
   }
 
   /** Returns how much the mean negative log likelihood is higher than with F32 arithmetic on the same rounded weights.
-   * @param {FileType} type @param {Options} options @param {import('../../js/options.js').LoadOptions} [load] */
+   * @param {FileType} type @param {Options} options @param {LoadOptions} [load] */
   async function added(type, options, load) {
     return (await nllOf(type, options, load)) - (await nllOf('F32', { ...options, rounded: type }));
   }

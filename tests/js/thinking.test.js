@@ -9,7 +9,6 @@ import { open, refuses } from './helpers.js';
 import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
 import { vocabularyOf } from './vocabularies.js';
 
-/** @typedef {import('../../js/index.node.js').Model} Model */
 /** Models, with the tokens around their thoughts, and with the prompts of a first question with thinking off, on and by
  * default. */
 const MODELS = {
@@ -314,7 +313,7 @@ test('Gemma 4: an answer to tool results begins inside a thought if the prompt d
   const model = await open(t, 'gemma4-tools');
   const [end] = await idsOf(model, ['<channel|>']);
   const toolCalls = [{ id: 'a', name: 'add', arguments: { a: 2, b: 3 } }];
-  /** @type {import('../../js/protocol.js').ChatMessage[]} */
+  /** @type {ChatMessage[]} */
   const messages = [
     { role: 'user', content: 'Hi' },
     { role: 'assistant', content: '', thoughts: 'hm', toolCalls },

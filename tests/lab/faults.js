@@ -123,7 +123,7 @@ export class Faults {
     await this.#lab?.close();
   }
 
-  /** @param {(n: number) => import('../js/faulty-server.js').Fault} [faults] */
+  /** @param {(n: number) => Fault} [faults] */
   #serve(faults = () => ({})) {
     this.#lab.source.forget();
     Object.assign(this.#lab.source.state, { bytes: this.bytes, etag: '"one"', faults });

@@ -6,7 +6,6 @@
  *   client   a call that is made while the load runs
  * HARM breaks workers. place.js and place-browser.js kill Node processes and tabs. */
 
-/** @typedef {import('../js/faulty-server.js').Fault} Fault */
 /** @typedef {{ name: string, server?: (facts: Facts) => Fault, store?: { method: string, way: string },
  *   rest?: (copy: Uint8Array, facts: Facts) => Uint8Array | null, client?: string, garbage?: boolean, other?: boolean }} Kind */
 /** The model that a fault affects, another model of the same size (`other`), and random numbers.

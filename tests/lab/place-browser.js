@@ -17,7 +17,7 @@ import { sleep } from './inject.js';
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */
 /** Options of a lab. `usual`: properties of all responses of the server; the other options are for its pages.
- * @typedef {{ usual?: import('../js/faulty-server.js').Fault, tuning?: object }
+ * @typedef {{ usual?: Fault, tuning?: object }
  *   & Parameters<typeof import('../e2e/built.js').serveBuilt>[0]} LabOptions */
 /** @import { Browser, Page } from 'puppeteer-core' */
 

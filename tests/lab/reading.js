@@ -17,7 +17,7 @@ function hasher() {
 
 /** Reads a file through the cache and returns its bytes. `proves` returns whether the bytes are a valid model.
  * @param {string} url
- * @param {{ cache: import('../../js/download/cache.js').ModelCache, sha256?: string,
+ * @param {{ cache: ModelCache, sha256?: string,
  *   proves?: (bytes: Buffer) => boolean }} options */
 export async function readThrough(url, { cache, sha256, proves = () => true }) {
   const store = cache.own ?? openStore(cache.descriptor.folder);

@@ -124,7 +124,7 @@ class RowFaults {
     return got;
   }
 
-  /** @param {(n: number) => import('../js/faulty-server.js').Fault} [fault] @param {boolean} [slow] */
+  /** @param {(n: number) => Fault} [fault] @param {boolean} [slow] */
   #serve(fault = () => ({}), slow = false) {
     const { source } = this.lab;
     source.forget();

@@ -1,8 +1,6 @@
 /* soaking: the work that the soak test repeats, the same in Node and in a page. */
 import { ROUNDS, conversation, next } from './talking.js';
 
-/** @import { Model } from '../../js/index.node.js' */
-
 const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
 
 /** @param {Model} model */

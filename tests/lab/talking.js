@@ -1,6 +1,5 @@
 /* talking: short conversations, the same in each process, for tests of saved chats. */
 
-/** @import { Chat, Model } from '../../js/index.node.js' */
 export const ROUNDS = 12;
 const OPTIONS = { maxTokens: 2, seed: 3, logitBias: { 1: -Infinity } };
 
