@@ -160,17 +160,13 @@ test('errors of tools and formats name the bad part', async () => {
 });
 
 test('an unknown option is refused with the name that was probably meant', async () => {
-  const error = await refuses(() => checkOptions({ max_tokens: 5 }, GENERATE_OPTIONS), 'bad-option');
-  assert.match(error.message, /`max_tokens`\. Pass `maxTokens` instead/);
-  assert.match((await refuses(() => checkOptions({ topk: 5 }, GENERATE_OPTIONS), 'bad-option')).message, /`topK`/);
-  assert.match(
-    (await refuses(() => checkOptions({ zebra: 5 }, GENERATE_OPTIONS), 'bad-option')).message,
-    /options are maxTokens/,
-  );
-  assert.match(
-    (await refuses(() => checkOptions({ toString: 5 }, GENERATE_OPTIONS), 'bad-option')).message,
-    /toString/,
-  );
+  for (const [name, message] of /** @type {[string, RegExp][]} */ ([
+    ['max_tokens', /`max_tokens`\. Pass `maxTokens` instead/],
+    ['topk', /`topK`/],
+    ['zebra', /options are maxTokens/],
+    ['toString', /toString/],
+  ]))
+    await refuses(() => checkOptions({ [name]: 5 }, GENERATE_OPTIONS), 'bad-option', message);
 });
 
 test('the engine accepts the same range of each sampling option as JavaScript', async () => {
@@ -219,11 +215,8 @@ test('invalid prompts and ids are rejected', async (t) => {
 });
 
 test('a context longer than the model was made for is refused with the range', async () => {
-  const error = await refuses(
-    testModel('tiny').then((file) => loadModel(file, { contextLength: 513 })),
-    'bad-option',
-  );
-  assert.match(error.message, /at most 512.*513/);
+  const file = await testModel('tiny');
+  await refuses(loadModel(file, { contextLength: 513 }), 'bad-option', /at most 512.*513/);
 });
 
 test('options of tokenize(), logits() and similar calls are checked', async (t) => {

@@ -325,10 +325,9 @@ test('files without a checksum, with the highest number or with NaN are rejected
     const bytes = pack({ dimensions: 2, entries: [{ id: 'a' }], deleted: [] }, Float32Array.from(vector), name);
     writeFileSync(join(folder, name), bytes);
   };
-  const failure = async (/** @type {Promise<unknown>} */ call) => (await refuses(call, 'index-failed')).message;
   writeFileSync(join(folder, '00000003-aaaaaaaa.vectors'), 'GWV1{}  ');
   const corrupt = /^00000003-aaaaaaaa\.vectors is corrupt, .* add its items again\.$/;
-  assert.match(await failure(openIndex(options)), corrupt);
+  await refuses(openIndex(options), 'index-failed', corrupt);
   await refuses(deleteIndex(wrong({})), 'bad-option');
   writeFileSync(join(folder, 'notes.txt'), 'not of the index');
   await deleteIndex({ folder });
@@ -336,9 +335,10 @@ test('files without a checksum, with the highest number or with NaN are rejected
   put('99999999-aaaaaaaa.vectors', [0, 0]);
   const index = await openIndex(options);
   const highest = /^99999999-aaaaaaaa\.vectors has the highest possible number/;
-  assert.match(await failure(index.add({ id: 'b', vector: [1, 1] })), highest);
+  await refuses(index.add({ id: 'b', vector: [1, 1] }), 'index-failed', highest);
   put('00000001-aaaaaaaa.vectors', [NaN, 1]);
-  assert.match(await failure(openIndex(options)), /^00000001-aaaaaaaa\.vectors has a vector that is not finite/);
+  const infinite = /^00000001-aaaaaaaa\.vectors has a vector that is not finite/;
+  await refuses(openIndex(options), 'index-failed', infinite);
 });
 
 test('every flipped bit of an index is rejected with the name of its file', async (t) => {
@@ -394,16 +394,14 @@ test('an invalid vector, id or option is rejected', async (t) => {
   ]) {
     await refuses(index.add(wrong(item)), 'bad-option');
   }
-  const { message } = await refuses(index.add(wrong({ id: 'a', vector, text: 'lost' })), 'bad-option');
-  assert.match(message, /`text`.*id, vector, data/);
+  await refuses(index.add(wrong({ id: 'a', vector, text: 'lost' })), 'bad-option', /`text`.*id, vector, data/);
   assert.equal(index.size, 0);
   for (const id of [undefined, 5, [null]]) await refuses(index.delete(wrong(id)), 'bad-option');
   for (const options of [{}, null, undefined, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
     await refuses(openIndex(wrong(options)), 'bad-option');
   }
   for (const folder of [5, '', null]) {
-    const error = await refuses(openIndex({ dimensions: 4, folder: wrong(folder) }), 'bad-option');
-    assert.match(error.message, /^`folder` must be a path/);
+    await refuses(openIndex({ dimensions: 4, folder: wrong(folder) }), 'bad-option', /^`folder` must be a path/);
   }
   for (const options of [{ count: 0 }, { count: 1.5 }, { count: '3' }, { limit: 1 }, null, 5]) {
     assert.throws(() => index.query(vector, wrong(options)), { code: 'bad-option' });

@@ -128,8 +128,8 @@ test('without room for a temporary file, tables go into memory, or the load is r
     await model.dispose();
   }
   assert.deepEqual(logits[0], logits[1]);
-  const { message } = await refuses(load(streamOf(), { cache }), 'bad-option');
-  assert.match(message, /temporary file for tables of this model could not be created: .+ `rowsOnDisk` to "auto"/);
+  const message = /temporary file for tables of this model could not be created: .+ `rowsOnDisk` to "auto"/;
+  await refuses(load(streamOf(), { cache }), 'bad-option', message);
   await refuses(inspectModel(streamOf(), { cache, rowsOnDisk: true }), 'bad-option');
 });
 
@@ -230,7 +230,7 @@ test('a temporary file that cannot be written or read completely fails with cach
   await spill.close();
   assert.throws(() => spill.read(start, start + spill.grain), { code: 'aborted' });
   room = 1_200_000;
-  const error = await refuses(filled(), 'cache-failed');
-  assert.match(error.message, /could not be written to a temporary file: the storage is full\. Free storage, or set/);
+  const full = /could not be written to a temporary file: the storage is full\. Free storage, or set/;
+  await refuses(filled(), 'cache-failed', full);
   assert.equal(closed, 1);
 });

@@ -46,15 +46,15 @@ test('the path of the first file stands for all files', async (t) => {
   await refuses(loadModel(join(folder, NAMES[1])), 'bad-split');
   await refuses(loadModel([join(folder, NAMES[0]), join(folder, NAMES[1])]), 'bad-split');
   await rm(join(folder, NAMES[2]));
-  assert.match((await refuses(loadModel(join(folder, NAMES[0])), 'read-error')).message, /00003-of-00003/);
+  await refuses(loadModel(join(folder, NAMES[0])), 'read-error', /00003-of-00003/);
 });
 
 test('sha256 must have as many digests as there are files', async () => {
   const sha256 = parts.map(sha256Of);
   const [first] = sha256;
   for (const wrong of [first, [first], [], [...sha256, first]]) {
-    const error = await refuses(loadModel(parts, { threads: 1, sha256: wrong }), 'bad-option');
-    assert.match(error.message, new RegExp(`must have 3 digests.*got ${[wrong].flat().length}`));
+    const message = new RegExp(`must have 3 digests.*got ${[wrong].flat().length}`);
+    await refuses(loadModel(parts, { threads: 1, sha256: wrong }), 'bad-option', message);
   }
   const whole = Buffer.concat(parts);
   const other = sha256Of(whole);
