@@ -2,6 +2,7 @@
  * port (Connection), and restarts (ReconnectingConnection). */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { ModelError } from '../../js/errors.js';
 import { Generation } from '../../js/generation.js';
 import { answersOf } from '../../js/rpc/answers.js';
@@ -284,7 +285,7 @@ test('a result of a custom store that cannot be posted is sent as an error', asy
   );
   connection.open([], {}, answers, () => {}).catch(() => {});
   port.hear({ kind: 'ask', question: 2, method: 'write', args: ['a', 0, new Uint8Array(1)] });
-  await new Promise(setImmediate);
+  await immediate();
   const [answer] = port.sent.filter(({ kind }) => kind === 'answer');
   assert.deepEqual([answer.question, answer.error.name], [2, 'DataCloneError']);
   connection.kill(DISPOSED);
@@ -321,7 +322,7 @@ test('with automatic restarts `lost` reports each loss once', async () => {
     const { lost } = model;
     ports.at(-1)?.hear(fatal(what));
     assert.match((await lost).message, RegExp(what));
-    assert.equal(await Promise.race([model.lost, new Promise((resolve) => setImmediate(() => resolve(null)))]), null);
+    assert.equal(await Promise.race([model.lost, immediate()]), undefined);
   }
   restart.resolve(null);
   assert.equal(await model.call(...CALL).answer, 'answer');
@@ -381,7 +382,7 @@ test('steps that the caller has received are not delivered again by the next wor
     const answer = async (/** @type {any} */ onEvent) => {
       // A step without text carries a part of a character.
       for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [{ text: '', ids: [id], forced: false }] });
-      await new Promise(setImmediate);
+      await immediate();
       if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };
       connection.broken = true;
       const error = new ModelError('worker-failed', 'died');

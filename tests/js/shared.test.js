@@ -2,6 +2,7 @@
  * channels are fakes; tests/e2e/shared.test.js uses the real ones of browsers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as immediate } from 'node:timers/promises';
 import { ModelError } from '../../js/errors.js';
 import { Connection } from '../../js/rpc/connection.js';
 import { SharedModel } from '../../js/shared/load.js';
@@ -232,16 +233,7 @@ test('`lost` is about the engine in use or the next one, and reports each loss o
     const lost = models.map((model) => model.lost);
     engines[i].die();
     for (const error of await Promise.all(lost)) assert.match(error.message, /boom/);
-    for (const model of models)
-      assert.equal(
-        await Promise.race([
-          model.lost,
-          new Promise((resolve) => {
-            setImmediate(resolve);
-          }),
-        ]),
-        undefined,
-      );
+    for (const model of models) assert.equal(await Promise.race([model.lost, immediate()]), undefined);
     for (const peer of peers) {
       const call = asks(peer);
       await until(() => engines[i + 1]?.asked.length);
