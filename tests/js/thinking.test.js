@@ -41,6 +41,19 @@ const only = (...parts) => ({
 const idsOf = async (model, names) =>
   Promise.all(names.map(async (name) => (await model.tokenize(name, { special: true }))[0]));
 
+/** @type {ChatMessage[]} */
+const HI = [{ role: 'user', content: 'Hi' }];
+
+/** Opens a model. `thinks` returns a format that determines a thought and the answer.
+ * @param {TestContext} t @param {string} name @param {typeof MODELS['gemma4-tools']} its */
+async function opened(t, name, { marks, head, close, gap }) {
+  const model = await open(t, name);
+  const [begin, end] = await idsOf(model, marks);
+  const thinks = (/** @type {string} */ thought, /** @type {string} */ text) =>
+    only(begin, head, thought, close, end, gap, text);
+  return { model, begin, end, thinks };
+}
+
 /** @param {AsyncIterable<import('../../js/protocol.js').Step>} steps */
 async function read(steps) {
   const said = { thought: '', text: '' };
@@ -54,10 +67,9 @@ async function read(steps) {
 
 for (const [name, its] of Object.entries(MODELS)) {
   test(`${name}: separates thoughts in steps, loops, results and messages`, async (t) => {
-    const model = await open(t, name);
+    const { model, begin, end, thinks } = await opened(t, name, its);
     assert.equal(model.info.thinking, true);
-    const [begin, end] = await idsOf(model, its.marks);
-    const format = only(begin, its.head, 'hm ha', its.close, end, its.gap, 'Yes.');
+    const format = thinks('hm ha', 'Yes.');
     const chat = model.chat({ format });
     const out = chat.send('Hi');
     const said = await read(out.steps());
@@ -70,20 +82,19 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.deepEqual([tokens[0], usage.completionTokens], [begin, tokens.length]);
     assert.equal(usage.thoughtTokens, ended + 1 + gap);
     let shown = '';
-    for await (const piece of model.generate([{ role: 'user', content: 'Hi' }], { format })) shown += piece;
+    for await (const piece of model.generate(HI, { format })) shown += piece;
     assert.equal(shown, 'Yes.');
-    const without = await model.generate([{ role: 'user', content: 'Hi' }], { format: only('Yes.') }).result();
+    const without = await model.generate(HI, { format: only('Yes.') }).result();
     assert.ok(!('thoughts' in without) && !('thoughtTokens' in without.usage));
   });
 
   test(`${name}: turns thinking on and off as its template does, and leaves earlier thoughts out`, async (t) => {
-    const model = await open(t, name);
-    const [begin, end] = await idsOf(model, its.marks);
+    const { model, thinks } = await opened(t, name, its);
     const count = async (/** @type {string} */ text) => {
       return (await model.tokenize(text.replace('<bos>', ''), { special: true, bos: text.startsWith('<bos>') })).length;
     };
     const promptTokens = async (/** @type {any} */ options) => {
-      const { usage } = await model.generate([{ role: 'user', content: 'Hi' }], { maxTokens: 0, ...options }).result();
+      const { usage } = await model.generate(HI, { maxTokens: 0, ...options }).result();
       return usage.promptTokens;
     };
     assert.equal(await promptTokens({ thinking: true }), await count(its.on));
@@ -92,11 +103,11 @@ for (const [name, its] of Object.entries(MODELS)) {
     const { byDefault } = its;
     for (const thinking of [true, false, { budget: 9 }, undefined]) {
       const { usage } = await model.chat().send('Hi', { maxTokens: 0, thinking }).result();
-      const counted = await model.countTokens([{ role: 'user', content: 'Hi' }], { thinking });
+      const counted = await model.countTokens(HI, { thinking });
       assert.equal(counted, usage.promptTokens, JSON.stringify(thinking));
     }
     assert.equal(await promptTokens({}), await count(its[/** @type {'on' | 'off'} */ (byDefault)]));
-    const format = only(begin, its.head, 'hm', its.close, end, its.gap, 'Yes.');
+    const format = thinks('hm', 'Yes.');
     const chat = model.chat();
     await chat.send('Hi', { format }).result();
     const plain = chat.messages.map(({ thoughts, ...message }) => message);
@@ -109,8 +120,7 @@ for (const [name, its] of Object.entries(MODELS)) {
   });
 
   test(`${name}: a budget ends the thought, and the answer follows`, async (t) => {
-    const model = await open(t, name);
-    const [begin, end] = await idsOf(model, its.marks);
+    const { model, begin, end } = await opened(t, name, its);
     const head = its.head ? await model.tokenize(its.head) : [];
     const bias = { logitBias: { [begin]: 40, [end]: -100 }, temperature: 0, maxTokens: 60 };
     for (const budget of [0, 1, 7]) {
@@ -125,16 +135,14 @@ for (const [name, its] of Object.entries(MODELS)) {
         if (said) assert.equal(said.length, tokens.length);
       }
     }
-    const { finishReason, thoughts, usage } = await model
-      .generate([{ role: 'user', content: 'Hi' }], { ...bias, thinking: true, maxTokens: 9 })
-      .result();
+    const cut = model.generate(HI, { ...bias, thinking: true, maxTokens: 9 });
+    const { finishReason, thoughts, usage } = await cut.result();
     assert.deepEqual([finishReason, usage.thoughtTokens, usage.completionTokens], ['length', 9, 9]);
     assert.equal(typeof (thoughts ?? ''), 'string');
   });
 
   test(`${name}: a constraint begins after the thought, and no end token may end the thought early`, async (t) => {
-    const model = await open(t, name);
-    const [begin, end] = await idsOf(model, its.marks);
+    const { model, begin, end } = await opened(t, name, its);
     const schema = {
       type: 'object',
       properties: { ok: { type: 'boolean' } },
@@ -147,7 +155,7 @@ for (const [name, its] of Object.entries(MODELS)) {
       [{ [begin]: 50, ...ends(40) }, true],
       [{ [begin]: -100, ...ends(60) }, false],
     ])) {
-      const out = model.generate([{ role: 'user', content: 'Hi' }], {
+      const out = model.generate(HI, {
         ...{ format: { schema }, thinking: true, logitBias: bias, frequencyPenalty: 2, temperature: 0, maxTokens: 80 },
       });
       const { value, tokens, finishReason } = await out.result();
@@ -156,13 +164,12 @@ for (const [name, its] of Object.entries(MODELS)) {
       assert.equal(tokens.includes(begin), thinks);
     }
     // Without the option `thinking`, the constraint applies from the first token.
-    const plain = model.generate([{ role: 'user', content: 'Hi' }], { format: { schema }, logitBias: { [begin]: 50 } });
+    const plain = model.generate(HI, { format: { schema }, logitBias: { [begin]: 50 } });
     assert.ok(!(await plain.result()).tokens.includes(begin));
   });
 
   test(`${name}: an abort keeps the thought so far; continue() works inside it and after it`, async (t) => {
-    const model = await open(t, name);
-    const [begin, end] = await idsOf(model, its.marks);
+    const { model, begin, end, thinks } = await opened(t, name, its);
     const stop = new AbortController();
     const bias = { logitBias: { [begin]: 40, [end]: -100 }, frequencyPenalty: 2, seed: 5, maxTokens: 200 };
     const chat = model.chat();
@@ -184,7 +191,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.equal(chat.messages[1].thoughts, message.thoughts + (more.thoughts ?? ''));
     const rest = await chat.continue({ ...bias, logitBias: { [begin]: -100, [end]: 200 }, maxTokens: 1 }).result();
     assert.deepEqual([rest.text, rest.usage.completionTokens], ['', 1]);
-    const last = await copy.retry({ format: only(begin, its.head, 'so', its.close, end, its.gap, 'Ye') }).result();
+    const last = await copy.retry({ format: thinks('so', 'Ye') }).result();
     assert.deepEqual(copy.messages.slice(1), [{ role: 'assistant', content: 'Ye', thoughts: 'so' }]);
     const cut = { maxTokens: 1, logitBias: { [begin]: -100 }, seed: 2 };
     const begun = [copy.messages[0], { ...copy.messages[1], prefix: true }];
@@ -200,12 +207,9 @@ for (const [name, its] of Object.entries(MODELS)) {
   });
 
   test(`${name}: saved chats keep thoughts and the option \`thinking\``, async (t) => {
-    const model = await open(t, name);
-    const [begin, end] = await idsOf(model, its.marks);
+    const { model, begin, thinks } = await opened(t, name, its);
     const chat = model.chat({ thinking: { budget: 30 }, temperature: 0 });
-    await chat
-      .send('Hi', { thinking: undefined, format: only(begin, its.head, 'hm', its.close, end, its.gap, 'Yes.') })
-      .result();
+    await chat.send('Hi', { thinking: undefined, format: thinks('hm', 'Yes.') }).result();
     const saved = await chat.save();
     const again = model.chat({ saved });
     assert.ok((await again.restored).tokens > 0);
@@ -271,10 +275,9 @@ test("Gemma 4: prompts of conversations with thoughts and tools match transforme
 
 test('countTokens() checks `thinking` as generate() does', async (t) => {
   const plain = await open(t, 'parity-q4_0');
-  const messages = [{ role: /** @type {const} */ ('user'), content: 'Hi' }];
   // @ts-expect-error: a budget is a number
-  await refuses(plain.countTokens(messages, { thinking: { budget: '9' } }), 'bad-option');
-  await refuses(plain.countTokens(messages, { thinking: true }), 'bad-option', /does not support thinking/);
+  await refuses(plain.countTokens(HI, { thinking: { budget: '9' } }), 'bad-option');
+  await refuses(plain.countTokens(HI, { thinking: true }), 'bad-option', /does not support thinking/);
   await refuses(plain.countTokens('Hi', { thinking: true }), 'bad-option', /needs a prompt of messages/);
   assert.equal(await plain.countTokens('Hi', { thinking: false }), await plain.countTokens('Hi'));
 });
