@@ -193,6 +193,22 @@ function built(version, name) {
   const all = fs.readdirSync(path.join(folder, version, 'assets'));
   return `assets/${all.find((one) => new RegExp(`^${stem}-[0-9a-f]{10}\\${ext}$`).test(one))}`;
 }
+/** Returns a world in which the first version is installed, and its worker. */
+async function installed() {
+  const world = new World();
+  const worker = world.worker('first');
+  await worker.install();
+  return { world, worker };
+}
+
+/** @param {ReturnType<World['worker']>} worker @param {string} version whose page it must give */
+const opens = async (worker, version) =>
+  assert.match((await worker.get('')).body ?? '', new RegExp(`<title>${version}`));
+
+/** @param {ReturnType<World['worker']>} worker @param {string} name of a file of the first version */
+const serves = async (worker, name) =>
+  assert.equal((await worker.get(name)).body, World.honest('first', name)?.toString(), name);
+
 /** @param {World} world */
 const engineOf = (world) =>
   [...[...world.stored.values()][0].keys()].find((url) => url.endsWith('.wasm'))?.slice(HOME.length) ?? '';
@@ -227,7 +243,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
         world.lie = lie;
         await assert.rejects(world.worker('second').install(), /Cannot store/, file);
         world.online = false;
-        assert.match((await old.get('')).body ?? '', /<title>first/);
+        await opens(old, 'first');
         for (const name of ['app.js', 'worker.js'])
           assert.match((await old.get(built('first', name))).body ?? '', /^\/\*/);
         world.online = true;
@@ -236,14 +252,12 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
       await world.worker('second').install();
       world.assertClean();
       world.online = false;
-      assert.match((await world.worker('second').get('')).body ?? '', /<title>second/);
+      await opens(world.worker('second'), 'second');
     }
   });
 
   test(`a host that sends ${title} to a tab: the response is neither used nor stored`, async () => {
-    const world = new World();
-    const worker = world.worker('first');
-    await worker.install();
+    const { world, worker } = await installed();
     const script = built('first', 'lazy.js');
     const model = built('first', 'storyteller.gguf');
     world.lie = (name, honest) => (name.startsWith('assets/') ? answer(honest) : undefined);
@@ -253,8 +267,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
     await worker.open().catch(() => {});
     world.assertClean();
     world.lie = () => undefined;
-    for (const name of [script, model])
-      assert.equal((await worker.get(name)).body, World.honest('first', name)?.toString());
+    for (const name of [script, model]) await serves(worker, name);
     world.online = false;
     for (const name of [script, model]) assert.equal((await worker.get(name)).response.status, 200);
     world.assertClean();
@@ -262,8 +275,7 @@ for (const [title, answer] of Object.entries(ANSWERS)) {
 }
 
 test('if a host still sends an old file under a new name, the new version is not installed', async () => {
-  const world = new World();
-  await world.worker('first').install();
+  const { world } = await installed();
   world.live = 'second';
   world.lie = (name) =>
     name === built('second', 'app.js') ? { body: World.honest('first', built('first', 'app.js')) ?? '' } : undefined;
@@ -276,9 +288,7 @@ test('if a host still sends an old file under a new name, the new version is not
 test('wrong responses that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
   for (const body of [HTML, null]) {
     // Damaged files hold a web page, or with `null` their own bytes with one bit flipped.
-    const world = new World();
-    const worker = world.worker('first');
-    await worker.install();
+    const { world, worker } = await installed();
     await worker.open();
     await worker.get(built('first', 'storyteller.gguf'));
     const damage = () => {
@@ -298,9 +308,8 @@ test('wrong responses that an earlier version stored, and damaged storage, are r
     world.online = false;
     for (const name of names) await assert.rejects(worker.get(name), /Failed to fetch/, name);
     world.online = true;
-    for (const name of names)
-      assert.equal((await worker.get(name)).body, World.honest('first', name)?.toString(), name);
-    assert.match((await worker.get('')).body ?? '', /<title>first/);
+    for (const name of names) await serves(worker, name);
+    await opens(worker, 'first');
     damage();
     world.live = 'second';
     const next = world.worker('second');
@@ -327,15 +336,13 @@ test('the worker sets the media type, whatever the host sends', async () => {
 });
 
 test('if storage is full, an update is not activated and the old version works; optional files do not block it', async () => {
-  const world = new World();
-  const worker = world.worker('first');
-  await worker.install();
+  const { world, worker } = await installed();
   await worker.get(built('first', 'storyteller.gguf'));
   world.live = 'second';
   world.room = 700;
   await assert.rejects(world.worker('second').install(), { name: 'QuotaExceededError' });
   world.online = false;
-  assert.match((await worker.get('')).body ?? '', /<title>first/);
+  await opens(worker, 'first');
   world.online = true;
   const needed = Object.keys(
     JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
@@ -356,13 +363,12 @@ test('if storage is full, an update is not activated and the old version works; 
 });
 
 test('a tab of the old version gets its files from the new worker; missing ones come from the host and are not stored', async () => {
-  const world = new World();
-  await world.worker('first').install();
+  const { world } = await installed();
   world.live = 'second';
   const next = world.worker('second');
   await next.install();
   const name = built('first', 'app.js');
-  assert.equal((await next.get(name)).body, World.honest('first', name)?.toString());
+  await serves(next, name);
   assert.equal((await next.get('assets/gone-0123456789.js')).response.status, 404);
   world.lie = () => ({ body: HTML });
   await next.get('assets/gone-0123456789.js');
@@ -370,19 +376,15 @@ test('a tab of the old version gets its files from the new worker; missing ones 
 });
 
 test('the redirect of a captive portal is shown only if there is no good copy of the document', async () => {
-  const world = new World();
-  const worker = world.worker('first');
-  await worker.install();
+  const { world, worker } = await installed();
   world.portal = true;
-  assert.match((await worker.get('')).body ?? '', /<title>first/);
+  await opens(worker, 'first');
   world.stored.clear();
   assert.equal((await worker.get('')).response.status, 0, 'the redirect itself, for the browser to follow');
 });
 
 test('the worker neither answers nor stores documents beside the page', async () => {
-  const world = new World();
-  const worker = world.worker('first');
-  await worker.install();
+  const { world, worker } = await installed();
   for (const name of ['docs/index.html', 'docs/docs.js', 'docs/pagefind/pagefind.js'])
     assert.equal((await worker.get(name)).response, undefined, name);
   assert.ok([...world.stored.values()].every((files) => ![...files.keys()].some((url) => url.includes('/docs/'))));
