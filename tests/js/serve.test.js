@@ -2,6 +2,7 @@
  * tests/lab/run.js serve`. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { send } from '../../js/serve/exchange.js';
 import { startServer } from '../../js/serve/server.js';
@@ -12,6 +13,9 @@ import { STORYTELLER } from './models.js';
 /** @import { LogLine } from '../../js/serve/app.js' */
 
 const LONG = chatBody({ max_tokens: 1500, logit_bias: { 1: -100, 5: -100 } });
+/** Returns the head of a chat request. @param {string[]} lines more headers */
+const head = (...lines) =>
+  `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${lines.join('\r\n')}\r\n\r\n`;
 
 /** @param {TestContext} t @param {ServeOptions} [options] @param {object} [limits] */
 async function serving(t, options, limits) {
@@ -133,8 +137,6 @@ test('with an API key, requests need it', async (t) => {
 
 test('request bodies are limited in size and time', async (t) => {
   const { port, chat } = await serving(t, {}, { bodyBytes: 2000, bodyMs: 400, headersMs: 400 });
-  const head = (/** @type {string[]} */ ...lines) =>
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${lines.join('\r\n')}\r\n\r\n`;
   const cases = /** @type {[number, string][]} */ ([
     [413, head('Content-Length: 5000') + 'x'.repeat(5000)],
     [413, `${head('Transfer-Encoding: chunked')}1000\r\n${'x'.repeat(4096)}\r\n0\r\n\r\n`],
@@ -168,18 +170,14 @@ test('request bodies are limited in size and time', async (t) => {
 test('a body that arrives slowly does not occupy the queue', async (t) => {
   const { port, chat } = await serving(t, { queue: 1 });
   const body = JSON.stringify(chatBody({ max_tokens: 1 }));
-  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n`;
   const slow = connect(port, '127.0.0.1');
   t.after(() => slow.destroy());
-  let reply = '';
-  slow.on('data', (part) => (reply += part));
-  const closed = new Promise((resolve) => slow.on('close', resolve));
-  slow.write(`${head}Content-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`);
+  const reply = text(slow);
+  slow.write(head('Connection: close', `Content-Length: ${body.length}`) + body.slice(0, 10));
   await sleep(50);
   assert.equal((await post(chat, chatBody({ max_tokens: 1 }))).status, 200);
   slow.write(body.slice(10));
-  await closed;
-  assert.equal(statusOf(reply), 200);
+  assert.equal(statusOf(await reply), 200);
 });
 
 test('each of many requests is answered, or gets status 429 with Retry-After', async (t) => {
@@ -261,9 +259,7 @@ test('a client that reads slowly does not delay others', async (t) => {
   const { chat, port, running } = await serving(t);
   const body = JSON.stringify({ ...LONG, max_tokens: 500, stream: true });
   const socket = connect(port, '127.0.0.1').pause();
-  socket.write(
-    `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-  );
+  socket.write(head(`Content-Length: ${body.length}`) + body);
   await until(() => running() === 1, 5000);
   assert.equal((await post(chat, chatBody({ max_tokens: 5 }))).status, 200);
   await until(() => running() === 0, 5000);
@@ -286,11 +282,7 @@ test('metrics count requests and tokens', async (t) => {
 
 test('closing ends running answers after the grace time, and cuts off unfinished requests', async (t) => {
   const { chat, port, close, running } = await serving(t);
-  const unfinished = raw(
-    port,
-    'POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{',
-    9000,
-  );
+  const unfinished = raw(port, `${head('Content-Length: 9')}{`, 9000);
   const answer = post(chat, { ...LONG, stream: true }).then((response) => response.text());
   await until(() => running() === 2, 5000);
   const began = performance.now();
