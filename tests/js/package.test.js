@@ -15,15 +15,19 @@ import { testModel } from './models.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const STALE = join(ROOT, 'dist', 'stale.js');
-/** @type {string} */
-let folder;
+/** @type {string} */ let folder;
+/** Folder of the installed package. @type {string} */ let installed;
 
 before(() => {
   if (existsSync(join(ROOT, 'dist'))) writeFileSync(STALE, '');
   buildPackage();
   folder = installPackage();
+  installed = join(folder, 'node_modules', 'gemma-wasm');
 });
 after(() => rmSync(folder, { recursive: true }));
+
+/** @param {string[]} path */
+const read = (...path) => readFileSync(join(...path), 'utf8');
 
 /** @param {string} name @param {string} source */
 function write(name, source) {
@@ -31,34 +35,32 @@ function write(name, source) {
   return join(folder, name);
 }
 
+/** Runs a program beside the installed package. Returns its output.
+ * @param {string} name @param {string} source @param {string[]} args */
+const run = (name, source, ...args) =>
+  execFileSync(process.execPath, [write(name, source), ...args], { encoding: 'utf8' });
+
 test('npm pack builds the package anew', () => {
-  assert.equal(
-    JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).scripts.prepack,
-    'node tools/build/setup.js package',
-  );
+  assert.equal(JSON.parse(read(ROOT, 'package.json')).scripts.prepack, 'node tools/build/setup.js package');
   for (const step of [builds.package, builds.types]) assert.ok(goals.package.includes(step) && !step.done());
   assert.ok(!existsSync(STALE), 'dist/ is emptied first');
 });
 
 test('the package has its files, and no dependencies', () => {
-  const installed = join(folder, 'node_modules', 'gemma-wasm');
   const files = readdirSync(join(installed, 'dist'));
-  const about = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
-  assert.deepEqual(
-    [about.dependencies, about.peerDependencies, about.optionalDependencies],
-    [undefined, undefined, undefined],
-  );
+  const about = JSON.parse(read(installed, 'package.json'));
+  for (const kind of ['dependencies', 'peerDependencies', 'optionalDependencies']) assert.ok(!(kind in about), kind);
   for (const name of [...MODULES, ...PAGE_SCRIPTS, ...PARTS, 'index.node.js', 'index.cjs', 'index.d.ts', 'cli.js']) {
     assert.ok(files.includes(name), name);
   }
-  assert.match(readFileSync(join(installed, 'NOTICES.md'), 'utf8'), /Hugging Face[^]*Emscripten[^]*musl/);
-  const read = (/** @type {string} */ name) => readFileSync(join(installed, 'dist', name), 'utf8');
-  const index = read('index.js');
+  assert.match(read(installed, 'NOTICES.md'), /Hugging Face[^]*Emscripten[^]*musl/);
+  const index = read(installed, 'dist', 'index.js');
   // index.js imports chunks from its own folder, so relative URLs in the chunks lead to the same files as in index.js.
-  const scripts = [index, ...[...index.matchAll(/from"\.\/(common-\w+\.js)"/g)].map(([, name]) => read(name))];
+  const chunks = [...index.matchAll(/from"\.\/(common-\w+\.js)"/g)].map(([, name]) => read(installed, 'dist', name));
+  const scripts = [index, ...chunks].join('\n');
   for (const name of PAGE_SCRIPTS.slice(1)) {
     assert.ok(
-      scripts.join('\n').includes(`new Worker(new URL("./${name}",import.meta.url),{type:"module"})`),
+      scripts.includes(`new Worker(new URL("./${name}",import.meta.url),{type:"module"})`),
       `bundlers see ${name}`,
     );
   }
@@ -73,34 +75,24 @@ test('an uncaught error in Node prints a short line, and names of classes and fu
 });
 
 test('scripts import only relative files and Node modules, and bundlers leave the parts of the worker alone', () => {
-  const installed = join(folder, 'node_modules', 'gemma-wasm', 'dist');
-  const scripts = readdirSync(installed).filter((name) => /\.c?js$/.test(name));
+  const scripts = readdirSync(join(installed, 'dist')).filter((name) => /\.c?js$/.test(name));
   for (const name of scripts) {
-    const code = readFileSync(join(installed, name), 'utf8');
-    const from = ts.preProcessFile(code, true, true).importedFiles.map((file) => file.fileName);
-    assert.deepEqual(
-      from.filter((path) => !/^(node:|\.\/)/.test(path)),
-      [],
-      name,
-    );
-    if (PAGE_SCRIPTS.includes(name))
-      assert.deepEqual(
-        from.filter((path) => /^node:/.test(path)),
-        [],
-        name,
-      );
+    const code = read(installed, 'dist', name);
+    const allowed = PAGE_SCRIPTS.includes(name) ? /^\.\// : /^(node:|\.\/)/;
+    for (const { fileName } of ts.preProcessFile(code, true, true).importedFiles) {
+      assert.match(fileName, allowed, `${name} imports ${fileName}`);
+    }
     assert.ok(!/\bimport\([\w$]+\)/.test(code), `${name}: bundlers are told to leave parts alone`);
   }
 });
 
 test('links in the packed documents lead to packed files', () => {
-  const installed = join(folder, 'node_modules', 'gemma-wasm');
   const documents = readdirSync(installed, { recursive: true })
     .map(String)
     .filter((name) => name.endsWith('.md'));
   assert.ok(documents.length > 12, `${documents}`);
   const dead = documents.flatMap((name) => {
-    const links = readFileSync(join(installed, name), 'utf8').matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
+    const links = read(installed, name).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g);
     return [...links]
       .filter(([, link]) => !existsSync(join(installed, dirname(name), link)))
       .map(([, link]) => `${name}: ${link}`);
@@ -109,7 +101,7 @@ test('links in the packed documents lead to packed files', () => {
 });
 
 test('the package can be loaded with require()', async () => {
-  const program = write(
+  const out = run(
     'run.cjs',
     `
     const { loadModel, ModelError } = require('gemma-wasm');
@@ -118,14 +110,13 @@ test('the package can be loaded with require()', async () => {
       await loadModel('nowhere.gguf').catch((error) => console.log(error instanceof ModelError));
       await model.dispose();
     });`,
+    await testModel('tiny'),
   );
-  const out = execFileSync(process.execPath, [program, await testModel('tiny')], { encoding: 'utf8' });
   assert.match(out, /^[^]+\ntrue\n$/);
 });
 
 test('the installed package gives the same answer as js/', async (t) => {
-  const model = await testModel('tiny');
-  const program = write(
+  const out = run(
     'run.js',
     `
     import { loadModel } from 'gemma-wasm';
@@ -133,20 +124,20 @@ test('the installed package gives the same answer as js/', async (t) => {
     const { text, tokens, finishReason, seed } = await model.generate('Hello', { maxTokens: 12, seed: 3 }).result();
     console.log(JSON.stringify({ text, tokens, finishReason, seed }));
     await model.dispose();`,
+    await testModel('tiny'),
   );
-  const out = JSON.parse(execFileSync(process.execPath, [program, model], { encoding: 'utf8' }));
   const ours = await open(t);
-  assert.deepEqual(out, essence(await ours.generate('Hello', { maxTokens: 12, seed: 3 }).result()));
+  assert.deepEqual(JSON.parse(out), essence(await ours.generate('Hello', { maxTokens: 12, seed: 3 }).result()));
 });
 
 test('outside browsers, gemma-wasm/shared fails with cannot-share', () => {
-  const program = write(
+  const out = run(
     'share.js',
     `
     import { loadModel, ModelError } from 'gemma-wasm/shared';
     await loadModel('https://x/y.gguf').catch((error) => console.log(error instanceof ModelError, error.code));`,
   );
-  assert.equal(execFileSync(process.execPath, [program], { encoding: 'utf8' }), 'true cannot-share\n');
+  assert.equal(out, 'true cannot-share\n');
 });
 
 test('`npx gemma-wasm` runs the command line', async () => {
@@ -168,12 +159,7 @@ const UNDESCRIBED = /^(StandardSchema|Validated|FromSchema|TypedJson|ValueOf|COD
 /** Returns the names of a file's exports and members, at any depth, that have no description. @param {string} name of a
  * file in dist/ */
 function bare(name) {
-  const source = ts.createSourceFile(
-    name,
-    readFileSync(join(ROOT, 'dist', name), 'utf8'),
-    ts.ScriptTarget.Latest,
-    true,
-  );
+  const source = ts.createSourceFile(name, read(ROOT, 'dist', name), ts.ScriptTarget.Latest, true);
   /** @type {string[]} */
   const found = [];
   /** @param {ts.Node} node @param {string} within */
@@ -199,7 +185,7 @@ function bare(name) {
 
 test('every export and member has a description, which editors show', () => {
   const entries = readdirSync(join(ROOT, 'dist')).filter((name) => name.endsWith('.d.ts'));
-  const exported = readFileSync(join(ROOT, 'package.json'), 'utf8').match(/[\w-]+\.d\.ts(?=")/g);
+  const exported = read(ROOT, 'package.json').match(/[\w-]+\.d\.ts(?=")/g);
   assert.deepEqual(entries, [...new Set(exported)].sort());
   assert.ok(entries.length >= 7);
   assert.deepEqual(entries.flatMap(bare), []);
