@@ -93,14 +93,7 @@ const good = {
 };
 
 test('every option of generate() accepts its range and rejects other values', async () => {
-  assert.deepEqual(
-    Object.keys(bad),
-    Object.keys(bad).filter((name) => name in GENERATE_OPTIONS),
-  );
-  assert.deepEqual(
-    Object.keys(GENERATE_OPTIONS).filter((name) => !(name in bad && name in good)),
-    [],
-  );
+  for (const table of [bad, good]) assert.deepEqual(Object.keys(table).sort(), Object.keys(GENERATE_OPTIONS).sort());
   for (const [name, values] of Object.entries(bad)) {
     for (const value of values) {
       const error = await refuses(() => checkOptions({ [name]: value }, GENERATE_OPTIONS), 'bad-option');

@@ -119,10 +119,7 @@ test('without a Content-Length the load is ready once and reports no retry', asy
   });
   const model = await loadModel(url, { threads: 1, cache: false, onProgress: (event) => events.push(event) });
   await model.dispose();
-  assert.deepEqual(
-    events.filter(({ notice }) => notice),
-    [],
-  );
+  assert.ok(!events.some(({ notice }) => notice), JSON.stringify(events));
   assert.equal(events.filter(({ phase }) => phase === 'ready').length, 1);
 });
 
