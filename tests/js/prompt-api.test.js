@@ -3,7 +3,7 @@
  * `node tools/check/wpt.js` runs the tests of web-platform-tests in a browser. */
 /// <reference types="dom-chromium-ai" />
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { loadModel, openCache } from '../../js/index.node.js';
 import { CreateMonitor, LanguageModel as Session, createLanguageModel, install } from '../../js/prompt-api.node.js';
@@ -20,13 +20,9 @@ const RATING = {
   properties: { rating: { type: 'integer', minimum: 0, maximum: 5 } },
 };
 
-/** @type {Model} */ let model;
-/** @type {ReturnType<typeof createLanguageModel>} */ let Local;
-before(async () => {
-  model = await loadModel(STORYTELLER, { threads: 1, contextLength: 256 });
-  Local = createLanguageModel(model, { maxTokens: MAX });
-});
+const model = await loadModel(STORYTELLER, { threads: 1, contextLength: 256 });
 after(() => model.dispose());
+const Local = createLanguageModel(model, { maxTokens: MAX });
 
 /** @param {object} [options] */
 const greedy = (options) => Local.create({ samplingMode: 'most-predictable', ...options });

@@ -2,7 +2,7 @@
  * requests have their effect. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { Ajv } from 'ajv';
 import { loadModel } from '../../js/index.node.js';
 import { createOllamaHandler } from '../../js/serve/ollama.js';
@@ -25,17 +25,13 @@ const parameters = {
 };
 const TOOLS = [{ type: 'function', function: { name: 'weather', description: 'Weather of a city', parameters } }];
 
-/** @type {Record<string, Model>} */
-const models = {};
-/** @type {(request: Request) => Promise<Response>} */
-let handler;
-before(async () => {
-  models.story = await loadModel(STORYTELLER, { threads: 1 });
-  models.thinker = await loadModel(await testModel('qwen3-thinking'), { threads: 1 });
-  models.embedder = await loadModel(await testModel('embed-q8_0'), { threads: 1 });
-  handler = createOllamaHandler(models);
-});
+const models = {
+  story: await loadModel(STORYTELLER, { threads: 1 }),
+  thinker: await loadModel(await testModel('qwen3-thinking'), { threads: 1 }),
+  embedder: await loadModel(await testModel('embed-q8_0'), { threads: 1 }),
+};
 after(() => Promise.all(Object.values(models).map((model) => model.dispose())));
+const handler = createOllamaHandler(models);
 
 /** @param {string} name @param {any} value @param {string} [missing] */
 function follows(name, value, missing = '') {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { Engine, LOAD } from '../../js/engine/engine.js';
@@ -13,9 +13,6 @@ import { feed } from './bare-engine.js';
 import { essence, open, refuses, serveWith, sleep, until, wrong } from './helpers.js';
 import { testModel } from './models.js';
 
-/** @type {string} */ let path;
-/** @type {Uint8Array<ArrayBuffer>} */ let bytes;
-/** @type {object} */ let expected;
 const OPTIONS = { maxTokens: 8, seed: 3 };
 
 /** @param {ModelSource} source @param {LoadOptions} [options] */
@@ -28,11 +25,9 @@ async function answer(source, options) {
   }
 }
 
-before(async () => {
-  path = await testModel('tiny');
-  bytes = new Uint8Array(await readFile(path));
-  expected = await answer(path);
-});
+const path = await testModel('tiny');
+const bytes = new Uint8Array(await readFile(path));
+const expected = await answer(path);
 
 test('every kind of source gives the same model', async (t) => {
   const url = await serveWith(t, (request, response) => response.end(bytes));

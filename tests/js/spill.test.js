@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { open as openFile, readFile, readdir, readlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { before, test } from 'node:test';
+import { test } from 'node:test';
 import { Spill } from '../../js/engine/spill.js';
 import { checksum } from '../../js/download/checksum.js';
 import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
@@ -12,32 +12,22 @@ import { newFolder, refuses, sleep } from './helpers.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
 
-/** @type {Buffer<ArrayBuffer>} */ let bytes;
-/** @type {Float32Array} */ let expected;
-/** @type {string} */ let text;
-/** @type {import('../../js/protocol.js').TensorInfo} */ let table;
-/** Number of tensors up to and including the table of per-layer embeddings. */
-let upTo = 0;
-let count = 0;
-
 const IDS = Array.from({ length: 90 }, (_, i) => (i * 131) % 8000);
 const LINUX = process.platform === 'linux';
 
 /** @param {ModelSource} source @param {LoadOptions} [options] */
 const load = (source, options) => loadModel(source, { threads: 1, rowsOnDisk: true, ...options });
 
-before(async () => {
-  const path = await testModel('gemma4-table');
-  bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
-  const model = await load(path, { rowsOnDisk: false });
-  expected = await model.debug.logits(IDS, { all: true });
-  text = await model.generate('Hello there', { maxTokens: 12, seed: 3 }).text();
-  const tensors = (await model.inspect()).tensors.sort((a, b) => a.offset - b.offset);
-  upTo = tensors.findIndex(({ name }) => name === 'per_layer_token_embd.weight') + 1;
-  table = tensors[upTo - 1];
-  count = tensors.length;
-  await model.dispose();
-});
+const path = await testModel('gemma4-table');
+const bytes = Buffer.from(new Uint8Array(await readFile(path)).buffer);
+const inMemory = await load(path, { rowsOnDisk: false });
+const expected = await inMemory.debug.logits(IDS, { all: true });
+const text = await inMemory.generate('Hello there', { maxTokens: 12, seed: 3 }).text();
+const tensors = (await inMemory.inspect()).tensors.sort((a, b) => a.offset - b.offset);
+await inMemory.dispose();
+/** Number of tensors up to and including the table of per-layer embeddings. */
+const upTo = tensors.findIndex(({ name }) => name === 'per_layer_token_embd.weight') + 1;
+const table = tensors[upTo - 1];
 
 /** Returns the paths of temporary files that this process holds open, which no folder lists (Linux). @param {string} at
  * folder */
@@ -75,6 +65,7 @@ test('every source that cannot be read again gives the same answers, with the ta
   const at = newFolder(t);
   const cache = openCache(at);
   // Splits the model so that the table of per-layer embeddings is the last tensor of a part.
+  const { length: count } = tensors;
   const parts = Array.from({ length: count }, (_, i) => i + 2).find((n) =>
     Array.from({ length: n }, (_, k) => Math.floor((k * count) / n)).includes(upTo),
   );
