@@ -86,6 +86,10 @@ model.doNothing();
 const MODULES_ONLY = Object.entries(JSON.parse(readFileSync(at('package.json'), 'utf8')).exports)
   .filter(([, targets]) => typeof targets === 'object' && !JSON.stringify(targets).includes('"require"'))
   .map(([name]) => name);
+const NODE = { module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] };
+/** Properties of apps that run a linter of packages. */
+const LINTER = { files: {}, check: true, quick: true };
+const ATTW = { ...LINTER, folder: 'attw', packages: { '@arethetypeswrong/cli': '0.18.5' } };
 /** Flags of the linter attw for output that can be shown in a log. */
 const PLAIN = ['--no-emoji', '-f', 'ascii'];
 
@@ -120,14 +124,8 @@ function typescript(version) {
         },
         ['use.ts', 'search.ts', 'isolate.ts', 'shared.ts'],
       ),
-      'node.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, [
-        'use.ts',
-        'search.ts',
-      ]),
-      'cjs.json': config({ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] }, [
-        'use.cts',
-        'search.cts',
-      ]),
+      'node.json': config(NODE, ['use.ts', 'search.ts']),
+      'cjs.json': config(NODE, ['use.cts', 'search.cts']),
     },
     run: ['sh', '-c', projects.map((name) => `tsc -p ${name}.json`).join(' && ')],
   };
@@ -137,31 +135,22 @@ function typescript(version) {
 export const CONSUMERS = [
   ...['5.0.4', '5.4.5', '5.9.3', '6.0.3', '7.0.2'].map(typescript),
   {
+    ...LINTER,
     name: 'publint',
     title: 'publint 0.3.25',
     packages: { publint: '0.3.25' },
-    files: {},
-    check: true,
-    quick: true,
     run: ['publint', 'package.tgz', '--strict'],
   },
   {
+    ...ATTW,
     name: 'attw',
     title: 'Are the types wrong? 0.18.5',
-    packages: { '@arethetypeswrong/cli': '0.18.5' },
-    files: {},
-    check: true,
-    quick: true,
     run: ['attw', 'package.tgz', '--exclude-entrypoints', './storyteller.gguf', ...MODULES_ONLY, ...PLAIN],
   },
   {
+    ...ATTW,
     name: 'attw-modules',
     title: 'Are the types wrong? 0.18.5, entries without CommonJS',
-    folder: 'attw',
-    packages: { '@arethetypeswrong/cli': '0.18.5' },
-    files: {},
-    check: true,
-    quick: true,
     run: ['attw', 'package.tgz', '--profile', 'esm-only', '--entrypoints', ...MODULES_ONLY, ...PLAIN],
   },
   {
