@@ -144,11 +144,15 @@ function origin(t) {
 }
 
 const open = (/** @type {Files} */ files) => [files.at(NAME).writers, files.at(NAME).readers];
+/** Writes bytes at an offset, and closes the file. @param {Store} store @param {Uint8Array} bytes */
+async function put(store, bytes, at = 0) {
+  await store.write(NAME, at, bytes);
+  await store.close?.(NAME);
+}
 
 test('a file that changed since it was opened is opened again', async (t) => {
   const { store, seen } = origin(t);
-  await store.write(NAME, 0, Uint8Array.of(1, 2, 3));
-  await store.close?.(NAME);
+  await put(store, Uint8Array.of(1, 2, 3));
   for (const failures of [1, 3]) {
     seen.changed = failures;
     const into = new Uint8Array(3);
@@ -170,8 +174,7 @@ test('concurrent writers of one file open it once', async (t) => {
 
 test('concurrent readers of one file open it once, and leave nothing open', async (t) => {
   const { files, seen, store } = origin(t);
-  await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
-  await store.close?.(NAME);
+  await put(store, new Uint8Array(BIG).fill(7));
   const rooms = [0, 1, 2].map(() => new Uint8Array(BIG));
   await Promise.all(rooms.map((room) => store.read(NAME, 0, room)));
   assert.ok(rooms.every((room) => room.every((byte) => byte === 7)));
@@ -183,8 +186,7 @@ test('concurrent readers of one file open it once, and leave nothing open', asyn
 
 test('a waiting reader yields to a writer, and then reads its bytes', async (t) => {
   const { files, store } = origin(t);
-  await store.write(NAME, 0, new Uint8Array(BIG).fill(7));
-  await store.close?.(NAME);
+  await put(store, new Uint8Array(BIG).fill(7));
   const room = new Uint8Array(BIG);
   const behind = new Uint8Array(BIG);
   const [count] = await Promise.all([
@@ -198,8 +200,7 @@ test('a waiting reader yields to a writer, and then reads its bytes', async (t) 
 
 test('a lock of another tab is awaited; a lock that stays is reported, and the next call tries again', async (t) => {
   const { files, store } = origin(t);
-  await store.write(NAME, 0, Uint8Array.of(1));
-  await store.close?.(NAME);
+  await put(store, Uint8Array.of(1));
   files.at(NAME).writers = 1;
   const later = store.write(NAME, 0, Uint8Array.of(2));
   await sleep(150);
@@ -220,8 +221,7 @@ test('small reads use no stream, which would stay open', async (t) => {
   const store = openStore();
   const bytes = Uint8Array.from({ length: 300 }, (_, i) => i);
   const into = new Uint8Array(100);
-  await store.write(NAME, 0, bytes);
-  await store.close?.(NAME);
+  await put(store, bytes);
   assert.equal(await store.read(NAME, 50, into), 100);
   assert.deepEqual(into, bytes.slice(50, 150));
   assert.equal(await store.read(NAME, 250, into), 50, 'as much as there is');
@@ -230,12 +230,8 @@ test('small reads use no stream, which would stay open', async (t) => {
 test('the folder and each file are requested once, because Chromium never frees all of a handle', async (t) => {
   const { seen, store } = origin(t);
   const into = new Uint8Array(10);
-  await store.write(
-    NAME,
-    0,
-    Uint8Array.from({ length: 100 }, (_, i) => i),
-  );
-  await store.close?.(NAME);
+  const bytes = Uint8Array.from({ length: 100 }, (_, i) => i);
+  await put(store, bytes);
   for (let at = 0; at < 50; at++) {
     assert.equal(await store.size(NAME), 100);
     assert.equal(await store.read(NAME, at, into), 10);
@@ -248,18 +244,15 @@ test('files that another tab removed, alone or with the data of the site, are mi
   const { files, clearSite, store } = origin(t);
   const bytes = Uint8Array.of(1, 2, 3);
   for (const gone of [() => files.delete(NAME), clearSite, clearSite]) {
-    await store.write(NAME, 0, bytes);
-    await store.close?.(NAME);
+    await put(store, bytes);
     assert.equal(await store.size(NAME), 3);
     gone();
     assert.deepEqual([await store.size(NAME), await store.list()], [0, []]);
     await assert.rejects(store.read(NAME, 0, new Uint8Array(2)), { name: 'NotFoundError' });
     await assert.rejects(store.remove(NAME), { name: 'NotFoundError' });
-    await store.write(NAME, 0, bytes);
-    await store.close?.(NAME);
+    await put(store, bytes);
     gone();
-    await store.write(NAME, 1, bytes);
-    await store.close?.(NAME);
+    await put(store, bytes, 1);
     assert.deepEqual([...files.at(NAME).bytes], [0, 1, 2, 3]);
     await store.remove(NAME);
   }
