@@ -238,10 +238,11 @@ test('damaged or truncated bytes are rejected or restore only the messages, and 
   const model = await open(t);
   const chat = await talk(model);
   const saved = await chat.save();
-  const expected = await (await open(t))
-    .chat({ messages: chat.messages, ...SHORT })
-    .send('So?')
-    .result();
+  const answer = async (/** @type {Model} */ from) => {
+    const again = from.chat({ messages: chat.messages, ...SHORT });
+    return (await again.send('So?').result()).tokens;
+  };
+  const expected = await answer(await open(t));
   const json = 16 + new DataView(saved.buffer).getUint32(8, true);
   let refused = 0;
   let alone = 0;
@@ -263,15 +264,7 @@ test('damaged or truncated bytes are rejected or restore only the messages, and 
     }
   }
   assert.ok(refused > 50 && alone > 50, `${refused} ${alone}`);
-  assert.deepEqual(
-    (
-      await model
-        .chat({ messages: chat.messages, ...SHORT })
-        .send('So?')
-        .result()
-    ).tokens,
-    expected.tokens,
-  );
+  assert.deepEqual(await answer(model), expected);
 });
 
 test('save() can be aborted, does not change the chat, and is rejected during an answer', async (t) => {
@@ -301,22 +294,10 @@ test('`restored` says why only the messages were saved', async (t) => {
     return String(reason);
   };
   const { text } = await model.chat(SHORT).send('Hello').result();
-  assert.match(
-    await reasonAfter({ stop: [text.slice(2, 4)] }),
-    /^only the messages were saved, because the last answer ends at a stop sequence$/,
-  );
-  assert.match(
-    await reasonAfter(
-      {
-        messages: [
-          { role: 'user', content: 'a' },
-          { role: 'assistant', content: 'b' },
-        ],
-      },
-      '',
-    ),
-    /there is no answer yet/,
-  );
+  const stopped = /^only the messages were saved, because the last answer ends at a stop sequence$/;
+  assert.match(await reasonAfter({ stop: [text.slice(2, 4)] }), stopped);
+  const messages = ['user', 'assistant'].map((role) => ({ role, content: 'a' }));
+  assert.match(await reasonAfter({ messages }, ''), /there is no answer yet/);
 });
 
 test('a chat that ends inside a character completes it, also from a saved copy', async (t) => {
