@@ -239,16 +239,17 @@ const GEMMA4_TOOLS = {
   edit: withGemma4Tokens,
 };
 
+/** @type {ModelSpec} */
+const TOOL = { ...TINY, type: 'Q8_0', context: 2048 };
+
 /** Small models for tests of tools, most of them with chat templates that accept tools.
  * @type {Record<string, ModelSpec>} */
 const TOOLS = {
   functiongemma: {
-    ...TINY,
+    ...TOOL,
     name: 'functiongemma, random weights',
-    type: 'Q8_0',
     vocab: 'gemma3',
     direct: true,
-    context: 2048,
     chatTemplate: templates.FUNCTION_GEMMA,
     edit: (file) => {
       const tokens = file.metadata.find(([key]) => key === 'tokenizer.ggml.tokens');
@@ -258,31 +259,25 @@ const TOOLS = {
   'gemma4-tools': GEMMA4_TOOLS,
   'gemma4-thinks': { ...GEMMA4_TOOLS, name: 'gemma 4 that thinks', chatTemplate: templates.GEMMA4_OPEN },
   'qwen3-thinking': {
-    ...TINY,
+    ...TOOL,
     architecture: 'qwen3',
     name: 'qwen3 with tools and thoughts',
-    type: 'Q8_0',
     kvHeads: 2,
-    context: 2048,
     chatTemplate: templates.QWEN3_THINKING,
   },
-  'generic-tools': { ...TINY, name: 'a template without tools', type: 'Q8_0', context: 2048 },
+  'generic-tools': { ...TOOL, name: 'a template without tools' },
   'llama3-tools': {
-    ...TINY,
+    ...TOOL,
     architecture: 'llama',
     name: 'llama 3 with tools',
-    type: 'Q8_0',
     kvHeads: 2,
-    context: 2048,
     chatTemplate: templates.LLAMA3,
   },
   'qwen3-tools': {
-    ...TINY,
+    ...TOOL,
     architecture: 'qwen3',
     name: 'qwen3 with tools',
-    type: 'Q8_0',
     kvHeads: 2,
-    context: 2048,
     chatTemplate: templates.QWEN3,
   },
 };
@@ -301,6 +296,21 @@ const embedders = Object.fromEntries(
   Object.entries(EMBEDDERS).flatMap(([name, spec]) =>
     EMBEDDER_KINDS.map((kind) => [`${name}-${kind}`, { ...spec, ...KINDS[kind], name: `${name} ${kind}` }]),
   ),
+);
+
+/** Weight types of models like MIX: of most matrices, attn_v, attn_output, ffn_down. */
+const MIXES = /** @type {const} */ ({
+  q4_k_m: ['Q5_0', 'Q8_0', 'Q4_K', 'Q6_K'],
+  q5_k_m: ['Q5_1', 'Q8_0', 'Q5_K', 'Q6_K'],
+  q3_k: ['Q4_1', 'Q5_1', 'Q4_K', 'Q3_K'],
+  q2_k: ['Q4_0', 'Q5_0', 'Q3_K', 'Q2_K'],
+  iq4_xs: ['IQ4_NL', 'Q5_1', 'IQ4_XS', 'IQ4_XS'],
+});
+const mixes = Object.fromEntries(
+  Object.entries(MIXES).map(([kind, [type, attn_v, attn_output, ffn_down]]) => [
+    `mix-${kind}`,
+    { ...MIX, name: `mix ${kind}`, type, types: { attn_v, attn_output, ffn_down } },
+  ]),
 );
 
 /** @type {Record<string, ModelSpec>} */
@@ -388,36 +398,7 @@ export const MODELS = {
   'parity-q4_0': { ...PARITY, name: 'parity q4_0', type: 'Q4_0' },
   'mqa-f32': { ...MQA, name: 'mqa f32', type: 'F32' },
   'mqa-q4_0': { ...MQA, name: 'mqa q4_0', type: 'Q4_0', embeddingType: 'F16' },
-  'mix-q4_k_m': {
-    ...MIX,
-    name: 'mix q4_k_m',
-    type: 'Q5_0',
-    types: { attn_v: 'Q8_0', attn_output: 'Q4_K', ffn_down: 'Q6_K' },
-  },
-  'mix-q5_k_m': {
-    ...MIX,
-    name: 'mix q5_k_m',
-    type: 'Q5_1',
-    types: { attn_v: 'Q8_0', attn_output: 'Q5_K', ffn_down: 'Q6_K' },
-  },
-  'mix-q3_k': {
-    ...MIX,
-    name: 'mix q3_k',
-    type: 'Q4_1',
-    types: { attn_v: 'Q5_1', attn_output: 'Q4_K', ffn_down: 'Q3_K' },
-  },
-  'mix-q2_k': {
-    ...MIX,
-    name: 'mix q2_k',
-    type: 'Q4_0',
-    types: { attn_v: 'Q5_0', attn_output: 'Q3_K', ffn_down: 'Q2_K' },
-  },
-  'mix-iq4_xs': {
-    ...MIX,
-    name: 'mix iq4_xs',
-    type: 'IQ4_NL',
-    types: { attn_v: 'Q5_1', attn_output: 'IQ4_XS', ffn_down: 'IQ4_XS' },
-  },
+  ...mixes,
   'mix-k': {
     ...MIX,
     name: 'all super-blocks',
@@ -544,16 +525,19 @@ export function weightsSha256(bytes) {
   return hash.digest('hex');
 }
 
-/** @param {Buffer} bytes @param {string} name @param {{ shape?: number[], type?: number, offset?: number }} change */
-function patchTensor(bytes, name, { shape, type, offset }) {
-  const t = readHeader(bytes).tensors.find((x) => x.name === name);
-  if (!t) throw new Error(`no tensor ${name}`);
-  shape?.forEach((n, i) => bytes.writeBigUInt64LE(BigInt(n), t.at + 4 + 8 * i));
-  const behind = t.at + 4 + 8 * t.shape.length;
-  if (type !== undefined) bytes.writeUInt32LE(type, behind);
-  if (offset !== undefined) bytes.writeBigUInt64LE(BigInt(offset), behind + 4);
-  return bytes;
-}
+/** Returns a patch of the description of the tensor blk.1.attn_q.weight.
+ * @param {{ shape?: number[], type?: number, offset?: number }} change @returns {(bytes: Buffer) => Buffer} */
+const described =
+  ({ shape, type, offset }) =>
+  (bytes) => {
+    const t = readHeader(bytes).tensors.find(({ name }) => name === 'blk.1.attn_q.weight');
+    if (!t) throw new Error('no tensor blk.1.attn_q.weight');
+    shape?.forEach((n, i) => bytes.writeBigUInt64LE(BigInt(n), t.at + 4 + 8 * i));
+    const behind = t.at + 4 + 8 * t.shape.length;
+    if (type !== undefined) bytes.writeUInt32LE(type, behind);
+    if (offset !== undefined) bytes.writeBigUInt64LE(BigInt(offset), behind + 4);
+    return bytes;
+  };
 
 /** @param {string} prefix @returns {NonNullable<ModelSpec['edit']>} */
 const withoutKeys = (prefix) => (file) => {
@@ -597,32 +581,21 @@ export const BAD_MODELS = {
     codes: ['bad-count', 'bad-metadata'],
     patch: (b) => (b.writeBigUInt64LE(1n << 62n, 24), b),
   },
-  'tensor far beyond the file': {
-    codes: ['tensor-range', 'truncated'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 2 ** 52 }),
-  },
-  'tensors on top of one another': {
-    codes: ['tensor-range'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: 0 }),
-  },
+  'tensor far beyond the file': { codes: ['tensor-range', 'truncated'], patch: described({ offset: 2 ** 52 }) },
+  'tensors on top of one another': { codes: ['tensor-range'], patch: described({ offset: 0 }) },
   'offset off the alignment': {
     codes: ['tensor-range'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { offset: readHeader(b).tensors[3].offset + 8 }),
+    patch: (b) => described({ offset: readHeader(b).tensors[3].offset + 8 })(b),
   },
-  'wrong shape': { codes: ['bad-shape'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [128, 64] }) },
-  'shape of zero rows': {
-    codes: ['bad-shape', 'bad-count'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [64, 0] }),
-  },
+  'wrong shape': { codes: ['bad-shape'], patch: described({ shape: [128, 64] }) },
+  'shape of zero rows': { codes: ['bad-shape', 'bad-count'], patch: described({ shape: [64, 0] }) },
   'shape that overflows': {
     codes: ['bad-shape', 'bad-count', 'tensor-range'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { shape: [2 ** 40, 2 ** 40] }),
+    patch: described({ shape: [2 ** 40, 2 ** 40] }),
   },
-  'unknown type': { codes: ['unsupported-type'], patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 99 }) },
-  'type without a kernel': {
-    codes: ['unsupported-type'],
-    patch: (b) => patchTensor(b, 'blk.1.attn_q.weight', { type: 39 }),
-  }, // Type 39 is MXFP4, whose blocks also have 32 weights.
+  'unknown type': { codes: ['unsupported-type'], patch: described({ type: 99 }) },
+  // Type 39 is MXFP4, whose blocks also have 32 weights.
+  'type without a kernel': { codes: ['unsupported-type'], patch: described({ type: 39 }) },
   'missing tensor': {
     codes: ['missing-tensor'],
     edit: (file) => {
