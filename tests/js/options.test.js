@@ -11,6 +11,9 @@ import { loadedEngine } from './bare-engine.js';
 import { open, refuses, wrong } from './helpers.js';
 import { MODELS, modelBytes, testModel } from './models.js';
 
+/** @param {any} options of generate() */
+const check = (options) => checkOptions(options, GENERATE_OPTIONS);
+
 /** @param {(range: { min: number, max: number, whole: boolean }) => any[]} values */
 const sampling = (values) =>
   Object.fromEntries(Object.entries(SAMPLING).map(([name, option]) => [name, values(option)]));
@@ -96,13 +99,12 @@ test('every option of generate() accepts its range and rejects other values', as
   for (const table of [bad, good]) assert.deepEqual(Object.keys(table).sort(), Object.keys(GENERATE_OPTIONS).sort());
   for (const [name, values] of Object.entries(bad)) {
     for (const value of values) {
-      const error = await refuses(() => checkOptions({ [name]: value }, GENERATE_OPTIONS), 'bad-option');
+      const error = await refuses(() => check({ [name]: value }), 'bad-option');
       assert.ok(error.message.startsWith(`\`${name}\` must be ${error.expected}`), error.message);
     }
   }
   for (const [name, values] of Object.entries(good)) {
-    for (const value of values) checkOptions({ [name]: value }, GENERATE_OPTIONS);
-    for (const none of [undefined, null]) checkOptions({ [name]: none }, GENERATE_OPTIONS);
+    for (const value of [...values, undefined, null]) check({ [name]: value });
   }
 });
 
@@ -147,7 +149,7 @@ test('errors of tools and formats name the bad part', async () => {
     [{ format: { schema: 'x', whitespace: 'any' } }, '{ schema: "x", whitespace: "any" }'],
     [{ format: ['json'] }, '["json"]'],
   ]) {
-    const error = await refuses(() => checkOptions(wrong(options), GENERATE_OPTIONS), 'bad-option');
+    const error = await refuses(() => check(options), 'bad-option');
     assert.equal(error.got, words);
   }
 });
@@ -159,7 +161,7 @@ test('an unknown option is refused with the name that was probably meant', async
     ['zebra', /options are maxTokens/],
     ['toString', /toString/],
   ]))
-    await refuses(() => checkOptions({ [name]: 5 }, GENERATE_OPTIONS), 'bad-option', message);
+    await refuses(() => check({ [name]: 5 }), 'bad-option', message);
 });
 
 test('the engine accepts the same range of each sampling option as JavaScript', async () => {
@@ -383,7 +385,7 @@ test('schemas and biases that are too large are refused before they are copied t
 
 test('null is the same as an option that is not given', () => {
   const nulls = Object.fromEntries(Object.keys(GENERATE_OPTIONS).map((name) => [name, null]));
-  checkOptions(nulls, GENERATE_OPTIONS);
+  check(nulls);
   const { seed, ...some } = postable(/** @type {any} */ (nulls));
   const { seed: other, ...none } = postable({});
   assert.ok(Number.isInteger(seed) && Number.isInteger(other));
