@@ -11,14 +11,14 @@ import { Heartbeat } from '../../js/rpc/heartbeat.js';
 import { ReconnectingConnection } from '../../js/rpc/reconnecting.js';
 import { Rpc } from '../../js/rpc/rpc.js';
 import { deferred } from '../../js/rpc/signals.js';
-import { refuses } from './helpers.js';
+import { refuses, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
 const DISPOSED = new ModelError('disposed', 'over');
 const CALL = /** @type {const} */ (['tokenize', { text: 'x' }]);
 const never = () => new Promise(() => {});
 
-const MESSAGE = /** @type {any} */ ({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
+const MESSAGE = wrong({ kind: 'call', method: 'tokenize', args: { text: 'x' } });
 
 function fakeRpc() {
   const sent = /** @type {any[]} */ ([]);
@@ -27,36 +27,37 @@ function fakeRpc() {
     sent.push(structuredClone(message, { transfer }));
   };
   const rpc = new Rpc({ post }, { begin: (n) => beats.push(n), end: (n) => beats.push(-n) });
-  return { rpc, sent, beats };
+  const receive = (/** @type {any} */ message) => rpc.receive(message);
+  return { rpc, receive, sent, beats };
 }
 
 test('replies and events find their calls, in any order', async () => {
-  const { rpc, sent, beats } = fakeRpc();
+  const { rpc, receive, sent, beats } = fakeRpc();
   const events = /** @type {any[]} */ ([]);
   const first = rpc.send(MESSAGE, { onEvent: (event) => events.push(event) }, 3);
   const second = rpc.send(MESSAGE, {}, 1);
   const [a, b] = sent.map(({ id }) => id);
   assert.notEqual(a, b);
-  rpc.receive({ kind: 'steps', id: a, steps: [] });
-  rpc.receive({ kind: 'steps', id: b, steps: [] });
-  rpc.receive(/** @type {any} */ ({ kind: 'done', id: b, value: 'second' }));
+  receive({ kind: 'steps', id: a, steps: [] });
+  receive({ kind: 'steps', id: b, steps: [] });
+  receive({ kind: 'done', id: b, value: 'second' });
   const error = { code: 'bad-token', message: 'no', expected: '', got: '', cause: '' };
-  rpc.receive(/** @type {any} */ ({ kind: 'failed', id: a, error }));
+  receive({ kind: 'failed', id: a, error });
   assert.equal(await second.answer, 'second');
   await refuses(first.answer, 'bad-token');
-  rpc.receive(/** @type {any} */ ({ kind: 'done', id: a, value: 'late' }));
+  receive({ kind: 'done', id: a, value: 'late' });
   assert.deepEqual([events.length, beats], [1, [3, 1, -1, -3]]);
 });
 
 test('aborts and acknowledgements are sent only while the call waits; a signal aborts once, even if aborted before', async () => {
-  const { rpc, sent } = fakeRpc();
+  const { rpc, receive, sent } = fakeRpc();
   const control = new AbortController();
   const call = rpc.send(MESSAGE, { signal: control.signal });
   const { answer } = rpc.send(MESSAGE, { signal: AbortSignal.abort() });
   call.ack(4);
   control.abort();
-  rpc.receive(/** @type {any} */ ({ kind: 'done', id: 1, value: 1 }));
-  rpc.receive(/** @type {any} */ ({ kind: 'done', id: 2, value: 2 }));
+  receive({ kind: 'done', id: 1, value: 1 });
+  receive({ kind: 'done', id: 2, value: 2 });
   call.ack(5);
   call.abort();
   assert.deepEqual([await call.answer, await answer], [1, 2]);
@@ -70,7 +71,7 @@ test('aborts and acknowledgements are sent only while the call waits; a signal a
 });
 
 test('buffers are transferred; a callback that throws aborts its call; after end(), every call fails', async () => {
-  const { rpc, sent } = fakeRpc();
+  const { rpc, receive, sent } = fakeRpc();
   const bytes = new Uint8Array(3);
   const given = rpc.send(MESSAGE, { transfer: [bytes.buffer] });
   assert.equal(bytes.length, 0);
@@ -78,7 +79,7 @@ test('buffers are transferred; a callback that throws aborts its call; after end
     throw new Error('mine');
   };
   const broken = rpc.send(MESSAGE, { onEvent });
-  rpc.receive({ kind: 'steps', id: 2, steps: [] });
+  receive({ kind: 'steps', id: 2, steps: [] });
   await refuses(broken.answer, 'bad-option', /mine/);
   assert.deepEqual(sent.at(-1), { kind: 'abort', id: 2 });
   rpc.end(DISPOSED);
@@ -245,8 +246,7 @@ test('long texts give the worker more time', (t) => {
 
 test('a message that cannot be posted fails its call, and does not keep the process alive', async () => {
   const port = fakePort();
-  const text = /** @type {any} */ (Symbol('x'));
-  await refuses(new Connection(port).call('tokenize', { text }).answer, 'bad-option');
+  await refuses(new Connection(port).call('tokenize', { text: wrong(Symbol('x')) }).answer, 'bad-option');
   assert.equal(port.held, false);
 });
 
@@ -279,10 +279,7 @@ test('close() aborts running calls, because a worker thread ends only when its w
 test('a result of a custom store that cannot be posted is sent as an error', async () => {
   const port = fakePort();
   const connection = new Connection(port);
-  const answers = answersOf(
-    /** @type {any} */ ({ next() {} }),
-    /** @type {any} */ ({ ...memoryStore(), write: async () => ({ f() {} }) }),
-  );
+  const answers = answersOf(wrong({ next() {} }), wrong(memoryStore({ write: async () => ({ f() {} }) })));
   connection.open([], {}, answers, () => {}).catch(() => {});
   port.hear({ kind: 'ask', question: 2, method: 'write', args: ['a', 0, new Uint8Array(1)] });
   await immediate();
@@ -331,20 +328,19 @@ test('with automatic restarts `lost` reports each loss once', async () => {
 
 /** @param {object} [more] */
 function fakeConnection(more) {
-  const connection = { broken: false, lost: never(), kill() {}, close: async () => {}, ...more };
-  return /** @type {any} */ (connection);
+  return wrong({ broken: false, lost: never(), kill() {}, close: async () => {}, ...more });
 }
 
 /** @param {ReconnectingConnection} connection @param {AbortSignal} [signal] */
 function generate(connection, signal) {
-  const prepare = () => /** @type {any} */ ({ prompt: {}, format: null, seed: 1, logprobs: null });
+  const prepare = () => wrong({ prompt: {}, format: null, seed: 1, logprobs: null });
   return new Generation({ connection, prepare, signal });
 }
 
 test('an abort ends the wait for a new worker', async () => {
   const { promise: answer, reject } = deferred();
   const connection = fakeConnection({ call: () => ({ answer }) });
-  const model = new ReconnectingConnection(connection, /** @type {any} */ (never), true);
+  const model = new ReconnectingConnection(connection, wrong(never), true);
   const control = new AbortController();
   const asked = model.call(...CALL, { signal: control.signal }).answer;
   control.abort(); // A frozen worker receives no message.
@@ -354,7 +350,7 @@ test('an abort ends the wait for a new worker', async () => {
 });
 
 test('an answer that is aborted during a restart has the finish reason `aborted`, and is not an error', async () => {
-  const model = new ReconnectingConnection(fakeConnection(), /** @type {any} */ (never), true);
+  const model = new ReconnectingConnection(fakeConnection(), wrong(never), true);
   void model.restart();
   const control = new AbortController();
   const answers = [generate(model, control.signal), generate(model, AbortSignal.abort())];
@@ -369,7 +365,7 @@ test('calls and answers that wait for a restart, and later ones, fail when the m
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(new ModelError('aborted', 'x')));
     });
-  const model = new ReconnectingConnection(fakeConnection(), /** @type {any} */ (reopen), true);
+  const model = new ReconnectingConnection(fakeConnection(), wrong(reopen), true);
   const disposed = (/** @type {Promise<unknown>} */ promise) => assert.rejects(promise, { code: 'disposed' });
   const ends = [model.restart(), generate(model).result(), model.call(...CALL).answer].map(disposed);
   await model.close(DISPOSED);
