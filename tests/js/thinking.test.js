@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { templateOf } from '../../js/engine/template.js';
-import { open, refuses } from './helpers.js';
+import { open, refuses, wrong } from './helpers.js';
 import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
 import { vocabularyOf } from './vocabularies.js';
 
@@ -354,12 +354,10 @@ test('Gemma 4: calls follow thoughts, and the answer ends where a result would b
 test('`thinking` is rejected by a model without thoughts, and for a prompt that is not messages', async (t) => {
   const model = await open(t, 'gemma4-tools');
   await refuses(() => model.generate('Hi', { thinking: true }), 'bad-option', /needs .* messages/);
-  await refuses(() => model.chat({ thinking: /** @type {any} */ ({ budget: -1 }) }), 'bad-option');
-  await refuses(() => model.chat({ thinking: /** @type {any} */ ('on') }), 'bad-option');
-  await refuses(
-    () => model.chat({ messages: [{ role: 'assistant', content: '', thoughts: /** @type {any} */ (1) }] }),
-    'bad-option',
-  );
+  const messages = [{ role: 'assistant', content: '', thoughts: 1 }];
+  for (const options of [{ thinking: { budget: -1 } }, { thinking: 'on' }, { messages }]) {
+    await refuses(() => model.chat(wrong(options)), 'bad-option');
+  }
   const other = await open(t, 'tiny');
   assert.equal(other.info.thinking, false);
   await refuses(() => other.chat().send('Hi', { thinking: true }), 'bad-option');
