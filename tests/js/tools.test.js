@@ -191,10 +191,15 @@ function read(vocabulary, dialect, ids) {
   return { states, ...reader.parsed };
 }
 
-for (const [name, write] of Object.entries(WRITERS)) {
-  test(`${NAMES[name]}: 100 calls parse back to equal objects, and grow while they come`, async () => {
+const FAMILIES = await Promise.all(
+  Object.entries(WRITERS).map(async ([name, write]) => {
     const vocabulary = await vocabularyOf(name);
-    const dialect = await vocabulary.dialect();
+    return { name, write, vocabulary, dialect: await vocabulary.dialect() };
+  }),
+);
+
+for (const { name, write, vocabulary, dialect } of FAMILIES) {
+  test(`${NAMES[name]}: 100 calls parse back to equal objects, and grow while they come`, () => {
     assert.equal(dialect.name, NAMES[name]);
     for (let seed = 0, calls = []; seed < 100; seed += calls.length) {
       calls = Array.from({ length: 1 + (seed % 3) }, (_, i) => ({
@@ -215,9 +220,7 @@ for (const [name, write] of Object.entries(WRITERS)) {
     }
   });
 
-  test(`${NAMES[name]}: text that reads like a call is text`, async () => {
-    const vocabulary = await vocabularyOf(name);
-    const dialect = await vocabulary.dialect();
+  test(`${NAMES[name]}: text that reads like a call is text`, () => {
     const like = write([{ name: 'take-note', arguments: { text: 'x' } }])
       .map((item) => item.mark ?? item.text)
       .join('');
@@ -255,13 +258,10 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
   return accepts({ rules: texts, start }, text);
 }
 
-for (const [name, write] of Object.entries(WRITERS)) {
-  test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, async () => {
-    const vocabulary = await vocabularyOf(name);
-    const dialect = await vocabulary.dialect();
-    const readerOf = () => {
-      return new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
-    };
+for (const { name, write, vocabulary, dialect } of FAMILIES) {
+  test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, () => {
+    const readerOf = () =>
+      new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
     const call = { name: 'get_weather', arguments: { location: 'Paris' } };
     const reader = readerOf();
     let shown = '';
@@ -283,12 +283,8 @@ for (const [name, write] of Object.entries(WRITERS)) {
       if (text === other || text.startsWith('x')) assert.equal(pieces.join(''), text);
     }
   });
-}
 
-for (const [name, write] of Object.entries(WRITERS)) {
-  test(`${NAMES[name]}: the grammar accepts calls of the tools, and no others`, async () => {
-    const vocabulary = await vocabularyOf(name);
-    const dialect = await vocabulary.dialect();
+  test(`${NAMES[name]}: the grammar accepts calls of the tools, and no others`, () => {
     const judge = (/** @type {string | { name: string }} */ choice, /** @type {Item[]} */ items) =>
       accepted(vocabulary, dialect, choice, items);
     for (let seed = 0; seed < 12; seed++) {
