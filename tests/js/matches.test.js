@@ -12,10 +12,10 @@ import { FORMATS, REFUSED } from '../../js/grammar/text-formats.js';
 import { parseExactly, stringifyExactly } from '../../js/cli/exact-json.js';
 import '../../js/index.node.js';
 import { openHeader } from '../../js/model.js';
+import { STORYTELLER } from './models.js';
 
 const here = (/** @type {string} */ path) => fileURLToPath(new URL(path, import.meta.url));
-const MODEL = here('../../models/storyteller/storyteller.gguf');
-const model = await openHeader(MODEL, {});
+const model = await openHeader(STORYTELLER, {});
 const folder = mkdtempSync(join(tmpdir(), 'matches-'));
 after(async () => {
   await model.dispose();
@@ -132,7 +132,7 @@ test('reports a constraint that it does not enforce', async () => {
 
 /** @param {string[]} args */
 const run = (...args) =>
-  execFileSync(process.execPath, [here('../../js/cli.js'), 'match', MODEL, ...args], { encoding: 'utf8' });
+  execFileSync(process.execPath, [here('../../js/cli.js'), 'match', STORYTELLER, ...args], { encoding: 'utf8' });
 /** @param {string} name @param {string} text */
 function file(name, text) {
   writeFileSync(join(folder, name), text);
@@ -202,26 +202,15 @@ test('docs/schemas.md lists the supported keywords and formats', () => {
   const keywords = [...docs.split('**Formats**')[0].matchAll(/^\| (`[^|]*) \|/gm)]
     .flatMap(([, names]) => [...names.matchAll(/`([$\w]+)`/g)])
     .map(([, name]) => name);
-  const held = { const: 1, enum: [1], required: ['a'], type: 'object', $ref: '#/$defs/a', $dynamicRef: '#a' };
-  const lists = ['allOf', 'anyOf', 'oneOf', 'prefixItems'];
-  const maps = /^(properties|patternProperties|dependent|dependencies)/;
+  /** Values of keywords that accept neither an object nor, if their names say so, a number.
+   * @type {Record<string, unknown>} */
+  const values = {
+    ...{ const: 1, enum: [1], required: ['a'], type: 'object', $ref: '#/$defs/a', $dynamicRef: '#a' },
+    ...{ allOf: [{}], anyOf: [{}], oneOf: [{}], prefixItems: [{}], not: { type: 'null' } },
+    ...{ $id: 'a', $anchor: 'a', $dynamicAnchor: 'a', pattern: 'a' },
+  };
   for (const name of keywords.filter((each) => !/^(uniqueItems|integer|format|definitions|\$defs)$/.test(each))) {
-    const given =
-      name in held
-        ? held[/** @type {'const'} */ (name)]
-        : lists.includes(name)
-          ? [{}]
-          : maps.test(name)
-            ? {}
-            : /^(min|max|exclusive|multiple)/.test(name)
-              ? 2
-              : /^\$(id|anchor|dynamicAnchor)$/.test(name)
-                ? 'a'
-                : name === 'pattern'
-                  ? 'a'
-                  : name === 'not'
-                    ? { type: 'null' }
-                    : {};
+    const given = values[name] ?? (/^(min|max|exclusive|multiple)/.test(name) ? 2 : {});
     compile({ schema: { $defs: { a: { $dynamicAnchor: 'a' } }, [name]: given } }, { matching: true });
   }
   assert.throws(() => compile({ schema: { uniqueItems: true } }), { name: 'Unsupported' });
