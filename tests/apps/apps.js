@@ -46,7 +46,14 @@ function vite(version) {
 }
 
 const COPY = 'cp node_modules/gemma-wasm/dist/*.js node_modules/gemma-wasm/dist/*.wasm';
-const LEAVES = "the package's files beside the bundle, because the tool ignores `new URL(…, import.meta.url)`";
+/** What bundlers need that ignore `new URL(…, import.meta.url)`. */
+const COPIES = {
+  recipe:
+    "the package's files beside the bundle, because the tool ignores `new URL(…, import.meta.url)`: " +
+    `\`${COPY} dist/\``,
+  files: { 'main.js': MAIN, 'dist/index.html': html(MODULE) },
+  page: 'dist',
+};
 
 const WEBPACK = {
   folder: 'webpack',
@@ -74,7 +81,7 @@ const PARCEL = {
 });\n`,
   },
 };
-const ESBUILD = { folder: 'esbuild', packages: { esbuild: '0.28.2' }, recipe: `${LEAVES}: \`${COPY} dist/\`` };
+const ESBUILD = { ...COPIES, folder: 'esbuild', packages: { esbuild: '0.28.2' } };
 
 /** @type {App[]} */
 export const APPS = [
@@ -96,13 +103,11 @@ export const APPS = [
   { ...RSBUILD, name: 'rsbuild', title: 'Rsbuild 2.3.2, build', build: ['rsbuild', 'build'], page: 'dist' },
   { ...RSBUILD, name: 'rsbuild-dev', title: 'Rsbuild 2.3.2, dev', dev: ['rsbuild', 'dev', '--port', 'PORT'] },
   {
+    ...COPIES,
     name: 'rollup',
     title: 'Rollup 4.68.7',
     packages: { rollup: '4.68.7', '@rollup/plugin-node-resolve': '16.0.3' },
-    files: { 'main.js': MAIN, 'dist/index.html': html(MODULE) },
-    recipe: `${LEAVES}: \`${COPY} dist/\``,
     build: ['sh', '-c', `rollup main.js -d dist -f es -p 'node-resolve={browser:true}' && ${COPY} dist/`],
-    page: 'dist',
   },
   {
     ...PARCEL,
@@ -122,9 +127,7 @@ export const APPS = [
     name: 'esbuild',
     title: 'esbuild 0.28.2, ES module',
     quick: true,
-    files: { 'main.js': MAIN, 'dist/index.html': html(MODULE) },
     build: ['sh', '-c', `esbuild main.js --bundle --format=esm --outdir=dist && ${COPY} dist/`],
-    page: 'dist',
   },
   {
     ...ESBUILD,
@@ -132,7 +135,6 @@ export const APPS = [
     title: 'esbuild 0.28.2, IIFE',
     files: { 'main.js': MAIN, 'dist/index.html': html('<script src="main.js"></script>') },
     build: ['sh', '-c', `esbuild main.js --bundle --format=iife --outdir=dist && ${COPY} dist/`],
-    page: 'dist',
   },
   {
     name: 'esbuild-node',
@@ -145,14 +147,12 @@ export const APPS = [
     run: ['node', 'out/main.cjs'],
   },
   {
+    ...COPIES,
     name: 'bun-build',
     title: 'Bun 1.4.5, build',
     packages: { bun: '1.4.5' },
-    recipe: `${LEAVES}: \`${COPY} dist/\``,
-    files: { 'main.js': MAIN, 'dist/index.html': html(MODULE) },
     folder: 'bun',
     build: ['sh', '-c', `bun build main.js --target browser --outdir dist && ${COPY} dist/`],
-    page: 'dist',
   },
   {
     name: 'plain',
