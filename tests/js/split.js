@@ -2,36 +2,13 @@
  * split: splits a GGUF file into several, as llama.cpp's gguf-split does: the first file has all metadata; each one has
  * `split.no`, `split.count`, `split.tensors.count` and a part of the tensors.
  */
+import { ggufHeader } from '../../tools/models/gguf-write.js';
 import { readHeader } from './models.js';
-
-const UINT16 = 2;
-const INT32 = 5;
 
 /** @typedef {{ name: string, shape: number[], type: number, offset: number }} Tensor */
 
-/** @param {string} text */
-function string(text) {
-  const bytes = Buffer.from(text);
-  const length = Buffer.alloc(8);
-  length.writeBigUInt64LE(BigInt(bytes.length));
-  return Buffer.concat([length, bytes]);
-}
-
-/** @param {string} key @param {number} type @param {number} value */
-function entry(key, type, value) {
-  const bytes = Buffer.alloc(4 + (type === UINT16 ? 2 : 4));
-  bytes.writeUInt32LE(type);
-  bytes.writeUIntLE(value, 4, bytes.length - 4);
-  return Buffer.concat([string(key), bytes]);
-}
-
-/** @param {number} value @param {number} bytes */
-function number(value, bytes) {
-  const out = Buffer.alloc(bytes);
-  if (bytes === 4) out.writeUInt32LE(value);
-  else out.writeBigUInt64LE(BigInt(value));
-  return out;
-}
+/** Number of bytes before the metadata. */
+const START = 24;
 
 /** @param {Uint8Array[]} parts @param {number} alignment */
 export function padded(parts, alignment) {
@@ -43,20 +20,14 @@ export function padded(parts, alignment) {
 export function metadataOf(bytes) {
   const [first] = readHeader(bytes).tensors;
   const entries = Number(bytes.readBigUInt64LE(16));
-  return { entries, metadata: bytes.subarray(24, first.at - 8 - Buffer.byteLength(first.name)) };
+  return { entries, metadata: bytes.subarray(START, first.at - 8 - Buffer.byteLength(first.name)) };
 }
 
 /** @param {number} entries number of entries in the metadata @param {Buffer[]} metadata @param {Tensor[]} tensors */
 export function headerOf(entries, metadata, tensors) {
-  const infos = tensors.flatMap(({ name, shape, type, offset }) => [
-    string(name),
-    number(shape.length, 4),
-    ...shape.map((n) => number(n, 8)),
-    number(type, 4),
-    number(offset, 8),
-  ]);
-  const counts = [Buffer.from('GGUF'), number(3, 4), number(tensors.length, 8), number(entries, 8)];
-  return padded([...counts, ...metadata, ...infos], 32);
+  const { bytes } = ggufHeader([], tensors, { alignment: 1 });
+  bytes.writeBigUInt64LE(BigInt(entries), 16);
+  return padded([bytes.subarray(0, START), ...metadata, bytes.subarray(START)], 32);
 }
 
 /** @param {Buffer} bytes  of a whole model with the usual alignment @param {number} count
@@ -83,12 +54,14 @@ export function splitModel(bytes, count) {
       offset += Math.ceil(tensor.data.length / 32) * 32;
       return { ...tensor, offset: at };
     });
+    /** @type {import('../../tools/models/gguf-write.js').MetadataEntry[]} */
     const keys = [
-      entry('split.no', UINT16, part),
-      entry('split.count', UINT16, count),
-      entry('split.tensors.count', INT32, tensors.length),
+      ['split.no', 'u16', part],
+      ['split.count', 'u16', count],
+      ['split.tensors.count', 'i32', tensors.length],
     ];
-    const header = part ? headerOf(3, keys, placed) : headerOf(3 + entries, [metadata, ...keys], placed);
+    const own = ggufHeader(keys, [], { alignment: 1 }).bytes.subarray(START);
+    const header = part ? headerOf(3, [own], placed) : headerOf(3 + entries, [metadata, own], placed);
     return Buffer.concat([header, ...mine.map(({ data }) => padded([data], 32))]);
   });
 }
