@@ -215,20 +215,12 @@ describe('sampling', () => {
       // Chi-square test over the likely ids, with all others as one cell: chi-square has the mean df (the degrees of
       // freedom) and the standard deviation sqrt(2 df).
       const likely = expected.filter(({ p }) => p * DRAWS >= 5);
-      const rest = { p: 1 - likely.reduce((sum, { p }) => sum + p, 0), n: DRAWS };
-      let chi = 0;
-      let cells = likely.length;
-      for (const { id, p } of likely) {
-        const n = counts.get(id) ?? 0;
-        chi += (n - p * DRAWS) ** 2 / (p * DRAWS);
-        rest.n -= n;
-      }
-      if (rest.p * DRAWS >= 5) {
-        chi += (rest.n - rest.p * DRAWS) ** 2 / (rest.p * DRAWS);
-        cells++;
-      }
-      const df = cells - 1;
-      assert.ok(df >= 2, `only ${cells} cells`);
+      const cells = likely.map(({ id, p }) => ({ p, n: counts.get(id) ?? 0 }));
+      const rest = cells.reduce((left, { p, n }) => ({ p: left.p - p, n: left.n - n }), { p: 1, n: DRAWS });
+      if (rest.p * DRAWS >= 5) cells.push(rest);
+      const chi = cells.reduce((sum, { p, n }) => sum + (n - p * DRAWS) ** 2 / (p * DRAWS), 0);
+      const df = cells.length - 1;
+      assert.ok(df >= 2, `only ${cells.length} cells`);
       assert.ok(chi < df + 4 * Math.sqrt(2 * df), `chi-square ${chi} with ${df} degrees of freedom`);
     });
   }
