@@ -439,8 +439,8 @@ export const MODELS = {
 };
 
 /** Modules of tools/models/ that determine the bytes of test models. */
-const SOURCES =
-  'make-model architectures bpe-vocab chat-templates gguf-write quantise quantise-formats vocab'.split(' ');
+const SOURCES = `make-model architectures bpe-vocab chat-templates gguf-write quantise quantise-formats
+  vocab`.split(/\s+/);
 
 function keyOf(/** @type {ModelSpec} */ spec) {
   const hash = createHash('sha256').update(JSON.stringify(spec));

@@ -260,8 +260,7 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
 
 for (const { name, write, vocabulary, dialect } of FAMILIES) {
   test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, () => {
-    const readerOf = () =>
-      new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
+    const readerOf = () => new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
     const call = { name: 'get_weather', arguments: { location: 'Paris' } };
     const reader = readerOf();
     let shown = '';
