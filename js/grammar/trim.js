@@ -123,6 +123,6 @@ function collect(node, into) {
     if (seen.has(next)) continue;
     seen.add(next);
     if ('rule' in next) into.push(next.rule);
-    open.push(...partsOf(next));
+    for (const part of partsOf(next)) open.push(part);
   }
 }

@@ -231,6 +231,12 @@ test('hostile formats compile or are rejected in time, and the engine stays usab
   assert.ok(counts.answers > 10 && counts.refusals > 5, JSON.stringify(counts));
 });
 
+test('a format with very many cases is refused as that, not as nested too deeply', () => {
+  const values = Array.from({ length: 150_000 }, (_, i) => `c${i * 7919}`);
+  for (const format of [{ choices: values }, { regex: values.join('|') }, { schema: { enum: values } }])
+    assert.throws(() => toBytes(format), /too many cases/);
+});
+
 test('forced bytes are searched for in a bounded number of steps, and returned in parts', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
   const matcher = new Matcher(engine, toBytes({ regex: `${'a?'.repeat(600)}${'a'.repeat(600)}` }));
