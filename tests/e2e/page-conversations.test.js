@@ -108,7 +108,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   await ask(page, 'Hello there');
   await ask(page, 'And then?');
   const before = await shown(page);
-  await ask(page, 'Go on');
+  await ask(page, 'Tell me more');
   const third = await answerText(page);
   await page.click('.question-foot:nth-last-child(2) button'); // Presses “Edit” at the last question.
   await page.click('#editing-cancel');

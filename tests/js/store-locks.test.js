@@ -136,7 +136,7 @@ test('a lock has one owner, and is free after free(), after the end of its proce
   freeLock(told[0]);
   const gone = spawn(process.execPath, ['-e', '']);
   await once(gone, 'exit');
-  const owners = { 'of a process that ended': { pid: gone.pid, host: hostname() }, 'of nobody': null };
+  const owners = { 'of a process that ended': { pid: gone.pid, host: hostname() }, 'without an owner': null };
   for (const [what, owner] of Object.entries(owners)) {
     await writeFile(path, JSON.stringify(owner));
     if (!owner) await utimes(path, 1, 1);
