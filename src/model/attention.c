@@ -313,19 +313,19 @@ static job job_of(const gw_attention_part *p, size_t ldq, int tokens) {
     return j;
 }
 
-static int items_of(const job *j) { return (j->n + j->tokens - 1) / j->tokens * j->items; }
+/* Returns the number of work items for n tokens in groups like those of j. */
+static int items_of(const job *j, int n) { return (n + j->tokens - 1) / j->tokens * j->items; }
 
 typedef struct {
     const gw_attention_part *parts;
-    size_t ldq;
-    int tokens;
+    job first; /* the job of the first part: all parts have groups of the same size */
 } batch_job;
 
 static void batch_item(void *ctx, int item) {
     const batch_job *b = ctx;
-    job j = job_of(b->parts, b->ldq, b->tokens);
-    for (const gw_attention_part *p = b->parts; item >= items_of(&j); j = job_of(++p, b->ldq, b->tokens))
-        item -= items_of(&j);
+    const gw_attention_part *p = b->parts;
+    for (int items; item >= (items = items_of(&b->first, p->n)); p++) item -= items;
+    job j = job_of(p, b->first.ldq, b->first.tokens);
     attend_tokens(&j, item);
 }
 
@@ -338,11 +338,8 @@ void gw_attention(gw_ops *o, const gw_attention_part *parts, int n_parts, size_t
     }
     for (int i = 0; i < n_parts; i++) rows += parts[i].n;
     /* Groups of few tokens are small, so that there are at least two for each thread. */
-    batch_job b = { parts, ldq, rows * first.items / (2 * gw_pool_threads(o->pool)) };
-    for (int i = 0; i < n_parts; i++) {
-        job j = job_of(&parts[i], ldq, b.tokens);
-        items += items_of(&j);
-    }
+    batch_job b = { parts, job_of(parts, ldq, rows * first.items / (2 * gw_pool_threads(o->pool))) };
+    for (int i = 0; i < n_parts; i++) items += items_of(&b.first, parts[i].n);
     gw_parallel(o->pool, batch_item, &b, items);
 }
 
