@@ -31,7 +31,7 @@ export function passagesOf(text, name) {
 /** Splits a paragraph that is too long for a passage into groups of sentences. @param {string} paragraph */
 function pieces(paragraph) {
   if (paragraph.length <= MOST) return [paragraph];
-  const sentences = paragraph.match(/[^.!?]+(?:[.!?]+|$)\s*/g) ?? [paragraph];
+  const sentences = paragraph.match(/[^.!?]*(?:[.!?]+|$)\s*/g) ?? [];
   const out = [''];
   for (const sentence of sentences.flatMap(cut)) {
     if ((out.at(-1) + sentence).length > MOST) out.push('');

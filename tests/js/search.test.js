@@ -429,6 +429,9 @@ test('the search example splits texts into passages without losing text', () => 
       .match(/sentence/g)?.length,
     90,
   );
+  const dots = `.NET is here . . . ${'A word. '.repeat(90)}`.trim();
+  const cut = passagesOf(dots, 'b.md').map((passage) => passage.text);
+  assert.equal(cut.join('').replace(/\s/g, ''), dots.replace(/\s/g, ''));
   assert.deepEqual(passagesOf(' \n\n ', 'empty'), []);
 });
 
