@@ -19,11 +19,13 @@ const index = await openIndex({ dimensions: DIMENSIONS, name: 'example' }).catch
 const texts = new Texts(index);
 /** @type {any} */ let model = null;
 let asked = new AbortController();
+let telling = false;
 
 function showCount() {
   at('count').textContent = texts.size ? `${texts.size} passages in the index.` : 'The index is empty.';
   at('clear').disabled = !texts.size;
   at('query').disabled = !model || !texts.size;
+  at('tell').disabled = telling || !at('hits').children.length;
 }
 
 /** Runs `f`, and shows the error if it fails. @param {() => Promise<unknown>} f */
@@ -93,12 +95,12 @@ const search = () =>
         return item;
       }),
     );
-    at('tell').disabled = !at('hits').children.length;
   });
 
-const tell = () =>
-  guarded(async () => {
-    at('tell').disabled = true;
+async function tell() {
+  telling = true;
+  await guarded(async () => {
+    showCount();
     at('story').textContent = '';
     const passages = [...at('hits').querySelectorAll('p')].slice(0, 2).map((p) => p.textContent.slice(0, 300));
     const storyteller = await loadModel(new URL(STORYTELLER, document.baseURI), { onProgress: () => showProgress(0) });
@@ -109,9 +111,11 @@ const tell = () =>
       }
     } finally {
       await storyteller.dispose();
-      at('tell').disabled = false;
     }
   });
+  telling = false;
+  showCount();
+}
 
 at('download').onclick = () => take(MODEL);
 at('model').onchange = () => at('model').files[0] && take(at('model').files[0]);

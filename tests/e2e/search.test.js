@@ -95,6 +95,7 @@ test('files become passages, the nearest ones are the same as in Node, and a rel
   await page.waitForFunction(() => !(/** @type {HTMLButtonElement} */ (document.querySelector('#tell')).disabled));
   await page.click('#clear');
   await says(page, 'The index is empty.');
+  assert.ok(await page.$eval('#tell', (button) => /** @type {HTMLButtonElement} */ (button).disabled));
 });
 
 test('two objects that write the same index lose no items', async ({ server, open }) => {
