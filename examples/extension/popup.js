@@ -38,11 +38,11 @@ function show({ loaded, total, piece, error, done }) {
 form.onsubmit = async (event) => {
   event.preventDefault();
   send.disabled = true;
-  stop.disabled = false;
   summary.textContent = '';
   summary.ariaBusy = 'true'; // screen readers wait for the complete summary
   try {
     port = await connect();
+    stop.disabled = false;
     port.onMessage.addListener(show);
     port.postMessage({ text: text.value });
   } catch (error) {
