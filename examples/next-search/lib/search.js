@@ -28,6 +28,16 @@ async function open() {
       state.preparing = `Loading the model: ${Math.round((100 * loaded) / total) || 0} %`;
     },
   });
+  try {
+    return { model, index: await openedIndex(model) };
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
+
+/** Opens the index, and embeds passages that changed since it was last used. */
+async function openedIndex(model) {
   const index = await openIndex({ dimensions: DIMENSIONS, folder: '.index' });
   const items = await passages();
   const ids = new Set(items.map(({ id }) => id));
@@ -38,7 +48,7 @@ async function open() {
     const vector = await model.embed(item.data.text, { task: 'document', dimensions: DIMENSIONS, truncate: true });
     await index.add({ ...item, vector });
   }
-  return { model, index };
+  return index;
 }
 
 /**
