@@ -6,7 +6,7 @@
  * Strings count as prose if they contain two consecutive words. In tests, only test titles and error messages count;
  * other strings are data.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
 import { TextlintKernel } from '@textlint/kernel';
@@ -130,10 +130,15 @@ async function hits(file, text) {
   );
 }
 
-const wanted = process.argv.slice(2);
-const listed = output('git', ['ls-files', '-co', '--exclude-standard', ...wanted]);
-const files = listed.split('\n').filter((file) => /\.(md|js|ts|c|h|css|py|html)$/.test(file) && !EXCLUDED.test(file));
+/** @type {string[]} */
 const found = [];
+const wanted = process.argv.slice(2);
+// In a container, the checkout may belong to another user, whose repositories git reads only if told that they are safe.
+const listed = output('git', ['-c', 'safe.directory=*', 'ls-files', '-co', '--exclude-standard', ...wanted]);
+const files = listed
+  .split('\n')
+  .filter((file) => /\.(md|js|ts|c|h|css|py|html)$/.test(file) && !EXCLUDED.test(file) && existsSync(at(file)));
+if (!files.length) found.push('no files to check');
 for (const file of files) found.push(...(await hits(file, readFileSync(at(file), 'utf8'))));
 for (const hit of found) console.log(hit);
 console.log(`${files.length} files: ${found.length || 'no'} hits`);
