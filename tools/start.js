@@ -31,6 +31,7 @@ const INPUTS = [
   'src',
   'js',
   'web',
+  'examples/search',
   'models/storyteller',
   'cmake',
   'CMakeLists.txt',
