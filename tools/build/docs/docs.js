@@ -6,10 +6,12 @@ const list = /** @type {HTMLElement} */ (document.querySelector('#results'));
 let pagefind;
 
 field.addEventListener('input', async () => {
+  const text = field.value;
   pagefind ??= import(new URL('./pagefind/pagefind.js', import.meta.url).href);
-  const found = await (await pagefind).debouncedSearch(field.value, {}, 150);
+  const found = await (await pagefind).debouncedSearch(text, {}, 150);
   if (!found) return; // debouncedSearch() returns null if more text was typed meanwhile
   const pages = await Promise.all(found.results.slice(0, 8).map((/** @type {any} */ result) => result.data()));
+  if (field.value !== text) return;
   const rows = pages.flatMap(({ meta, sub_results: parts }) =>
     parts.slice(0, 3).map((/** @type {Part} */ part) => row(meta.title, part)),
   );
