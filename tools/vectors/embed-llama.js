@@ -4,8 +4,6 @@
  *
  *   node tools/vectors/embed-llama.js texts [NAME…]   rewrites tests/vectors/embed.json, or adds these texts to it
  *   node tools/vectors/embed-llama.js [NAME…]         adds llama.cpp's distances (run embed.py first)
- *
- * Needs NODE_LLAMA_CPP like llama.js.
  */
 import fs from 'node:fs';
 import { testModel } from '../../tests/js/models.js';

@@ -3,8 +3,7 @@
  * greedy: compares greedy tokens of whole models with llama.cpp's: the presets of tools/models/make-model.js with
  * random weights (made in build/models/ if missing), or any GGUF files. This engine evaluates llama.cpp's tokens, and
  * must make the same choices where llama.cpp's two largest logits differ by more than 1e-3; otherwise the exit status
- * is 1. It runs in this Node, in a newer one (the relaxed build) and in Chromium. Needs the packages of llama.js, and a
- * built package.
+ * is 1. It runs in this Node, in a newer one (the relaxed build) and in Chromium. Needs a built package.
  *
  *   node tools/vectors/greedy.js                        all presets except Gemma 3's
  *   node tools/vectors/greedy.js gpt2-124m FILE.gguf    only these models

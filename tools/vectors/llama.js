@@ -3,18 +3,16 @@
  * Evaluates the models of tests/vectors/parity.json with llama.cpp: the error of its logits at each position, relative
  * to the same reference, and its greedy continuations. Run tools/vectors/parity.py first.
  *
- *   npm i --no-save --ignore-scripts --omit=optional node-llama-cpp@3.22.1 @node-llama-cpp/linux-x64@3.22.1
  *   node tools/vectors/llama.js                writes tests/vectors/parity-llama.json
  *   node tools/vectors/llama.js --only NAME…   updates only these models
  *   node tools/vectors/llama.js FILE IDS OUT   writes all logits of any file as float32, to compare by hand
  *
- * If this checkout's node_modules lacks the package, NODE_LLAMA_CPP names a folder whose node_modules has it.
+ * Installs llama.cpp into build/peers if it is missing there (network).
  */
 import fs from 'node:fs';
-import { createRequire } from 'node:module';
 import path from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { testModel } from '../../tests/js/models.js';
+import { install, startLlama as start } from '../bench/peers.js';
 import { at, isMain } from '../support/proc.js';
 import { choice } from './greedy-follow.js';
 
@@ -34,9 +32,8 @@ export const SETTINGS = {
 };
 
 export async function startLlama() {
-  const require = createRequire(path.join(process.env.NODE_LLAMA_CPP ?? at(), 'package.json'));
-  const { getLlama } = await import(pathToFileURL(require.resolve('node-llama-cpp')).href);
-  return getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' });
+  await install(['native']);
+  return (await start(THREADS)).llama;
 }
 
 /** @param {any} next result of evaluating one token */

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Evaluates the storyteller in Q8_0 and Q4_0 with llama.cpp: the mean -ln p of tests/vectors/storyteller.json's texts,
- * and a greedy story. Run tools/vectors/storyteller.py first. Needs the packages of llama.js.
+ * and a greedy story. Run tools/vectors/storyteller.py first.
  *
  *   node tools/vectors/storyteller.js      writes tests/vectors/storyteller-llama.json
  */
