@@ -27,6 +27,7 @@
 import { openSync, readSync, closeSync, existsSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { MODELS, readHeader, testModel } from '../../tests/js/models.js';
 import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 import { buildPage } from './browser.js';
@@ -138,9 +139,7 @@ async function busyShare() {
       [0, 0],
     );
   const [busy, all] = read();
-  await new Promise((done) => {
-    setTimeout(done, 1000);
-  });
+  await wait(1000);
   const [busyAfter, allAfter] = read();
   return (busyAfter - busy) / (allAfter - all);
 }

@@ -6,6 +6,7 @@
  */
 import { ANSWERED, BROWSERS, READY, launch, openTab, servePage, setOptions, until } from '../../tests/e2e/helpers.js';
 import { cli, parseOptions } from '../support/proc.js';
+import { median } from './table.js';
 
 /** @param {import('puppeteer-core').Page} page @param {string} button CSS selector */
 function timed(page, button) {
@@ -27,9 +28,6 @@ function timed(page, button) {
     button,
   );
 }
-
-/** @param {number[]} times */
-const median = (times) => times.sort((a, b) => a - b)[times.length >> 1];
 
 /** @param {import('puppeteer-core').Browser} browser @param {string} url @param {number} tokens
  * @param {number} times */

@@ -16,6 +16,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { at, parseOptions } from '../support/proc.js';
+import { median } from './table.js';
 
 const K = 6912;
 const K_SHORT = 1152; // row length of Gemma 3 1B's matrices whose rows are not whole super-blocks
@@ -126,8 +127,6 @@ function work() {
   });
 }
 
-const median = (/** @type {number[]} */ list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
-
 /** @param {Worker[]} workers @param {any} message @returns {Promise<any[]>} */
 const ask = (workers, message) =>
   Promise.all(
@@ -198,7 +197,7 @@ async function main() {
   );
   for (const [name, list] of Object.entries(rates)) {
     const measureOf = rates[`Q4_0 ${name.split(' ')[1]}`] ?? rates[`Q4_0 ${K}`];
-    const [ours, theirs] = [median([...list]), median([...measureOf])];
+    const [ours, theirs] = [list, measureOf].map((one) => Number(median(one)));
     console.log(name.padEnd(14), ours.toFixed(1).padStart(7), (ours / theirs).toFixed(2).padStart(6));
   }
   await Promise.all(workers.map((w) => w.terminate()));
