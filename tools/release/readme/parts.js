@@ -5,7 +5,7 @@ import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
 import { Trouble, at, output } from '../../support/proc.js';
 import { threadCount } from '../../bench/table.js';
 import { headersFile } from '../../build/site.js';
-import { contentSecurityPolicy, pageHeaders } from '../../serve.js';
+import { pageHeaders } from '../../serve.js';
 import { flagOf } from './generated.js';
 import { limits } from './limits.js';
 import { NOT_YET, cell, code, fence, table } from './markdown.js';
@@ -125,7 +125,6 @@ export const PARTS = {
       '',
       headers((name, value) => `${name}: ${value}`),
     ),
-  policy: () => fence('', `Content-Security-Policy: ${contentSecurityPolicy}`),
   'headers-nginx': () =>
     fence(
       'nginx',
