@@ -5,7 +5,7 @@ llama_model_quantize (libllama's C interface) quantises a random model of make-m
 of 256, so the quantiser mixes types as in a real 1B model. numpy (parity.py), llama.cpp (llama.js) and js/cli.js run the
 files. Writes tests/vectors/mixes.md. Needs the packages of parity.py and llama.js, and a built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER/node_modules has node-llama-cpp
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER: build/peers, where llama.js installs it
 """
 import ctypes
 import os

@@ -7,7 +7,7 @@ to tests/vectors/outliers.md. Exits with status 1 if this package's errors excee
 1e-6 in the mean for F16 and BF16, llama.cpp's mean for all types. Needs the packages of parity.py and llama.js, and a
 built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      only these, numbered from 0
+  venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      only these, numbered from 0
   TOKENS=400 …      maximal length of a prompt
 """
 import json

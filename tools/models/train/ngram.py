@@ -56,9 +56,8 @@ class KneserNey:
 
     def nats(self, ids):
         """Returns -ln p of each of ids[1:], given up to order - 1 previous tokens."""
-        ids, total = np.asarray(ids), np.zeros(len(ids) - 1)
+        ids = np.asarray(ids)
         p = np.full(len(ids), 1 / self.vocabulary)
         for n, level in enumerate(self.levels, 1):
             p[n - 1:] = level.probability(_packed(ids, n), p[n - 1:])
-        total = -np.log(p[1:])
-        return total
+        return -np.log(p[1:])
