@@ -8,7 +8,8 @@ let model;
 async function summarise(text, signal, tell) {
   model ??= await loadModel(MODEL, {
     signal,
-    onProgress: ({ loaded, total }) => tell({ loaded, total }),
+    // In the phase `rest`, the model can be used already.
+    onProgress: ({ phase, loaded, total }) => phase !== 'rest' && tell({ loaded, total }),
   });
   const messages = [{ role: 'user', content: `Summarise this text in two sentences:\n\n${text}` }];
   for await (const piece of model.generate(messages, { maxTokens: 200, signal })) tell({ piece });

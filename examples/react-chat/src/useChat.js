@@ -26,6 +26,7 @@ export function useChat(source) {
   );
 
   function showProgress({ phase, loaded, total }) {
+    if (phase === 'rest') return; // the model can be used already
     setStatus(`Loading the model: ${megabytes(loaded)} of ${total ? megabytes(total) : '?'} MB`);
     setProgress(phase === 'ready' ? null : { max: total ?? 1, value: total && loaded });
   }
