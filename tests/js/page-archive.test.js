@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Talk } from '../../web/chat/talk.js';
 import { MemoryArchive } from '../../web/history/archive.js';
 import { fromJson, toJson, toMarkdown } from '../../web/history/exchange.js';
 import { Tree, merged, wordsOf } from '../../web/history/tree.js';
@@ -76,6 +77,26 @@ test('the model receives the messages after a point, and files between lines tha
   assert.deepEqual(back.body, tree.kept());
 });
 
+test('an answer with thoughts is continued in the engine’s chat only if that chat ends with this answer', async () => {
+  Object.assign(globalThis, { window: globalThis, addEventListener: () => {} });
+  /** @type {string[]} */
+  const calls = [];
+  const chat = () => ({ continue: () => calls.push('continue'), send: () => calls.push('send') });
+  const begin = () => (calls.push('begin'), chat());
+  const chatCache = { get: async () => null };
+  const talk = new Talk(/** @type {any} */ (null));
+  talk.model = /** @type {any} */ ({ info: { chatTemplate: true }, chatCache, chat: begin });
+  const tree = new Tree();
+  const { asked, said } = turn(tree, null, 'a', 'A1');
+  const ask = { tree, head: head('1', 'T'), question: asked };
+  await talk.ask({ ...ask, before: null }, {});
+  talk.answered('1', asked, said);
+  await talk.ask({ ...ask, begin: 'A1', thoughts: 'hm', before: said.id }, {});
+  const other = tree.add(asked.id, 'assistant', 'A2');
+  await talk.ask({ ...ask, begin: 'A2', thoughts: 'hm', before: other.id }, {});
+  assert.deepEqual(calls, ['begin', 'send', 'continue', 'begin', 'continue']);
+});
+
 test('a stored conversation loads unchanged, and a missing leaf is ignored', () => {
   const tree = new Tree();
   const { said } = turn(tree, null, 'a', 'A');
@@ -143,6 +164,7 @@ test('titles are shortened, and texts are split into search words', () => {
   assert.equal(titleOf('  one\n two '), 'one two');
   assert.match(titleOf('word '.repeat(40)), /^(word ){11}word…$/);
   assert.ok(titleOf('x'.repeat(200)).length <= 61);
+  assert.ok(titleOf(`x${'🐉'.repeat(40)}`).isWellFormed());
   assert.deepEqual(wordsOf(['Hello, hello Größe 12', 'مرحبا']), ['hello', 'größe', '12', 'مرحبا']);
   assert.ok(wordsOf(['小さな竜の話']).includes('竜'));
 });

@@ -96,15 +96,15 @@ export class Talk {
   /** @param {Asked} asked @param {object} options */
   async ask(asked, options) {
     const model = /** @type {Model} */ (this.model);
-    const { tree, head, question, begin, thoughts } = asked;
+    const { tree, head, question, begin, thoughts, before } = asked;
     clearTimeout(this.#timer);
     this.#saving?.abort();
     const said = messagesOf(tree, head, question.id); // excludes the question, which is unanswered
     const user = { role: /** @type {const} */ ('user'), content: spoken(question) };
     if (!model.info.chatTemplate) return model.generate(textOf([...said, user]) + (begin ?? ''), options);
     if (!this.#chat) await this.#restore(asked);
-    if (this.#chat && this.#held.question === question.id) {
-      const chat = this.#chat;
+    const chat = this.#chat;
+    if (chat && this.#held.question === question.id && (!thoughts || this.#held.answer === before)) {
       if (thoughts) return chat.continue(options);
       return begin === undefined ? chat.retry(options) : chat.continue({ prefix: begin, ...options });
     }
