@@ -5,7 +5,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import ts from 'typescript';
 import { CODES } from '../../js/errors.js';
-import { bytes } from '../../web/shell/format.js';
+import { bytes, duration } from '../../web/shell/format.js';
 import { LANGUAGES, addLater, known, list, number, parts, speak, t } from '../../web/shell/language.js';
 import english, { page } from '../../web/words/en.js';
 import later from '../../web/words/en-later.js';
@@ -167,6 +167,7 @@ test('numbers, plurals and lists follow the language; an unknown language falls 
   assert.equal(t('tokens', { n: 1234 }), '1,234\u00a0tokens');
   assert.deepEqual(parts('story.more', { link: 7 }).at(-1), '7');
   assert.equal(known('error.no-such'), undefined);
+  assert.equal(duration(7199), '2 h 0 min');
   await speak(['xx', 'de-AT', 'en']);
   assert.deepEqual(document.documentElement, { lang: 'de', dir: 'ltr' });
   assert.equal(t('exported', { n: 2 }), '2\u00a0Unterhaltungen exportiert.');

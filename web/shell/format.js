@@ -23,8 +23,8 @@ export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return t('time.s', { n: s });
   if (s < 600 && s % 60) return t('time.min-s', { min: Math.floor(s / 60), s: s % 60 });
-  if (s < 3600) return t('time.min', { n: Math.round(s / 60) });
-  return t('time.h-min', { h: Math.floor(s / 3600), min: Math.round((s % 3600) / 60) });
+  const min = Math.round(s / 60);
+  return min < 60 ? t('time.min', { n: min }) : t('time.h-min', { h: Math.floor(min / 60), min: min % 60 });
 }
 
 /** Returns a short duration as text, such as “40 ms” or “1.4 s”. @param {number} ms */
@@ -53,5 +53,6 @@ export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, ' ');
   if (line.length <= TITLE) return line || t('empty-message');
   const space = line.lastIndexOf(' ', TITLE - 1);
-  return `${line.slice(0, space > TITLE / 2 ? space : TITLE)}…`;
+  const cut = line.slice(0, space > TITLE / 2 ? space : TITLE);
+  return `${cut.replace(/[\ud800-\udbff]$/, '')}…`; // keeps no half of a character
 }
