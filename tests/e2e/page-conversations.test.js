@@ -306,6 +306,16 @@ testInOne(
     await until(page, ANSWERED);
     assert.match(await textOf(page, '.question-foot .versions'), /2\/2/);
     await ask(page, 'Two');
+    const versions = '.from-model:last-child .versions';
+    for (const count of [/2\/2/, /3\/3/]) {
+      await page.click(ANSWERED);
+      await untilText(page, versions, count);
+      await until(page, ANSWERED);
+    }
+    for (let i = 0; i < 2; i++) await page.click(`${versions} button`);
+    await page.focus(`${versions} button:last-child`);
+    for (let i = 0; i < 2; i++) await page.keyboard.press('Enter');
+    assert.match(await textOf(page, versions), /3\/3/, 'the focus stays on the arrow');
     await page.click('.question-foot .versions button');
     assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
     await page.click('.question-foot .versions button:last-child');

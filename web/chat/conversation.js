@@ -296,10 +296,7 @@ export class Conversation {
     if (!next) return;
     this.tree.choose(next);
     this.#show();
-    this.#transcript.focus(
-      next.id,
-      `.versions button:${step < 0 ? 'first' : 'last'}-child:enabled, .versions button:enabled`,
-    );
+    this.#transcript.focusVersions(next.id, step);
     this.#tell();
     this.#count();
     this.#changed(true);

@@ -313,11 +313,12 @@ export class Transcript {
     );
   }
 
-  /** @param {string} id @param {string} selector */
-  focus(id, selector) {
-    const found = this.#shown.find(({ key }) => key.startsWith(`${id},`));
-    const target = found?.elements.map((one) => one.querySelector(selector)).find(Boolean);
-    if (target instanceof HTMLElement) target.focus();
+  /** Focuses the button that shows a message's previous (step < 0) or next version, or else the other one.
+   * @param {string} id @param {number} step */
+  focusVersions(id, step) {
+    const { elements = [] } = this.#shown.find(({ key }) => key.startsWith(`${id},`)) ?? {};
+    const buttons = elements.flatMap((one) => [...one.querySelectorAll('.versions button:enabled')]);
+    /** @type {HTMLElement | undefined} */ (buttons.at(step < 0 ? 0 : -1))?.focus();
   }
 }
 
