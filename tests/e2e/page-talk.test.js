@@ -198,6 +198,9 @@ test('long pastes and dropped text files become attachments that open; the numbe
   await paste(page, words);
   await dropFile(page, 'notes.txt', 'short notes');
   await untilCount(page, '.chips li', 2);
+  await dropFile(page, 'empty.txt', '');
+  await untilText(page, '.chips li:last-child', /empty\.txt 0.characters/);
+  await page.click('.chips li:last-child button.icon');
   await dropFile(page, 'paper.pdf', '%PDF-1.7\0');
   await until(page, '#failures .notice');
   assert.match(await textOf(page, '#failures'), /only text files/);

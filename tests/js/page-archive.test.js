@@ -4,12 +4,15 @@
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { textsOf as textsOfFiles } from '../../web/chat/attachments.js';
+import { Conversation } from '../../web/chat/conversation.js';
 import { Talk } from '../../web/chat/talk.js';
 import { MemoryArchive } from '../../web/history/archive.js';
 import { fromJson, toJson, toMarkdown } from '../../web/history/exchange.js';
 import { Tree, merged, wordsOf } from '../../web/history/tree.js';
 import { titleOf } from '../../web/shell/format.js';
 import { addLater } from '../../web/shell/language.js';
+import { state } from '../../web/shell/store.js';
 
 await addLater();
 
@@ -97,6 +100,25 @@ test('an answer with thoughts is continued in the engine’s chat only if that c
   assert.deepEqual(calls, ['begin', 'send', 'continue', 'begin', 'continue']);
 });
 
+test('the number of tokens in use is not that of a conversation that was open before', async () => {
+  class HTMLElement {
+    querySelector() {}
+  }
+  Object.assign(globalThis, { HTMLElement, document: { getElementById: () => new HTMLElement() } });
+  /** @type {((tokens: number) => void)[]} */
+  const counted = [];
+  const count = () => new Promise((resolve) => counted.push(resolve));
+  const talk = /** @type {any} */ ({ model: {}, use() {}, async sweep() {}, count });
+  const conversation = new Conversation(/** @type {any} */ ({}), talk);
+  turn(conversation.tree, null, 'a', 'A');
+  conversation.use(talk.model);
+  conversation.tree = new Tree();
+  conversation.use(talk.model);
+  counted[0](100);
+  await new Promise(setImmediate);
+  assert.deepEqual([counted.length, state.used], [1, 0]);
+});
+
 test('a stored conversation loads unchanged, and a missing leaf is ignored', () => {
   const tree = new Tree();
   const { said } = turn(tree, null, 'a', 'A');
@@ -158,6 +180,18 @@ test('if two tabs have different versions of a message, the changed one is kept'
   b.touch(/** @type {import('../../web/history/tree.js').Said} */ (b.get(said.id)));
   b.settle(news);
   assert.deepEqual(b.news.own, [said.id]);
+});
+
+test('of files to attach, a model, a binary file or a folder is no text', async () => {
+  const folder = Object.assign(new File([], 'x'), {
+    slice: () => folder,
+    text: async () => Promise.reject(new Error('NotReadableError')),
+    arrayBuffer: async () => Promise.reject(new Error('NotReadableError')),
+  });
+  for (const bad of [new File(['GGUF3'], 'x'), new File(['a\0'], 'x'), folder]) {
+    assert.equal(await textsOfFiles([new File(['a'], 'y'), bad]), null);
+  }
+  assert.deepEqual(await textsOfFiles([new File(['a'], 'y')]), [{ name: 'y', text: 'a' }]);
 });
 
 test('titles are shortened, and texts are split into search words', () => {

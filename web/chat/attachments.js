@@ -16,7 +16,8 @@ const MOST_BYTES = 4e6;
 
 /** @param {File} file */
 export async function isModel(file) {
-  return /\.gguf$/i.test(file.name) || (await file.slice(0, 4).text()) === 'GGUF';
+  if (/\.gguf$/i.test(file.name)) return true;
+  return (await file.slice(0, 4).text().catch(() => '')) === 'GGUF'; // a folder cannot be read
 }
 
 /** Returns the text of a file; null if it is too large or not UTF-8. @param {File} file */
@@ -84,7 +85,7 @@ export class Attachments {
 
   /** @param {Attached[]} files */
   add(files) {
-    this.set([...this.#files, ...files.filter(({ text }) => text)]);
+    this.set([...this.#files, ...files]);
     announce(t('attach.done', { names: list(files.map(({ name }) => name)) }));
     this.#changed();
   }
