@@ -179,7 +179,7 @@ export class Conversation {
     use(0);
     if (leaf !== null)
       void this.#talk.count(messagesOf(this.tree, this.head, leaf)).then(
-        (used) => !this.busy && model === this.#talk.model && use(used),
+        (used) => !this.busy && model === this.#talk.model && leaf === this.tree.leaf && use(used),
         () => {},
       );
   }
@@ -350,6 +350,7 @@ export class Conversation {
       resolve('hindered');
       this.#tell();
       this.#changed(true);
+      if (state.used !== this.#used) this.#count(); // the answer failed, or was stopped before its first character
     });
   }
 
