@@ -14,6 +14,7 @@ import {
   ask,
   assertReady,
   fill,
+  focused,
   loadAddress,
   modelAddress,
   onlyIn,
@@ -216,8 +217,10 @@ test('files of a repository: sizes, files too large for this device, one row for
   await until(page, '#token-form:not([hidden])');
   assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
   await fill(page, '#hub-repo', 'a/b');
-  await page.click('#hub-list');
+  await page.focus('#hub-list');
+  await page.keyboard.press('Enter');
   await page.waitForSelector('#hub-files li');
+  assert.equal(await focused(page), 'hub-list');
   const rows = await page.$$eval('#hub-files li', (all) =>
     all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')),
   );

@@ -7,6 +7,7 @@ import { action, announce, box, button, el, input } from '../shell/dom.js';
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
 import { addLater, t } from '../shell/language.js';
+import { latest } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { tooLarge } from './preflight.js';
 import { modelRow } from './rows.js';
@@ -51,22 +52,23 @@ export function repository() {
 /** @param {(file: HubFile) => void} choose */
 export function setUpHub(choose) {
   const list = box('hub-files');
-  const show = button('hub-list');
-  const clear = () => list.replaceChildren();
+  const newest = latest();
+  const clear = () => {
+    list.replaceChildren();
+    return newest();
+  };
   for (const id of ['hub-repo', 'hub-revision']) input(id).addEventListener('input', clear);
-  show.addEventListener('click', async () => {
-    clear();
-    show.disabled = true;
+  button('hub-list').addEventListener('click', async () => {
+    const isLatest = clear();
     try {
       const { repo, revision } = repository();
       const [files] = await Promise.all([filesOf(repo, revision || 'main'), addLater()]);
+      if (!isLatest()) return; // the fields name another repository now
       list.replaceChildren(...files.map((file) => row(file, choose)));
       if (!files.length) list.replaceChildren(el('li', t('hub.empty')));
       announce(t('files', { n: files.length }));
     } catch (error) {
       showTrouble(error);
-    } finally {
-      show.disabled = false;
     }
   });
 }
