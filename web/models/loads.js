@@ -154,7 +154,9 @@ export class Loads {
     const before = state.choice;
     const isLatest = this.#latest();
     try {
-      const loading = this.#models.load(choice, loadOptions());
+      this.#models.cancel();
+      const options = loadOptions();
+      const loading = this.#models.load(choice, options);
       if (state.behind) {
         enter('ready');
         focusComposer();
@@ -162,7 +164,7 @@ export class Loads {
         enter('loading');
         if (asked) button('loading-cancel').focus();
       }
-      await this.#begin(await loading, choice, before);
+      await this.#begin(await loading, choice, before, options.threads);
     } catch (error) {
       if (!isLatest()) return; // a newer load has replaced this one
       const stay = state.behind && codeOf(error) === 'aborted';
@@ -197,8 +199,8 @@ export class Loads {
     if (cancelled) announce(t('cancelled'));
   }
 
-  /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before */
-  async #begin(loaded, choice, before) {
+  /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before @param {number} [threads]   as requested */
+  async #begin(loaded, choice, before, threads) {
     const { info } = loaded;
     const note = noteOf(state.choice ?? choice);
     const isStory = choice.kind === 'storyteller';
@@ -207,7 +209,7 @@ export class Loads {
     const refused = await refusal(info.notices, info.fileBytes);
     if (info.threads === 1) await addLater(); // loads the notice about running on one thread
     if (state.model !== loaded) return; // the model was unloaded meanwhile
-    showNotices('chat-notice', [reasonForOneThread(info, loadOptions().threads), ...lasting(info.notices, refused)]);
+    showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices, refused)]);
     enter('ready');
     this.#conversation.use(loaded, note);
     // Another model cannot continue a story, so it begins a new conversation.

@@ -52,10 +52,9 @@ export class Models {
     this.#loading?.abort(PAUSE);
   }
 
-  /** Loads a model once the previous load is cancelled and has ended.
+  /** Loads a model once the previous load has ended.
    * @param {Choice} choice @param {Options} form @returns {Promise<Model>} */
   load(choice, form) {
-    this.cancel();
     const coming = { ...choice };
     update({ coming, behind: state.model !== null && state.choice?.kind === 'storyteller' && isDownload(choice) });
     const next = this.#last.then(() => this.#load(coming, form));
