@@ -209,15 +209,10 @@ static void correct_types(gw_vocabulary *v) {
         uint32_t id = (uint32_t)v->marked[i];
         if (v->marked[i] >= 0 && id < v->n && !spells_byte(v, id)) make_control(v, id);
     }
-    /* Names found so far: only the first piece of each name is marked, because later pieces are never matched. */
-    uint32_t found = 0;
     for (uint32_t id = 0; id < v->n; id++) {
         if (!gw_piece_len(v, id) || *gw_piece_text(v, id) != '<') continue;
-        for (uint32_t i = 0; i < OWN_CONTROL; i++) {
-            if (found >> i & 1 || !same_text(v, id, own_control[i], strlen(own_control[i]))) continue;
-            make_control(v, id);
-            found |= 1u << i;
-        }
+        for (uint32_t i = 0; i < OWN_CONTROL; i++)
+            if (same_text(v, id, own_control[i], strlen(own_control[i]))) make_control(v, id);
     }
 }
 

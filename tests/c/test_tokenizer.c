@@ -137,7 +137,8 @@ TEST(turn_tokens_are_control_whatever_their_type) {
     for (int i = 0; i < 4; i++) {
         scoped_tokenizer *t = begin();
         add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: a control token because of its text */
-        add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: a control token because of its type */
+        add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: a control token because it is marked */
+        add(t, "<end_of_turn>", 0, types[i]); /* the same text again */
         gw_tokenizer_mark_control(t, PIECES + 1);
         gw_tokenizer_mark_control(t, 1 << 20);
         finish(t);
