@@ -15,8 +15,8 @@ static uint32_t pair_bit(const gw_spm *s, uint32_t a, uint32_t b) {
     return (uint32_t)(h >> 40) & s->pair_mask;
 }
 
-/* Records which characters are neighbours inside a normal piece. Not inlined: browsers optimise only functions that are
- * called often. */
+/* Records which characters are neighbours inside a piece. Not inlined: browsers optimise only functions that are called
+ * often. */
 __attribute__((noinline)) static void note_pairs(gw_spm *s, const uint8_t *p, size_t len) {
     uint32_t before = 0;
     for (size_t i = 0, n; i < len; i += n) {
@@ -36,7 +36,7 @@ int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges) {
     memset(s->pairs, 0, bits / 8);
     s->pair_mask = bits - 1;
     for (uint32_t id = 0; id < v->n; id++)
-        if (v->types[id] == GW_TOKEN_NORMAL) note_pairs(s, gw_piece_text(v, id), gw_piece_len(v, id));
+        if (merges || v->types[id] == GW_TOKEN_NORMAL) note_pairs(s, gw_piece_text(v, id), gw_piece_len(v, id));
     return 0;
 }
 

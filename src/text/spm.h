@@ -5,9 +5,10 @@
 #define GW_SPM_H
 
 #include "text/bpe.h"
+
 typedef struct {
-    uint8_t *pairs;       /* hashed filter of the character pairs inside normal pieces, one bit each */
-    uint32_t pair_mask;   /* number of bits of the filter - 1; 0: no filter */
+    uint8_t *pairs;       /* hashed filter of the character pairs inside pieces that merges can make, one bit each */
+    uint32_t pair_mask;   /* number of bits of the filter - 1 */
     uint32_t max_normal;  /* bytes of the longest normal piece */
     const gw_bpe *merges; /* merges of the file; NULL: pairs merge by score */
 } gw_spm;

@@ -313,8 +313,8 @@ TEST(unknown_tokenizers_are_refused) {
     }
 }
 
-/* Gemma 4's vocabulary: U+2581 is a space, merges join characters, the later of two pieces with the same text counts,
- * and a character without a piece becomes its bytes. */
+/* Gemma 4's vocabulary: U+2581 is a space, merges join characters, also to an unused piece, the later of two pieces with
+ * the same text counts, and a character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
     static const char *const pieces[] = { "\xE2\x96\x81",
                                           "a",
@@ -327,11 +327,14 @@ TEST(merges_over_characters) {
     scoped_tokenizer *t = gw_tokenizer_new();
     for (int b = 0; b < 256; b++) add(t, byte_name(b), GW_TOKEN_BYTE);
     for (int i = 0; i < 6; i++) add(t, pieces[i], GW_TOKEN_NORMAL);
+    add(t, "ba", GW_TOKEN_UNUSED);
     add_merge(t, "a b");
     add_merge(t, "\xE2\x96\x81 a");
+    add_merge(t, "b a");
     CHECK_INT(gw_tokenizer_finish(t, &(gw_tokenizer_kind){ .model = "gemma4" }, &e), 0);
     CHECK_TEXT(ids_of(t, " ab", 0), "256 261");
     CHECK_TEXT(ids_of(t, " aa", 0), "260 257");
+    CHECK_TEXT(ids_of(t, "ba", 0), "262");
     CHECK_TEXT(ids_of(t, "b\xC3\xA9\n", 0), "258 195 169 10");
 }
 
