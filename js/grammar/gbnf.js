@@ -13,7 +13,7 @@ const NAME = /[a-zA-Z0-9_-]+/y;
 const SPACES = /(?:[ \t]|#[^\r\n]*)*/y;
 const SPACES_AND_LINES = /(?:[ \t\r\n]|#[^\r\n]*)*/y;
 /** Matches `|` at the start of a new line. llama.cpp allows that only inside groups. */
-const CONTINUATION = /(?:[ \t\r\n]|#[^\r\n]*)*\|/y;
+const CONTINUATION = /(?:[ \t\r\n]|#[^\r\n]*[\r\n])*\|/y;
 const ESCAPES = /** @type {Record<string, string>} */ ({
   t: '\t',
   r: '\r',
@@ -24,7 +24,7 @@ const ESCAPES = /** @type {Record<string, string>} */ ({
   ']': ']',
 });
 const CODES = /** @type {Record<string, number>} */ ({ x: 2, u: 4, U: 8 });
-const COUNTS = /\{\s*(\d*)\s*(?:(,)\s*(\d*)\s*)?\}/y;
+const COUNTS = /\{\s*(?:(\d+)\s*)?(?:(,)\s*(?:(\d+)\s*)?)?\}/y;
 const LAST = 0x10ffff;
 
 class Parser {
@@ -130,7 +130,7 @@ class Parser {
     const place = this.at;
     const found = this.match(COUNTS);
     if (!found || !(found[1] || found[3])) this.refuse('{m,n} is malformed', place);
-    const min = Number(found[1]);
+    const min = Number(found[1] ?? 0);
     const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
     if (max < min) this.refuse('n must be at least m in {m,n}', place);
     return [min, max];

@@ -163,6 +163,10 @@ digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
 });
 
 test('choices and any JSON are supported; malformed formats are rejected', () => {
+  refuses({ grammar: `root ::= <[${2 ** 32 + 7}]>` }, /the vocabulary has no token/, 9);
+  // The time to parse must not grow exponentially with a row of #, or quadratically with spaces.
+  judges({ grammar: `root ::= "a"{,2}\n${'#'.repeat(99)}\nx ::= "b"` }, ['', 'aa'], ['aaa']);
+  refuses({ grammar: `root ::= "a"{${' '.repeat(500_000)}` }, /malformed/, 12);
   judges({ choices: ['yes', 'no', 'no way'] }, ['yes', 'no way'], ['', 'no w', 'yesno']);
   judges('json', ['{"a":[1,2.5e3,"\\u00e9",null]}', 'true'], ['{a:1}', "'x'", '[1,]']);
   for (const format of [{ choices: [] }, { regex: 'a', choices: ['b'] }, {}, 'xml', { schema: 7 }, { grammar: 1 }]) {
