@@ -210,7 +210,7 @@ class Parser {
     const end = this.text.indexOf('>', this.at);
     if (end < 0) this.refuse('a <token> is not closed', place);
     const name = this.text.slice(this.at, end);
-    const id = /^\[(\d+)\]$/.exec(name)?.[1];
+    const id = /^\[(\d{1,9})\]$/.exec(name)?.[1];
     this.at = end + 1;
     const token = id === undefined ? (this.tokenOf?.(`<${name}>`) ?? null) : Number(id);
     if (token === null) this.refuse(`the vocabulary has no token <${name}>`, place);
