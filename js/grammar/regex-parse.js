@@ -206,7 +206,7 @@ class Parser {
     if (this.take('^')) return { kind: 'start' };
     if (this.take('$')) return { kind: 'end' };
     if (this.take('\\')) return this.escape(place);
-    if (this.next === '*' || this.next === '+' || this.next === '?') this.refuse(`${this.next} has nothing to repeat`);
+    if (this.quantifier()) this.refuse(`${this.letters[place]} has nothing to repeat`, place);
     return this.chars(this.letter());
   }
 
@@ -265,7 +265,7 @@ class Parser {
     if (letter === 'W' && this.ignoreCase) return complement(anyCase(WORD, this.unicode));
     if (letter in CLASSES) return CLASSES[letter];
     if (letter in CONTROLS) return point(CONTROLS[letter]);
-    if (letter === '0') return point(0);
+    if (letter === '0' && !/\d/.test(this.next ?? '')) return point(0);
     if (letter === 'p' || letter === 'P') return this.property(letter === 'P', place);
     if (letter === 'x' || letter === 'u') return this.code(letter, place);
     if (letter === 'c' && /[a-zA-Z]/.test(this.next ?? '')) {

@@ -79,6 +79,9 @@ test('regular expressions match whole texts; unsupported ones are rejected by po
   refuses({ regex: '(a)\\1' }, /back-reference \\1/, 3);
   refuses({ regex: 'x(?<=a)b' }, /lookbehind/, 1);
   refuses({ regex: '(?:a' }, /not closed/, 0);
+  refuses({ regex: '\\d{3}{2}' }, /^\{ has nothing to repeat/, 5);
+  refuses({ regex: 'a|*' }, /^\* has nothing to repeat/, 2);
+  refuses({ regex: '\\012' }, /the escape \\0 is not supported/, 0);
 });
 
 test('ranges of numbers are enforced digit by digit', () => {
