@@ -141,7 +141,7 @@ export class Emitter {
       ? this.counted(items, reach, depth)
       : this.tail({ ...items, max: reach }, 0, depth);
     const inner = items.min > 0 || items.contains.some(({ min }) => min > 0) ? NOTHING : layout.empty;
-    const some = reach > 0 ? sequence(layout.open, first, layout.close) : NOTHING;
+    const some = reach >= Math.max(items.min, 1) ? sequence(layout.open, first, layout.close) : NOTHING;
     return sequence(literal('['), choice([inner, some]), literal(']'));
   }
 

@@ -233,6 +233,13 @@ test('malformed keywords are rejected by name', () => {
   judges({ schema: { type: 'object', properties: { a: { required: false } } } }, ['{}', '{"a":1}'], ['[]']);
 });
 
+test('an array that cannot have minItems items is rejected', () => {
+  const never = { allOf: [{ type: 'integer', minimum: 5, maximum: 11, multipleOf: 4 }, { multipleOf: 6 }] };
+  const schema = { type: 'array', prefixItems: [true], items: never };
+  judges({ schema }, ['[]', '[1]'], ['[1,8]']);
+  refuses({ schema: { ...schema, minItems: 2 } }, /no value can match/, '');
+});
+
 test('counts of 2 ** 32 and more do not wrap', () => {
   const bytes = (/** @type {any} */ format) => toBytes(format);
   const free = bytes({ schema: { type: 'string' } });
