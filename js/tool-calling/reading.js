@@ -52,7 +52,7 @@ export class CallReader {
     const calls = this.#calls();
     if (calls) this.parsed = this.#parse(this.#items, this.#spelled);
     else if (calls === false) this.parsed.text = flat(this.#items).text;
-    return this.#fresh();
+    return this.#fresh(calls ? this.#spelled : []);
   }
 
   /** Ends the answer. Returns the text that add() held back because a call could have begun with it. */
@@ -61,8 +61,16 @@ export class CallReader {
     return this.#fresh();
   }
 
-  #fresh() {
-    const fresh = this.parsed.text.slice(this.#shown);
+  /** Returns the text that was not shown yet, except an end that a delimiter could begin with.
+   * @param {string[]} [delimiters] */
+  #fresh(delimiters = []) {
+    const { text } = this.parsed;
+    const begun = delimiters.map((name) => {
+      let length = name.length - 1;
+      while (!text.endsWith(name.slice(0, length))) length--;
+      return length;
+    });
+    const fresh = text.slice(this.#shown, text.length - Math.max(0, ...begun));
     this.#shown += fresh.length;
     return fresh;
   }
