@@ -90,7 +90,7 @@ export class CallReader {
     // Uses the highest number in a call's id, not the number of calls, because earlier messages may have been removed.
     const before = messages
       .flatMap(({ toolCalls = [] }) => toolCalls)
-      .reduce((next, { id }) => Math.max(next + 1, Number(id.slice(5)) + 1 || 0), 0);
+      .reduce((next, { id }) => Math.max(next, Number(/^call_(\d{1,9})$/.exec(id)?.[1] ?? next)) + 1, 0);
     const calls = this.parsed.calls.filter(({ done }) => done);
     return calls.map(({ name, arguments: args }, i) => ({ id: `call_${before + i}`, name, arguments: args }));
   }
