@@ -24,7 +24,8 @@ function schemaCheck(plain) {
     if (++count > MAX_VALUES) throw tooLarge(`${MAX_VALUES} values`);
     if (length > MAX_TEXT) throw tooLarge(`${MAX_TEXT} characters`);
     if (plain && part === undefined && maps.has(holder)) throw new Error(`\`${name}\` is undefined`);
-    if (MAPS.test(name) && typeof part === 'object' && part) maps.add(part);
+    // A name in a map is not a keyword: a property may be called `properties`, too.
+    if (MAPS.test(name) && !maps.has(holder) && typeof part === 'object' && part) maps.add(part);
   };
 }
 

@@ -351,6 +351,8 @@ test('a schema whose proxy is revoked is refused with a code', async (t) => {
 });
 
 test('objects without a keyword of JSON Schema are rejected, because they constrain nothing', () => {
+  const properties = { dependencies: { title: undefined }, properties: { title: undefined } };
+  assert.deepEqual(schemaOf('schema', { properties }), { properties: { dependencies: {}, properties: {} } });
   for (const schema of [
     { name: 'string' },
     { typ: 'object' },
