@@ -38,7 +38,7 @@ export function f16To(h) {
 }
 
 /** Converts to bf16 bits, rounding to nearest, ties to even. NaN stays NaN. @param {number} x */
-export function bf16Of(x) {
+function bf16Of(x) {
   f32[0] = x;
   const u = bits[0];
   if ((u & 0x7fffffff) > 0x7f800000) return (u >>> 16) | 64;

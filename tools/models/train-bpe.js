@@ -10,7 +10,7 @@ import { byteCharacters } from './bpe-vocab.js';
 /** Returns the regular expressions of a family's pre-tokenizer, each of which splits the results of the previous one.
  * They have White_Space instead of \s, because JavaScript's \s includes U+FEFF and lacks U+0085.
  * @param {PreTokenizer} name @returns {string[]} */
-export function patternsOf(name) {
+function patternsOf(name) {
   const blank = '\\p{White_Space}';
   const other = `[^${blank}\\p{L}\\p{N}]`;
   const end = `${blank}+(?!\\P{White_Space})|${blank}+`;
