@@ -199,7 +199,8 @@ export class Loads {
     if (cancelled) announce(t('cancelled'));
   }
 
-  /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before @param {number} [threads]   as requested */
+  /** @param {Model} loaded @param {Choice} choice @param {Choice | null} before
+   * @param {number} [threads]   as requested */
   async #begin(loaded, choice, before, threads) {
     const { info } = loaded;
     const note = noteOf(state.choice ?? choice);

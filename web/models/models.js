@@ -21,11 +21,6 @@ import { modelsHere } from './stored.js';
 /** Abort reason of a load that is paused, not cancelled. */
 const PAUSE = 'pause';
 
-/** @param {Record<string, unknown>} options */
-function defined(options) {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-
 export class Models {
   #conversation;
   /** @type {AbortController | null} */ #loading = null;
@@ -65,7 +60,7 @@ export class Models {
   /** @param {Choice} choice @param {Options} form */
   async #load(choice, form) {
     if (state.coming !== choice) throw new ModelError('aborted', 'Another load has taken its place.');
-    const options = defined({ ...form, contextLength: choice.contextLength ?? form.contextLength });
+    const options = { ...form, contextLength: choice.contextLength ?? form.contextLength };
     const view = new LoadingView(choice.label, choice.bytes);
     button('loading-pause').hidden = !isDownload(choice);
     try {
@@ -110,7 +105,8 @@ export class Models {
     if (!state.behind) await this.release();
     return loadModel(choice.source, {
       ...options,
-      ...defined({ token: choice.token, sha256: choice.sha256 }),
+      token: choice.token,
+      sha256: choice.sha256,
       cache: choice.kind !== 'storyteller', // the storyteller comes from the page's own host: cheap to fetch again
       signal,
       onProgress: (progress) => progress.phase !== 'rest' && view.update(progress),
@@ -161,7 +157,7 @@ function named(choice, { info }) {
 /** @param {Choice} choice @returns {ModelNote} */
 export function noteOf({ label, kind, source, bytes }) {
   const file = source instanceof File || Array.isArray(source);
-  return { label, ...defined({ kind: file ? 'file' : kind, bytes, source: file ? undefined : source }) };
+  return { label, kind: file ? 'file' : kind, bytes, source: file ? undefined : source };
 }
 
 /** Returns the choice that a note of a model describes; null if the user must choose the file again. here: whether

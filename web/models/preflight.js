@@ -46,7 +46,7 @@ export function mustAnswer({ embedding }) {
  * @param {Choice} choice @param {Options} options @param {AbortSignal} signal @returns {Promise<string[]>} */
 export async function preflight(choice, options, signal) {
   const { source, token, sha256 } = choice;
-  const wanted = { ...options, signal, ...(token && { token }), ...(sha256 && { sha256 }) };
+  const wanted = { ...options, signal, token, sha256 };
   const { info } = await inspectModel(source, wanted);
   mustAnswer(info);
   const memory = info.memory.total;
