@@ -451,7 +451,7 @@ export function numberNode(numbers, free, budget) {
         const above = { lo: low > 0 ? low : 0, loOpen: low >= 0 && loOpen, hi: high, hiOpen };
         parts.push(unsigned(above, numbers, free, budget));
       }
-      if (low < 0) {
+      if (low < 0 || (free && Number(low) === 0 && !loOpen)) {
         const below = {
           lo: high < 0 ? -high : 0,
           loOpen: high < 0 ? hiOpen : !free || (Number(high) === 0 && hiOpen),

@@ -112,6 +112,12 @@ test('ranges of numbers are enforced digit by digit', () => {
   }
 });
 
+test('texts to be matched may have a negative zero', () => {
+  const options = { matching: true };
+  judges({ schema: { type: 'number', minimum: 0, multipleOf: 2 } }, ['-0', '-0.0', '0', '2'], ['-2', '-0.1'], options);
+  judges({ schema: { type: 'number', exclusiveMinimum: 0 } }, ['1'], ['-0', '0', '-1'], options);
+});
+
 test('multipleOf is exact in decimals', () => {
   judges({ schema: { type: 'number', multipleOf: 0.01 } }, ['0', '1.15', '-19.99', '4.350'], ['0.005', '1.151']);
   // A validator that divides doubles rejects -3.3 as a multiple of 0.1 (docs/schemas.md).
@@ -163,13 +169,13 @@ digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
     { tokenOf: (text) => (text === '<think>' ? 3 : undefined) },
   );
   assert.deepEqual(grammar.rules.root, { sequence: [{ token: 3 }, { token: 7 }] });
-});
-
-test('choices and any JSON are supported; malformed formats are rejected', () => {
   refuses({ grammar: `root ::= <[${2 ** 32 + 7}]>` }, /the vocabulary has no token/, 9);
   // The time to parse must not grow exponentially with a row of #, or quadratically with spaces.
   judges({ grammar: `root ::= "a"{,2}\n${'#'.repeat(99)}\nx ::= "b"` }, ['', 'aa'], ['aaa']);
   refuses({ grammar: `root ::= "a"{${' '.repeat(500_000)}` }, /malformed/, 12);
+});
+
+test('choices and any JSON are supported; malformed formats are rejected', () => {
   judges({ choices: ['yes', 'no', 'no way'] }, ['yes', 'no way'], ['', 'no w', 'yesno']);
   judges('json', ['{"a":[1,2.5e3,"\\u00e9",null]}', 'true'], ['{a:1}', "'x'", '[1,]']);
   for (const format of [{ choices: [] }, { regex: 'a', choices: ['b'] }, {}, 'xml', { schema: 7 }, { grammar: 1 }]) {
