@@ -126,21 +126,23 @@ export async function openEngine(source, options, headerOnly = false) {
   // The worker requests data from the client only if the source is bytes or a stream, or if the caller passed a store.
   const asks = kept.own !== undefined || parts.some(({ bytes }) => bytes);
   const feeders = asks ? new (await import('./download/feeder.js')).Feeders(parts) : null;
-  const answers = feeders ? (await import('./rpc/answers.js')).answersOf(feeders, kept.own) : undefined;
-  if (signal?.aborted) throw abortError(signal);
-  checkDigests(options.sha256, parts.length);
-  const { place, port } = startWorker(baseUrl);
-  const connection = new Connection(port);
-  const unsubscribe = onAbort(signal, () => connection.kill(abortError(signal)));
-  const descriptors = parts.map(({ descriptor }) => descriptor);
+  /** @type {Connection | undefined} */
+  let connection;
+  const unsubscribe = onAbort(signal, () => connection?.kill(abortError(signal)));
   try {
-    const options = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
-    const info = await connection.open(descriptors, options, answers, (event) => {
+    const answers = feeders ? (await import('./rpc/answers.js')).answersOf(feeders, kept.own) : undefined;
+    if (signal?.aborted) throw abortError(signal);
+    checkDigests(options.sha256, parts.length);
+    const { place, port } = startWorker(baseUrl);
+    connection = new Connection(port);
+    const descriptors = parts.map(({ descriptor }) => descriptor);
+    const loading = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
+    const info = await connection.open(descriptors, loading, answers, (event) => {
       if (event.kind !== 'steps') onProgress?.(/** @type {Progress} */ (event.value));
     });
     return { connection, info, parts: descriptors };
   } catch (error) {
-    connection.kill(new ModelError('disposed', 'The model was not loaded. Load it again.'));
+    connection?.kill(new ModelError('disposed', 'The model was not loaded. Load it again.'));
     throw error;
   } finally {
     feeders?.close();

@@ -191,6 +191,17 @@ test('an iterator is read only as far as needed, and closed', async () => {
   assert.equal(closed, true);
 });
 
+test('a stream is cancelled if loading fails before the worker reads it', async () => {
+  let cancelled = false;
+  const cancel = () => {
+    cancelled = true;
+  };
+  const stream = new ReadableStream({ cancel });
+  await refuses(loadModel(stream, { sha256: ['0'.repeat(64), '0'.repeat(64)] }), 'bad-option', /1 digests/);
+  await sleep(10);
+  assert.deepEqual([cancelled, stream.locked], [true, false]);
+});
+
 test('sha256: accepts the right digest, rejects a wrong one', async () => {
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   assert.deepEqual(await answer(path, { sha256: sha256.toUpperCase() }), expected);
