@@ -77,9 +77,9 @@ const CHAT_OPTIONS = {
  * @property {string} [reason] Why `tokens` is 0. The messages are restored in any case.
  */
 /** Functions of the model that a chat needs. ask: starts a generation, which calls `prompt` to get the conversation;
- * count: returns the number of tokens of a prompt.
+ * count: returns the number of tokens of a prompt; thinking: whether the model can turn thinking on and off.
  * @typedef {{ ask: (prompt: () => Past, options: GenerateOptions, hooks: Hooks) => Generation,
- *   count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
+ *   count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number, thinking: boolean,
  *   save: (head: Uint8Array, prefix?: Prefix, signal?: AbortSignal) => Promise<Uint8Array>,
  *   restore: (bytes: Uint8Array) => Promise<Restored> }} ChatDeps */
 
@@ -208,7 +208,7 @@ export class Chat {
       const messages = this.#messages.slice(0, ours ? -1 : undefined);
       return { messages, begin, ...(thinks && { thought: thinks }), prefix: this.#prefixes.next };
     };
-    return this.#answer(past, thinks ? { ...wanted, thinking: thinking ?? true } : wanted);
+    return this.#answer(past, thinks && this.#deps.thinking ? { ...wanted, thinking: thinking ?? true } : wanted);
   }
 
   /** Returns an independent copy of the chat. */

@@ -359,6 +359,7 @@ export class Model extends HeaderModel {
         ask: (prompt, asked, hooks) => this.#generation(prompt, asked, hooks, owner),
         count: (prompt, signal) => this.call('count', { prompt }, signal),
         contextLength: this.info.contextLength,
+        thinking: this.info.thinking,
         save: (head, prefix, signal) => {
           return this.call('save', { head, ids: prefix?.ids ?? [], of: prefix?.of, owner }, signal);
         },

@@ -5,7 +5,9 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { templateOf } from '../../js/engine/template.js';
+import { loadModel } from '../../js/index.node.js';
 import { open, refuses, wrong } from './helpers.js';
+import { testModel } from './models.js';
 import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
 import { vocabularyOf } from './vocabularies.js';
 
@@ -349,6 +351,17 @@ test('Gemma 4: calls follow thoughts, and the answer ends where a result would b
   assert.deepEqual(message, { role: 'assistant', content: '', ...(thoughts && { thoughts }), toolCalls });
   const after = await chat.sendToolResults([{ id: 'call_0', content: 'noon' }], { maxTokens: 0 }).result();
   assert.ok(after.usage.reusedTokens > 0);
+});
+
+test('continue() works with a model whose thinking cannot be turned off', async (t) => {
+  const bytes = readFileSync(await testModel('qwen3-thinking')).toString('latin1');
+  const always = Buffer.from(bytes.replaceAll('enable_thinking', 'enable_thonking'), 'latin1');
+  const model = await loadModel(always, { threads: 1 });
+  t.after(() => model.dispose());
+  assert.equal(model.info.thinking, false);
+  const chat = model.chat({ messages: [...HI, { role: 'assistant', content: 'Ye', thoughts: 'so' }] });
+  const { usage } = await chat.continue({ maxTokens: 0 }).result();
+  assert.ok(usage.promptTokens > (await model.countTokens(HI)) + 2, 'the prompt has the thoughts');
 });
 
 test('`thinking` is rejected by a model without thoughts, and for a prompt that is not messages', async (t) => {
