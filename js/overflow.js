@@ -55,17 +55,22 @@ export async function shortened({ prompt, tools, format, maxTokens }, { count, c
   const dropped = messages.filter((message) => !kept.includes(message));
   if (!summarize) return { messages: kept, dropped };
   const summary = await summaryOf(summarize, dropped, signal);
-  const at = messages.indexOf(dropped[0]);
+  // A summary before the last question is not taken for that question later.
+  const question = questionOf(messages);
+  const at = messages.findIndex((message, i) => message === dropped[0] || i === question);
   /** @type {ChatMessage[]} */
   const said = summary ? [{ role: 'user', content: summary }] : [];
   return { messages: [...kept.slice(0, at), ...said, ...kept.slice(at)], dropped };
 }
 
+/** @param {ChatMessage[]} messages */
+const questionOf = (messages) => messages.findLastIndex(({ role }) => role === 'user');
+
 /** Returns the groups of messages that can be dropped, oldest first: the turns before the last message of the user,
  * then each round of tool calls after that message with the results, except the last round.
  * @param {ChatMessage[]} messages */
 function groupsOf(messages) {
-  const question = messages.findLastIndex(({ role }) => role === 'user');
+  const question = questionOf(messages);
   /** @type {ChatMessage[][]} */
   const groups = [];
   for (const [i, message] of messages.entries()) {

@@ -92,6 +92,8 @@ test('a summary replaces what was dropped, and is itself summarized later', asyn
   assert.equal((await fit(more, { summarize })).kept, 'sss SUM iiiii jjjjj kkkkk');
   assert.equal(asked[1][0], 'SUM');
   assert.equal((await fit(turns, { summarize: () => '' })).kept, 'sss eeeee fffff ggggg');
+  const rounds = await fit('u:aaaa c:bbbbb t:ccccccccccccc c:ddddd t:eeeeeeee c:ff t:gg', { summarize });
+  assert.equal(rounds.kept, 'SUM aaaa ff gg', 'a summary of tool calls does not become the last question');
 });
 
 test('a chat drops its oldest turns and reports them; by default, it rejects the message', async (t) => {
