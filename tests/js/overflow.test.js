@@ -124,6 +124,15 @@ test('a chat drops its oldest turns and reports them; by default, it rejects the
   await refuses(plain.send(long).result(), 'context-exceeded');
 });
 
+test('a chat counts the tokens that the option `thinking` adds to the prompt', async (t) => {
+  const model = await open(t, 'qwen3-thinking', { contextLength: 64 });
+  const messages = messagesOf('u:Hi a:Ye');
+  let text = 'a';
+  while ((await model.countTokens([...messages, ...messagesOf(`u:${text}a`)])) < 64) text += 'a';
+  const chat = model.chat({ messages, overflow: 'truncate-oldest', thinking: false, maxTokens: 1 });
+  assert.equal((await chat.send(text).result()).dropped?.length, 2);
+});
+
 test('the model itself can write the summary; failures and aborts of `summarize` leave the chat unchanged', async (t) => {
   const model = await open(t, 'tiny', { contextLength: 160 });
   /** @type {ChatMessage[]} */
