@@ -73,9 +73,9 @@ export function checkMessages(messages, open = false) {
     if (role === 'tool') return checkResult(message, i, called);
     const text = textOf(`The content of message ${i}`, toolCalls ? (content ?? '') : content);
     checkValue(`The thoughts of message ${i}`, thoughts, string);
-    const said = { role, content: text, ...(thoughts && { thoughts }) };
+    const said = { role, content: text, ...(thoughts && { thoughts }), ...(aborted && { aborted }) };
     if (toolCalls) return { ...said, toolCalls: checkCalls(toolCalls, i, called) };
-    return { ...said, ...(aborted && { aborted }), ...(prefix && { prefix }) };
+    return { ...said, ...(prefix && { prefix }) };
   });
 }
 

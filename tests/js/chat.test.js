@@ -101,6 +101,8 @@ test('an aborted answer is kept and marked; a turn aborted before its first toke
   assert.equal(chat.messages.length, 2);
   await chat.send('More', { maxTokens: 3 }).text();
   assert.equal(chat.messages.length, 4);
+  const called = { role: 'assistant', content: '', aborted: true, toolCalls: [{ id: 'a', name: 'f', arguments: {} }] };
+  assert.deepEqual(model.chat({ messages: [wrong(called)] }).messages, [called]);
 });
 
 test('a message that exceeds the context is rejected and leaves the conversation unchanged', async (t) => {
