@@ -400,7 +400,7 @@ export const GENERATE_OPTIONS = {
       object.fits(value) &&
       (value.size ?? Object.keys(value).length) <= 1024 &&
       biasEntries(value).every(([id, bias]) => {
-        return Number.isInteger(id) && id >= 0 && typeof bias === 'number' && bias < Infinity;
+        return Number.isInteger(id) && id >= 0 && id < 2 ** 31 && typeof bias === 'number' && bias < Infinity;
       }),
   ),
   stop: rule(`a non-empty string, or an array of at most ${MAX_STOPS}`, (value) => {
