@@ -37,8 +37,8 @@ const tooLarge = (most) => new ModelError('format-too-complex', `The schema has 
 export function schemaOf(name, schema) {
   try {
     const standard = schema?.['~standard'];
-    const convert = standard?.jsonSchema?.input;
-    if (standard && !convert) {
+    const converter = standard?.jsonSchema;
+    if (standard && !converter?.input) {
       throw new ModelError(
         'bad-option',
         `\`${name}\` is a schema of ${standard.vendor} that cannot convert itself to` +
@@ -46,8 +46,8 @@ export function schemaOf(name, schema) {
       );
     }
     if (Array.isArray(schema)) throw new Error('it is a list');
-    return convert
-      ? closed(jsonOf(convert({ target: 'draft-2020-12' }), false, schemaCheck(false)))
+    return converter
+      ? closed(jsonOf(converter.input({ target: 'draft-2020-12' }), false, schemaCheck(false)))
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
     if (cause instanceof ModelError) throw cause;
@@ -104,8 +104,8 @@ export function closed(root) {
  * reasons for a refusal as `issues`.
  * @param {any} schema @param {unknown} value @returns {Promise<{ value?: any, issues?: { message: string }[] }>} */
 export async function validated(schema, value) {
-  const { validate } = schema?.['~standard'] ?? {};
-  if (!validate) return { value };
-  const { issues, value: output } = await validate(value);
+  const standard = schema?.['~standard'];
+  if (!standard?.validate) return { value };
+  const { issues, value: output } = await standard.validate(value);
   return issues ? { issues: [...issues] } : { value: output };
 }

@@ -6,7 +6,7 @@ import { compile } from '../../js/grammar/index.js';
 import { SAMPLING } from '../../js/generated.js';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS, checkOptions, postable } from '../../js/options.js';
-import { schemaOf } from '../../js/schemas.js';
+import { schemaOf, validated } from '../../js/schemas.js';
 import { loadedEngine } from './bare-engine.js';
 import { open, refuses, wrong } from './helpers.js';
 import { MODELS, modelBytes, testModel } from './models.js';
@@ -329,6 +329,24 @@ test('a schema is JSON Schema or is converted by its library; others are rejecte
     () => schemaOf('parameters of f', z.object({ at: z.date() })),
     /^ModelError: `parameters of f` must be .* Date/,
   );
+});
+
+test("a library's functions are called as methods", async () => {
+  /** @type {any} */
+  const standard = {
+    jsonSchema: {
+      type: 'string',
+      input() {
+        return { type: this.type };
+      },
+    },
+    factor: 2,
+    validate(/** @type {number} */ value) {
+      return { value: value * this.factor };
+    },
+  };
+  assert.deepEqual(schemaOf('schema', { '~standard': standard }), { type: 'string' });
+  assert.deepEqual(await validated({ '~standard': standard }, 3), { value: 6 });
 });
 
 test('a keyword with the value undefined is ignored', () => {
