@@ -1,4 +1,5 @@
 /* sse: creates responses that stream texts, such as server-sent events. */
+/** @import { Context } from './context.js' */
 import { errorOf } from './errors.js';
 
 /** Returns the text of a server-sent event.
@@ -8,12 +9,15 @@ export function sseEvent(data, name) {
   return `${name ? `event: ${name}\n` : ''}data: ${text}\n\n`;
 }
 
+/** A request whose response is streamed. signal: errors the stream; abort: called after an error, and when the stream is
+ * cancelled.
+ * @typedef {Pick<Context, 'request' | 'signal' | 'abort'>} StreamedRequest */
+
 /** Returns a response that streams server-sent events (streamed()).
- * @param {AsyncGenerator<string, unknown, undefined>} events texts from sseEvent()
- * @param {{ signal: AbortSignal, abort: () => void }} context */
-export async function eventStream(events, { signal, abort }) {
+ * @param {AsyncGenerator<string, unknown, undefined>} events texts from sseEvent() @param {StreamedRequest} context */
+export async function eventStream(events, context) {
   const failed = (/** @type {unknown} */ error) => sseEvent(errorOf(error).body);
-  const body = await streamed(events, failed, abort, signal);
+  const body = await streamed(events, failed, context);
   return new Response(body, {
     headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' },
   });
@@ -23,16 +27,16 @@ export async function eventStream(events, { signal, abort }) {
  * can have an error status.
  * @param {AsyncGenerator<string, unknown, undefined>} texts
  * @param {(error: unknown) => string} failed returns the text of a later error
- * @param {() => void} stop called after such an error, and when the stream is cancelled
- * @param {AbortSignal} [signal] errors the stream */
-export async function streamed(texts, failed, stop, signal) {
+ * @param {StreamedRequest} context kept by the stream, so that aborts reach the signal (context.js) */
+export async function streamed(texts, failed, context) {
   /** @type {IteratorResult<string, unknown> | null} */
   let first = await texts.next();
   const encoder = new TextEncoder();
   return new ReadableStream(
     {
       start(controller) {
-        signal?.addEventListener('abort', () => controller.error(signal.reason), { once: true });
+        const { signal } = context;
+        signal.addEventListener('abort', () => controller.error(signal.reason), { once: true });
       },
       async pull(controller) {
         try {
@@ -41,13 +45,13 @@ export async function streamed(texts, failed, stop, signal) {
           if (done) return controller.close();
           controller.enqueue(encoder.encode(value));
         } catch (error) {
-          if (signal?.aborted) return;
+          if (context.signal.aborted) return;
           controller.enqueue(encoder.encode(failed(error)));
           controller.close();
-          stop();
+          context.abort();
         }
       },
-      cancel: stop,
+      cancel: () => context.abort(),
     },
     { highWaterMark: 0 },
   );

@@ -12,7 +12,7 @@ const NDJSON = 'application/x-ndjson';
 const REASONS = { length: 'length', context: 'length' };
 
 /** A request to answer. describe: returns status and message for an error, with Ollama's names of options.
- * @typedef {{ id: string, model: Model, body: any, signal: AbortSignal,
+ * @typedef {{ id: string, model: Model, body: any, request: Request, signal: AbortSignal,
  *   describe: (error: unknown) => { status: number, message: string } }} Question */
 /** Returns the fields of a response for a part of an answer.
  * @typedef {(said: { text?: string, thoughts?: string, toolCalls?: ToolCall[] }) => object} Shape */
@@ -79,7 +79,7 @@ const head = (id) => ({ model: id, created_at: new Date().toISOString() });
 /** Answers with one JSON object, or with lines of JSON. If the generation fails before the first token, rejects, so
  * that the response can have an error status.
  * @param {Question} question @param {Generation} generation @param {Shape} shape */
-async function respond({ id, body, describe }, generation, shape) {
+async function respond({ id, body, request, signal, describe }, generation, shape) {
   const began = performance.now();
   if (body.stream === false) {
     const logprobs = [];
@@ -106,7 +106,7 @@ async function respond({ id, body, describe }, generation, shape) {
     yield line({ ...head(id), ...shape({}), ...ending(result, performance.now() - began) });
   })();
   const failed = (/** @type {unknown} */ error) => line({ error: describe(error).message });
-  const stream = await streamed(lines, failed, () => void lines.return());
+  const stream = await streamed(lines, failed, { request, signal, abort: () => void lines.return() });
   return new Response(stream, { headers: { 'content-type': NDJSON } });
 }
 

@@ -2,8 +2,10 @@
  * on demand. openai.test.js tests it through OpenAI's client. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { createHandler } from '../../js/openai.js';
-import { open, refuses, until, wrong } from './helpers.js';
+import { open, refuses, sleep, until, wrong } from './helpers.js';
 
 const CHAT = 'http://local/v1/chat/completions';
 const MESSAGES = [{ role: 'user', content: 'Hi' }];
@@ -140,6 +142,12 @@ test('cancelling a stream, or aborting its request, ends the answer', async (t) 
   const aborted = await handle(CHAT, post({ ...LONG, stream: true }, { signal: control.signal }));
   const other = /** @type {ReadableStream<Uint8Array>} */ (aborted.body).getReader();
   await other.read();
+  // Node stops forwarding aborts to the signal of a Request that is garbage-collected.
+  setFlagsFromString('--expose-gc');
+  for (let i = 0; i < 3; i++) {
+    runInNewContext('gc')();
+    await sleep(1);
+  }
   control.abort();
   await assert.rejects(
     async () => {
