@@ -14,7 +14,8 @@ const VERSION = '0.12.11';
 const EXPIRES = '9999-12-31T23:59:59Z';
 const REFUSED = ['pull', 'push', 'create', 'copy', 'delete', 'blobs', 'me', 'signout', 'experimental'];
 
-/** @typedef {{ models: Record<string, Model>, body: any, signal: AbortSignal, started: string }} Context */
+/** @typedef {{ models: Record<string, Model>, body: any, request: Request, signal: AbortSignal, started: string }}
+ * Context */
 /** @typedef {[method: string, respond: (context: Context) => Promise<Response> | Response]} Route */
 
 /** @type {Record<string, Route>} */
@@ -29,16 +30,21 @@ const ROUTES = {
   '/api/embeddings': ['POST', embedOne],
 };
 
-/** Returns a function that answers requests of Ollama's API. Errors become responses.
+/** Returns a function that answers requests of Ollama's API. Errors become responses. The promise rejects only if the
+ * request is aborted, with the reason of its signal.
  * @param {Record<string, Model>} models by their ids @returns {(request: Request) => Promise<Response>} */
 export function createOllamaHandler(models) {
   const started = new Date().toISOString();
   return async (request) => {
+    const { signal } = request;
     try {
       const [method, respond] = routeOf(request);
       const body = method === 'POST' ? parsedBody(await request.text()) : {};
-      return await respond({ models, body, signal: request.signal, started });
+      const response = await respond({ models, body, request, signal, started });
+      signal.throwIfAborted();
+      return response;
     } catch (error) {
+      signal.throwIfAborted();
       const { message, ...init } = describe(error);
       return Response.json({ error: message }, init);
     }
@@ -73,7 +79,7 @@ function routeOf({ method, url }) {
 }
 
 /** @param {Context} context @returns {import('./ollama-answers.js').Question} */
-const question = ({ models, body, signal }) => ({ ...modelOf(models, body.model), body, signal, describe });
+const question = (context) => ({ ...context, ...modelOf(context.models, context.body.model), describe });
 
 /** Returns the model with a name. The tag `:latest` is optional. @param {Record<string, Model>} models
  * @param {unknown} name */
