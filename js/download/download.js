@@ -250,12 +250,14 @@ export class Download {
    * @param {Found} found */
   async #keeps(whole, { verified }) {
     let answer;
-    let verdict = 'unknown';
+    let current = 'unknown';
+    let verdict = current;
     let why = 'The response has neither an ETag nor a Last-Modified header.';
     try {
       answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
+      current = compare(loosely(answer.version), loosely(whole.journal));
       // A copy with the SHA-256 that the caller passed is used, whatever version the server has.
-      verdict = verified ? 'same' : compare(loosely(answer.version), loosely(whole.journal));
+      verdict = verified ? 'same' : current;
     } catch (error) {
       // A client that may not access the file on the server must not use the cached copy either.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
@@ -267,7 +269,7 @@ export class Download {
       why = 'The server no longer sends a model.';
     }
     if (verdict !== 'same') this.#unsure(why);
-    this.#readFrom(whole, answer, verdict === 'same' ? answer?.version : undefined);
+    this.#readFrom(whole, answer, current === 'same' ? answer?.version : undefined);
     return true;
   }
 

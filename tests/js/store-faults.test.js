@@ -443,6 +443,21 @@ for (const known of [true, false]) {
   });
 }
 
+test('bytes of another version do not repair a copy that has the digest of the caller', async (t) => {
+  const { server, store } = await stored(t, { sha256: digest });
+  Object.assign(server.state, { bytes: other, etag: '"two"' });
+  let reads = 0;
+  const cache = faulty(store, {
+    async read(name, at, into) {
+      const count = await store.read(name, at, into);
+      const middle = (bytes.length >> 1) - at;
+      if (middle >= 0 && middle < count && ++reads > 1) into[middle] ^= 1; // damaged after the digest was checked
+      return count;
+    },
+  });
+  await fails({ server, cache }, 'cache-corrupt', { sha256: digest });
+});
+
 test('the cache key includes the whole query, so other queries are other copies', async (t) => {
   const { cache, folder } = emptyCache(t);
   const server = await faultyServer(t, bytes);
