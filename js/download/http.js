@@ -131,6 +131,7 @@ export class Remote {
     }
     const unreachable = `${this.shown} could not be reached, or does not allow this page to read it (CORS)`;
     const began = performance.now();
+    const moved = this.#at !== this.#url;
     const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
     if ((response.status === 200 || response.status === 206) && response.body) {
       this.latency = Math.min(this.latency, performance.now() - began);
@@ -144,7 +145,7 @@ export class Remote {
       );
     }
     abort.abort();
-    throw this.#refusal(response);
+    throw this.#refusal(response, moved);
   }
 
   /** Follows redirects. Sends the caller's headers only to the origin of the original URL, as browsers do by
@@ -202,6 +203,7 @@ export class Remote {
       const bytes = facts ? `: ${facts.got} of ${facts.expected} received` : '';
       const message = `${what}${bytes}${got && ` (${got})`}. Check the connection and load it again.`;
       const problem = new TransientError(code, message, { got, ...facts, cause: tells ? undefined : cause });
+      if (code === 'network-error') this.#at = this.#url; // the target of a redirect may be the broken host
       throw Object.assign(problem, { stalled });
     } finally {
       clearTimeout(timer);
@@ -209,8 +211,8 @@ export class Remote {
     }
   }
 
-  /** @param {Response} response */
-  #refusal({ status, statusText, headers }) {
+  /** @param {Response} response @param {boolean} moved whether the request began at the target of a redirect */
+  #refusal({ status, statusText, headers }, moved) {
     /** @type {Record<number, string>} */
     const words = {
       401: 'The file is private, gated or missing. Pass an access token as `token`.',
@@ -219,7 +221,7 @@ export class Remote {
       429: 'Too many requests. Try again later.',
     };
     const why = words[status] ?? (status >= 500 ? 'The server failed. Try again later.' : 'Check the URL.');
-    const passes = [408, 425, 429].includes(status) || status >= 500 || this.#at !== this.#url;
+    const passes = [408, 425, 429].includes(status) || status >= 500 || moved;
     const later = headers.get('retry-after') ?? '';
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
     const got = `status ${status}`;

@@ -409,6 +409,19 @@ test('a token is sent only to the host of the URL, in a header', async (t) => {
   assert.ok(asked.length >= 2 && asked.length <= 6, `${asked.length} requests`);
 });
 
+test('if the target of a redirect refuses or breaks every connection, the original URL is requested again', async (t) => {
+  tune(t, PIECES.tuning);
+  for (const fault of [{ status: 403, wait: 100 }, { raw: '' }]) {
+    const first = await faultyServer(t, bytes, (n) => (n < 3 ? {} : fault));
+    const second = await faultyServer(t, bytes);
+    const hub = await serveWith(t, (_, response) => {
+      response.writeHead(302, { Location: (first.seen.length < 3 ? first : second).url }).end();
+    });
+    assert.deepEqual(await logitsOf(`${hub}/model.gguf`), expected);
+    assert.ok(first.seen.length > 3 && second.seen.length > 3);
+  }
+});
+
 test("the digest in Hugging Face's X-Linked-Etag is checked", async (t) => {
   const right = sha256Of(bytes);
   for (const body of [bytes, other]) {
