@@ -162,8 +162,7 @@ export class Download {
     if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.#probe();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#askFirst(part).catch((error) => {
-      if (!part || error.code !== 'source-changed') throw wrong ?? error;
-      return undefined;
+      throw wrong ?? error;
     });
     const continues = part && answer && compare(answer.version, part.journal) === 'same';
     if (whole || (part && !continues))
@@ -315,12 +314,15 @@ export class Download {
     }
   }
 
-  /** @param {Entry} [part] an incomplete copy to continue */
+  /** Returns undefined if the server refuses the range. @param {Entry} [part] an incomplete copy to continue */
   async #askFirst(part) {
     const at = part?.heldTo(0) ?? 0;
     const { segment } = this.#tuning;
     const end = Math.min((Math.floor(at / segment) + 1) * segment, part?.gapTo(at) ?? Infinity);
-    return this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal));
+    return this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask(at, end, part?.journal)).catch((error) => {
+      if (error.code !== 'source-changed') throw error;
+      return undefined;
+    });
   }
 
   /** @param {Answer} [answer] */

@@ -422,6 +422,12 @@ test('if the target of a redirect refuses or breaks every connection, the origin
   }
 });
 
+test('a server that answers requests of ranges with status 416 is asked for the whole file', async (t) => {
+  const server = await faultyServer(t, bytes, (_, { headers }) => (headers.range ? { status: 416 } : {}));
+  assert.deepEqual(await logitsOf(server.url), expected);
+  assert.equal(server.seen.length, 2);
+});
+
 test("the digest in Hugging Face's X-Linked-Etag is checked", async (t) => {
   const right = sha256Of(bytes);
   for (const body of [bytes, other]) {
