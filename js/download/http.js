@@ -122,7 +122,7 @@ export class Remote {
     const abort = new AbortController();
     /** @type {[string, string][]} */
     const headers =
-      start === undefined || !/^http/.test(this.#url) ? [] : [['range', `bytes=${start}-${Number(end) - 1}`]];
+      start === undefined || !/^http/i.test(this.#url) ? [] : [['range', `bytes=${start}-${Number(end) - 1}`]];
     // In a browser, the header If-Range needs a CORS preflight for other hosts, so only the page's own host gets it.
     // The caller compares versions in any case.
     const condition = version?.etag.startsWith('"') ? version.etag : version?.modified;

@@ -428,6 +428,12 @@ test('a server that answers requests of ranges with status 416 is asked for the 
   assert.equal(server.seen.length, 2);
 });
 
+test('ranges are requested whatever the case of the URL', async (t) => {
+  const server = await faultyServer(t, bytes);
+  assert.deepEqual(await logitsOf(server.url.replace('http', 'HTTP')), expected);
+  assert.ok(server.seen.every(({ range }) => range));
+});
+
 test("the digest in Hugging Face's X-Linked-Etag is checked", async (t) => {
   const right = sha256Of(bytes);
   for (const body of [bytes, other]) {
