@@ -202,6 +202,7 @@ export class Download {
         copy.journal.sha256 = '';
         return { whole: copy, wrong: this.#corrupt(lost) };
       }
+      if (!got) continue;
       if (got === expected) {
         copy.journal.sha256 = got;
         if (!copy.complete || got !== sha256) await this.#file.mark(copy, false);
@@ -212,7 +213,7 @@ export class Download {
         `The cached copy of ${this.#requests.shown} has the SHA-256 ${got}, not ${expected}. Check \`sha256\`.`,
         { expected, got },
       );
-      if (got && got !== sha256) await this.#file.mark(copy, true);
+      if (got !== sha256) await this.#file.mark(copy, true);
     }
     return { wrong };
   }

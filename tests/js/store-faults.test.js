@@ -189,6 +189,15 @@ test('after a read error at any point, the copy stays, and the model is loaded a
   await holds(place);
 });
 
+test('a copy that cannot be read is not reported as one with another digest', async (t) => {
+  const { server, store } = await stored(t);
+  await server.close();
+  const cache = faulty(store, {
+    read: async (name, at, into) => (at < bytes.length ? 0 : store.read(name, at, into)),
+  });
+  await fails({ server, cache }, 'network-error', { sha256: digest });
+});
+
 test('inspectModel() never writes or removes a complete or partial copy, whichever read fails', async (t) => {
   const { store } = emptyCache(t);
   const server = await faultyServer(t, bytes, () => ({ slow: 1 }));
