@@ -1,5 +1,5 @@
 /* cache: lists and deletes cached models and estimates the storage. Loading fills the cache (download.js). */
-import { isComplete, isModel, isState, readJournal } from './entries.js';
+import { isComplete, isModel, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
 import { ModelError, failure, show } from '../errors.js';
 /** @import { StorageUse, Store } from '../protocol.js' */
@@ -30,23 +30,21 @@ export class ModelCache {
   /** Lists the cached files, latest use first. @returns {Promise<CacheEntry[]>} */
   async list() {
     return this.#with(async (store) => {
-      const entries = (await store.list())
-        .filter((name) => !isState(name))
-        .map(async (key) => {
-          // An entry that cannot be read, for example because another tab is writing it, is listed without details.
-          const journal = await readJournal(store, key).catch(() => null);
-          const size = () => store.size(key).catch(() => 0);
-          const { url = '', have = [], total = await size(), used = 0 } = journal ?? {};
-          return {
-            key,
-            url,
-            file: url.split('?')[0].replace(/.*\//, ''),
-            total,
-            stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
-            complete: journal !== null && isComplete(journal),
-            lastUsed: new Date(used),
-          };
-        });
+      const entries = (await store.list()).filter(isModel).map(async (key) => {
+        // An entry that cannot be read, for example because another tab is writing it, is listed without details.
+        const journal = await readJournal(store, key).catch(() => null);
+        const size = () => store.size(key).catch(() => 0);
+        const { url = '', have = [], total = await size(), used = 0 } = journal ?? {};
+        return {
+          key,
+          url,
+          file: url.split('?')[0].replace(/.*\//, ''),
+          total,
+          stored: have.reduce((sum, [a, b]) => sum + b - a, 0),
+          complete: journal !== null && isComplete(journal),
+          lastUsed: new Date(used),
+        };
+      });
       return (await Promise.all(entries)).sort((a, b) => Number(b.lastUsed) - Number(a.lastUsed));
     });
   }

@@ -414,6 +414,7 @@ test('names that leave the folder, or are not names of the package, are rejected
     ]) {
       await refuses(cache.delete(wrong(key)), 'bad-option');
     }
+    assert.ok((await cache.list()).every(({ key }) => key === 'ab.gguf'));
     await cache.clear();
   }
   assert.deepEqual(removed, ['ab.gguf']);
