@@ -9,8 +9,9 @@ import { partsOf } from './model.js';
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<boolean>} */
 export async function isCached(source, options = {}) {
   // Streams and bytes need no download. They are not passed to partsOf(), because describing a stream locks it.
-  if (![source].flat().every(isAddress)) return true;
-  const parts = await partsOf(source, options);
+  const addresses = [source].flat().filter(isAddress);
+  if (!addresses.length) return true;
+  const parts = await partsOf(Array.isArray(source) ? addresses : source, options);
   const urls = parts.flatMap(({ descriptor }) => (descriptor.kind === 'url' ? [shownUrl(descriptor.url)] : []));
   if (!urls.length) return true;
   if (options.cache === false) return false;

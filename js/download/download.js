@@ -363,7 +363,7 @@ export class Download {
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
     await this.#file.create(`${keyOf(this.#url, hash)}-${edition}`, {
       ...emptyJournal(total, this.#tuning.segment),
-      url: shownUrl(this.#url).slice(0, 1000),
+      url: shownUrl(this.#url),
       guarded: this.#guarded || undefined,
       etag,
       modified,

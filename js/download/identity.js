@@ -8,6 +8,8 @@ const SECRET = new RegExp(
 );
 /** Maximum length of the values of query parameters that shownUrl() keeps. Longer values may be secret, too. */
 const LONGEST_SHOWN = 20;
+/** Maximum length of a URL that shownUrl() returns. */
+const MAX_URL = 1000;
 /** Groups of query parameters that sign a URL and do not identify the file. A group i is ignored only if the URL has
  * the first NEEDED[i] parameters of the group. */
 const SIGNATURES = [
@@ -73,7 +75,7 @@ export function shownUrl(url) {
       !name.split(/[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])/).some((word) => SECRET.test(word)),
   );
   const text = String(new URLSearchParams(query));
-  return plainUrl(url) + (text && `?${text}`);
+  return (plainUrl(url) + (text && `?${text}`)).slice(0, MAX_URL);
 }
 
 /** Returns the cache key of a URL: a hash of the URL without the parameters of its signature. @param {string} url

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { isCached } from '../../js/cached.js';
 import { environment } from '../../js/platform/env.js';
 import { inspectModel, loadModel, modelCache, openCache } from '../../js/index.node.js';
 import { TUNING, bytes, expected, expectedOther, load, other, sha256Of, tune } from './downloads.js';
@@ -85,6 +86,16 @@ test('the cache is used by default, lists its entries and deletes them', async (
   ]) {
     assert.equal((await refuses(() => openCache(wrong(where)), 'bad-option')).got, got);
   }
+});
+
+test('isCached() looks for every file that has a URL', async (t) => {
+  const { cache } = emptyCache(t);
+  const server = await faultyServer(t, bytes);
+  const [one, other] = [`${server.url}?${'a=1&'.repeat(300)}`, `${server.url}?b`];
+  await load(one, { cache });
+  const cached = (/** @type {ModelSource} */ source) => isCached(source, { cache });
+  assert.deepEqual(await Promise.all([one, bytes, new Blob([bytes])].map(cached)), [true, true, true]);
+  assert.deepEqual(await Promise.all([other, [other, new Blob([bytes])]].map(cached)), [false, false]);
 });
 
 test('a load resumes where an aborted one stopped', async (t) => {
