@@ -45,7 +45,7 @@ async function filesOf({ repo, revision = 'main' }, access) {
   } catch (cause) {
     if (signal?.aborted) throw abortError(signal);
     const before = hubAddress({ repo, revision, file: '-' }, hub).slice(0, -1);
-    const here = (await access.kept()).filter((url) => url.startsWith(before));
+    const here = (await access.kept().catch(() => [])).filter((url) => url.startsWith(before));
     const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0]));
     if (names.length) return names;
     throw failure(

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { inspectModel, loadModel, openCache, probe } from '../../js/index.node.js';
 import { listen } from '../support/listen.js';
 import { newFolder, refuses } from './helpers.js';
+import { memoryStore } from './memory-store.js';
 import { testModel } from './models.js';
 
 const FILES = [
@@ -58,6 +59,12 @@ test('a repository and a quantisation name a file of a mirror, also offline once
   await again.dispose();
   await refuses(loadModel({ repo: 'a/b', quant: 'Q5_K' }, options), 'unsupported-source');
   await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { ...options, cache: false }), 'network-error');
+});
+
+test('if neither the hub nor the cache can be read, the error is that of the hub', async (t) => {
+  const { address } = await hub(t);
+  const cache = openCache(memoryStore({ list: () => Promise.reject(new Error('no storage')) }));
+  await refuses(loadModel({ repo: 'x/y', quant: 'Q4_K' }, { hub: address, cache }), 'http-error', /status 404/);
 });
 
 test('an entry of the cache can be loaded, also offline', async (t) => {
