@@ -32,7 +32,7 @@ function allParts(part) {
   const name = 'blob' in descriptor ? '' : nameOf(descriptor);
   const [, head, number, count, tail] = SPLIT.exec(name) ?? [];
   if (Number(number) !== 1) return [part];
-  return Array.from({ length: Number(count) }, (_, i) => {
+  return Array.from({ length: Number(count) || 1 }, (_, i) => {
     if (i === 0) return part;
     const text = `${head}${String(i + 1).padStart(5, '0')}-of-${count}${tail}`;
     return { descriptor: 'url' in descriptor ? { kind: 'url', url: text } : { kind: 'path', path: text } };
