@@ -20,14 +20,17 @@ export async function using(open, values, f) {
  * @param {(source: string, options: any) => Promise<M>} open @param {Values} values @param {object} [more] options */
 export async function opened(open, values, more) {
   const onProgress = process.stderr.isTTY ? showProgress : undefined;
-  const model = await open(values.source, { ...loadOptions(values), onProgress, ...more });
-  if (onProgress) process.stderr.write('\r\x1b[K');
-  return model;
+  try {
+    return await open(values.source, { ...loadOptions(values), onProgress, ...more });
+  } finally {
+    if (onProgress) process.stderr.write('\r\x1b[K');
+  }
 }
 
 /** @param {Progress} progress */
-function showProgress({ loaded, total, bytesPerSecond, notice }) {
+function showProgress({ phase, loaded, total, bytesPerSecond, notice }) {
   if (notice) process.stderr.write(`\r\x1b[K${notice.message}\n`);
+  if (phase === 'rest') return; // the command already writes its result to the terminal
   const [done, all, rate] = [loaded, total ?? 0, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
   process.stderr.write(`\r\x1b[K${done}${total ? ` of ${all}` : ''} MB, ${rate} MB/s`);
 }

@@ -7,6 +7,7 @@ import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { show } from '../../js/cli/chat.js';
+import { opened } from '../../js/cli/output.js';
 import { newFolder, open } from './helpers.js';
 import { testModel } from './models.js';
 
@@ -261,6 +262,28 @@ test('without MODEL, the storyteller beside the package is used; if there is non
   for (const named of [model, 'HTTP://127.0.0.1:1/x']) {
     assert.equal((await run(['tokenize', named], '', join(home, 'js/cli.js'))).status, 2, 'that is no TEXT');
   }
+});
+
+test('progress on a terminal is erased before a result or an error, and never written into a result', async (t) => {
+  const { stderr } = process;
+  Object.defineProperty(stderr, 'isTTY', { value: true, configurable: true });
+  t.after(() => Reflect.deleteProperty(stderr, 'isTTY'));
+  const write = t.mock.method(stderr, 'write', () => true);
+  const progress = { phase: 'load', loaded: 1e6, total: 2e6, bytesPerSecond: 1e6 };
+  /** @type {any} */ let report;
+  const load = async (/** @type {string} */ source, /** @type {any} */ { onProgress }) => {
+    report = onProgress;
+    report(progress);
+    if (source === 'wrong') throw new Error('no model');
+  };
+  await opened(load, { source: 'right' });
+  report({ ...progress, phase: 'rest', notice: { message: 'News.' } });
+  await assert.rejects(opened(load, { source: 'wrong' }));
+  const [line, gone] = ['\r\x1b[K1 of 2 MB, 1 MB/s', '\r\x1b[K'];
+  assert.deepEqual(
+    write.mock.calls.map((call) => call.arguments[0]),
+    [line, gone, `${gone}News.\n`, line, gone],
+  );
 });
 
 test('usage errors exit with status 2 and print the usage; failures exit with status 1', async () => {
