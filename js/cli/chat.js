@@ -13,13 +13,17 @@ const HELP = 'Commands: /reset, /retry, /system TEXT, /exit. Ctrl-C stops an ans
  * @param {Generation} answer @param {Pick<NodeJS.WriteStream, 'write' | 'isTTY'>} [out] */
 export async function show(answer, out = process.stdout) {
   let last = 'text';
-  for await (const { kind, text } of answer.steps()) {
-    if (!text || (kind === 'thought' && !out.isTTY)) continue;
-    if (kind !== last) out.write(kind === 'thought' ? DIM : `${PLAIN}\n\n`);
-    last = kind;
-    out.write(text);
+  try {
+    for await (const { kind, text } of answer.steps()) {
+      if (!text || (kind === 'thought' && !out.isTTY)) continue;
+      if (kind !== last) out.write(kind === 'thought' ? DIM : `${PLAIN}\n\n`);
+      last = kind;
+      out.write(text);
+    }
+  } finally {
+    if (last === 'thought') out.write(PLAIN);
   }
-  out.write(last === 'thought' ? `${PLAIN}\n` : '\n');
+  out.write('\n');
 }
 
 /** Reads questions and answers them until the input ends. @param {Model} model @param {ChatOptions} options */

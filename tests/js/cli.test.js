@@ -204,6 +204,13 @@ test('generate: thinking is turned on and off, thoughts are in the JSON, and pla
   };
   await show(/** @type {any} */ ({ steps }), out);
   assert.equal(out.said, '\x1b[2mhm\x1b[22m\n\nYes\n');
+  out.said = '';
+  const failing = async function* () {
+    yield { kind: 'thought', text: 'hm' };
+    throw new Error('lost');
+  };
+  await assert.rejects(show(/** @type {any} */ ({ steps: failing }), out));
+  assert.equal(out.said, '\x1b[2mhm\x1b[22m');
 });
 
 test('chat reads lines, answers, and runs its commands', async () => {
