@@ -54,10 +54,6 @@ export class Identity {
     return 'same';
   }
 
-  unpin() {
-    this.version = undefined;
-  }
-
   /** Whether later responses can be compared with the first one, because it has an ETag or a date. */
   get named() {
     return Boolean(this.version?.etag || this.version?.modified);

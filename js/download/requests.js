@@ -156,7 +156,7 @@ export class Requests {
       this.#early = { at, answer: Promise.resolve(answer) };
     } else {
       this.drop(answer);
-      this.#identity.unpin();
+      this.#identity.version = undefined;
       this.#way = 'whole';
     }
   }
