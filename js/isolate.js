@@ -29,7 +29,8 @@ export async function isolate(script = import.meta.url) {
   if (!globalThis.isSecureContext || !('serviceWorker' in navigator)) return false;
   const address = trustedScriptUrl(script);
   const registered = await navigator.serviceWorker.register(address, { type: 'module' }).catch(() => null);
-  if (!registered) return false;
+  // The promise `ready` never settles for a page outside the worker's scope.
+  if (!registered || !location.href.startsWith(registered.scope)) return false;
   await navigator.serviceWorker.ready;
   return reloadOnce();
 }

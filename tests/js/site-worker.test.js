@@ -9,6 +9,7 @@ import os from 'node:os';
 import path from 'node:path';
 import vm from 'node:vm';
 import { after, before, test } from 'node:test';
+import { isolate } from '../../js/isolate.js';
 import { buildSite } from '../../tools/build/site.js';
 import { types } from '../../tools/serve.js';
 
@@ -388,4 +389,15 @@ test('the worker neither answers nor stores documents beside the page', async ()
   for (const name of ['docs/index.html', 'docs/docs.js', 'docs/pagefind/pagefind.js'])
     assert.equal((await worker.get(name)).response, undefined, name);
   assert.ok([...world.stored.values()].every((files) => ![...files.keys()].some((url) => url.includes('/docs/'))));
+});
+
+test('isolate() returns false for a page outside the scope of its service worker', async (t) => {
+  const serviceWorker = { register: async () => ({ scope: `${HOME}lib/` }), ready: new Promise(() => {}) };
+  const values = { isSecureContext: true, navigator: { serviceWorker }, location: new URL(HOME) };
+  for (const [name, value] of Object.entries(values)) {
+    const before = Object.getOwnPropertyDescriptor(globalThis, name) ?? { value: undefined, configurable: true };
+    Object.defineProperty(globalThis, name, { value, configurable: true });
+    t.after(() => Object.defineProperty(globalThis, name, before));
+  }
+  assert.equal(await isolate(`${HOME}lib/isolate.js`), false);
 });
