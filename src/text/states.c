@@ -144,30 +144,29 @@ static bool may_take_any(const gw_dfa *d, uint32_t loop, uint32_t set) {
     return false;
 }
 
-/* Interns the member set at the end of the DFA cache's array: returns an equal older set, if there is one. */
-static uint32_t intern_set(gw_dfa *d, uint32_t at, uint32_t size) {
-    const uint32_t *content = &set_at(d, at)->loop;
+/* Returns the member set of the DFA cache that is equal to *s. If there is none, stores it; the array has room. */
+static uint32_t intern_set(gw_dfa *d, const member_set *s, uint32_t size) {
     size_t n = size - WORDS(gw_link);
-    uint32_t hash = hash_words(content, n, size);
-    for (uint32_t other = *chain_of(d, MEMBER_SETS, hash); other; other = set_at(d, other)->link.next)
-        if (set_at(d, other)->link.hash == hash && !memcmp(&set_at(d, other)->loop, content, n * sizeof *content)) {
-            d->used = at;
-            return other;
-        }
+    uint32_t hash = hash_words(&s->loop, n, size);
+    for (uint32_t at = *chain_of(d, MEMBER_SETS, hash); at; at = set_at(d, at)->link.next)
+        if (set_at(d, at)->link.hash == hash && !memcmp(&set_at(d, at)->loop, &s->loop, n * sizeof(uint32_t)))
+            return at;
+    uint32_t at = gw_dfa_take(d, size);
+    memmove(set_at(d, at), s, size * sizeof(uint32_t));
     return add_to_chain(d, MEMBER_SETS, hash, at);
 }
 
 static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) {
-    uint32_t size = set_size(d, loop), at = gw_dfa_take(d, size);
-    if (!at) return 0;
-    member_set *s = set_at(d, at);
+    uint32_t size = set_size(d, loop);
+    if (size > d->size - d->used) return 0;
+    member_set *s = set_at(d, d->used); /* makes the set in unused words, where it stays if it is new */
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
     else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
     /* A loop without a maximum stops counting members at its minimum. */
     s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;
     s->bits[i / 32] |= 1u << i % 32;
-    return intern_set(d, at, size);
+    return intern_set(d, s, size);
 }
 
 /* Applies an edge's effect to the register *reg. Returns whether the edge may be followed. *reg is 0 after GW_TAKE
@@ -593,20 +592,14 @@ typedef struct {
     gw_dfa *d;
     const uint32_t *at;
     uint32_t *stacks;
-    bool full;
 } reader;
 
 static gw_frame get_frame(reader *r) {
     saved_frame saved;
     memcpy(&saved, r->at, sizeof saved);
     r->at += WORDS(saved_frame);
-    if (saved.set_size) {
-        uint32_t at = gw_dfa_take(r->d, saved.set_size);
-        if (at) memcpy(r->d->words + at, r->at, saved.set_size * sizeof *r->at);
-        r->full |= !at;
-        saved.reg = at ? intern_set(r->d, at, saved.set_size) : 0;
-        r->at += saved.set_size;
-    }
+    if (saved.set_size) saved.reg = intern_set(r->d, (const member_set *)r->at, saved.set_size);
+    r->at += saved.set_size;
     return (gw_frame){ saved.to, saved.reg, r->stacks[saved.below] };
 }
 
@@ -619,9 +612,7 @@ static uint32_t get_stack(reader *r) {
         for (; at && frame_before(&frame, &f[at - 1]); at--) f[at] = f[at - 1];
         f[at] = frame;
     }
-    uint32_t stack = stack_of(r->d, f, n);
-    r->full |= !stack;
-    return stack;
+    return stack_of(r->d, f, n);
 }
 
 static uint32_t get_state(reader *r) {
@@ -634,23 +625,19 @@ static uint32_t get_state(reader *r) {
         uint32_t node = *r->at++;
         gw_set_add(r->d, (gw_item){ node, get_frame(r) });
     }
-    if (!saved.flags) return GW_STATE_NONE;
-    uint32_t state = gw_dfa_state(r->d);
-    r->full |= !state;
-    return state;
+    return saved.flags ? gw_dfa_state(r->d) : GW_STATE_NONE;
 }
 
-static int get_roots(reader *r, const gw_roots *roots, uint32_t n_stacks) {
+/* Reads the buffer back to the empty array, which has room for everything: all of it was in the array before. */
+static void get_roots(reader *r, const gw_roots *roots, uint32_t n_stacks) {
     r->stacks[0] = 0;
-    for (uint32_t i = 1; i <= n_stacks && !r->full; i++) r->stacks[i] = get_stack(r);
-    if (r->full) return GW_FULL;
+    for (uint32_t i = 1; i <= n_stacks; i++) r->stacks[i] = get_stack(r);
     for (uint32_t i = 0; i < roots->n_items; i++) roots->items[i].frame = get_frame(r);
     for (uint32_t i = 0; i < roots->n_returns; i++) {
         roots->returns[i].stack = r->stacks[*r->at++];
         roots->returns[i].state = get_state(r);
     }
     for (uint32_t i = 0; i < roots->n_states; i++) roots->states[i] = (uint16_t)get_state(r);
-    return r->full ? GW_FULL : 0;
 }
 
 /* Removes the memos of all stacks, because a failed garbage collection has overwritten some of them. */
@@ -663,10 +650,10 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots) {
     writer w = { .d = d };
     put_roots(&w, roots);
     uint32_t *stacks = w.failed ? NULL : gw_alloc((w.n_stacks + 1) * sizeof *stacks);
-    int bad;
+    int bad = 0;
     if (stacks) {
         empty(d);
-        bad = get_roots(&(reader){ d, (const uint32_t *)w.out.data, stacks, false }, roots, w.n_stacks);
+        get_roots(&(reader){ d, (const uint32_t *)w.out.data, stacks }, roots, w.n_stacks);
     } else {
         clear_memos(d);
         bad = gw_no_memory(d->error, GW_FORMAT_MEMORY, (w.n_stacks + 1ull) * sizeof *stacks);

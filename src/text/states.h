@@ -100,7 +100,7 @@ typedef struct {
     uint32_t n_states;
 } gw_roots;
 /* Drops everything from the DFA cache that is not reachable from the roots, and updates the offsets and state numbers
- * in the roots. Returns 0, GW_FULL if the kept data does not fit, or a coded error. */
+ * in the roots. Returns 0, or a coded error after which nothing has changed. */
 int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 
 /* Reports that a format needs more than `most` of something, for example "steps". Returns GW_E_BAD_FORMAT. */

@@ -238,3 +238,36 @@ TEST(masks_are_the_same_where_room_had_to_be_made) {
     free(z);
     free_words();
 }
+
+/* Two positions in an object have the same set of members. A cache that they fill can be collected. */
+TEST(a_full_cache_keeps_what_is_needed) {
+    /* clang-format off */
+    const uint32_t words[] = {
+        0x31475747, 1, 43, 4, 3, 2, 3, 1, 2, 1, 0, 0,
+        0, 1, 2, 3, /* nodes */
+        SPAN('a', 'a', 0), SPAN('b', 'b', 0), SPAN('c', 'c', 0),
+        1, 3, 0, 1 | 1 << 1, /* states */
+        GW_BYTES | GW_TAKE << 2, 1, 1, GW_BYTES, 2, 1, GW_BYTES, 3, 1, /* edges */
+        0, 0, GW_NEVER, 0, 0, GW_NEVER, 1, 1, /* rule, loops, member */
+    };
+    /* clang-format on */
+    gw_grammar g;
+    gw_dfa d;
+    gw_error e = { 0 };
+    gw_item items[2];
+    CHECK_INT(gw_grammar_read(&g, words, sizeof words, 1, &e), 0);
+    CHECK_INT(gw_dfa_init(&d, &g, &e), 0);
+    CHECK_INT(gw_set_begin(&d), 0);
+    items[0] = d.set->items[0];
+    gw_set_clear(&d);
+    CHECK_INT(gw_set_step(&d, items, 1, 'a'), 0);
+    CHECK_INT(d.set->n, 2);
+    memcpy(items, d.set->items, sizeof items);
+    for (int i = 0; i < 2; i++) {
+        CHECK_INT(gw_dfa_collect(&d, &(gw_roots){ .items = items, .n_items = 2 }), 0);
+        d.size = d.used;
+    }
+    CHECK(items[0].frame.reg != 0 && items[0].frame.reg == items[1].frame.reg);
+    gw_dfa_free(&d);
+    gw_grammar_free(&g);
+}
