@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { addLater } from '../../web/shell/language.js';
 import { chances, largest, percent, range, shown, spoken, unsure, windowOf } from '../../web/inside/numbers.js';
+import { stepped } from '../../web/inside/parts.js';
 import { open } from './helpers.js';
 
 const LOGITS = [1, 3, 2, -40, 0];
@@ -88,6 +89,20 @@ test('formats probabilities, tokens, uncertain positions, the largest weights an
   assert.deepEqual(largest([0, 1], 5), [1]);
   assert.equal(windowOf([{ key: 'gemma3.attention.sliding_window', value: 512 }]), 512);
   assert.equal(windowOf([{ key: 'llama.block_count', value: 4 }]), 0);
+});
+
+test('arrow keys move in the direction that they show, also in text from right to left', () => {
+  for (const [direction, wanted] of /** @type {const} */ ([
+    ['ltr', [3, 1, 3, 1, 0, 8, 2]],
+    ['rtl', [1, 3, 3, 1, 0, 8, 2]],
+  ])) {
+    Object.assign(globalThis, { getComputedStyle: () => ({ direction }) });
+    const keys = ['ArrowRight', 'ArrowLeft', 'ArrowDown', 'ArrowUp', 'Home', 'End', 'x'];
+    assert.deepEqual(
+      keys.map((key) => stepped(/** @type {any} */ ({ key }), 2, 9)),
+      wanted,
+    );
+  }
 });
 
 test('text-decoration has a single value, because WebKit ignores the shorthand with more', async () => {

@@ -119,7 +119,7 @@ export class Inside {
   #key(event) {
     const names = Object.keys(VIEWS);
     const at = names.indexOf(this.#view);
-    const next = stepped(event.key, at, names.length);
+    const next = stepped(event, at, names.length);
     if (next === at) return;
     event.preventDefault();
     this.#choose(names[next]);

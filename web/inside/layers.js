@@ -119,8 +119,8 @@ function moves(table, show) {
     }
   table.addEventListener('keydown', (event) => {
     const upDown = /^Arrow(Up|Down)$/.test(event.key);
-    const across = stepped(event.key, column, rows[row].length);
-    const to = upDown ? rows[stepped(event.key, row, rows.length)][column] : rows[row][across];
+    const across = stepped(event, column, rows[row].length);
+    const to = upDown ? rows[stepped(event, row, rows.length)][column] : rows[row][across];
     if (to === rows[row][column]) return;
     event.preventDefault();
     to.focus();

@@ -10,11 +10,19 @@ import { percent, shown, spoken } from './numbers.js';
 /** Maximum number of tokens shown: of a longer text, the last ones. */
 const MOST_SHOWN = 600;
 
-/** Returns the index that a key moves to from index `at` in a row of `count`. @param {string} key @param {number} at
- * @param {number} count */
-export function stepped(key, at, count) {
+/** Returns the index that a key moves to from index `at` in a row of `count`. The row has the direction of the element
+ * that handles the event. @param {KeyboardEvent} event @param {number} at @param {number} count */
+export function stepped({ key, currentTarget }, at, count) {
+  const right = getComputedStyle(/** @type {Element} */ (currentTarget)).direction === 'rtl' ? -1 : 1;
   /** @type {Record<string, number>} */
-  const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: count - 1 };
+  const to = {
+    ArrowRight: at + right,
+    ArrowLeft: at - right,
+    ArrowDown: at + 1,
+    ArrowUp: at - 1,
+    Home: 0,
+    End: count - 1,
+  };
   return key in to ? Math.min(count - 1, Math.max(0, to[key])) : at;
 }
 
@@ -49,7 +57,7 @@ export class Strip {
   /** @param {KeyboardEvent} event */
   #key(event) {
     const before = this.#at < 0 ? this.#options.length - 1 : this.#at - this.first;
-    const next = stepped(event.key, before, this.#options.length);
+    const next = stepped(event, before, this.#options.length);
     if (!/^(Arrow|Home|End)/.test(event.key)) return;
     event.preventDefault();
     this.choose(this.first + next, true);

@@ -6,7 +6,7 @@ import { action, el } from '../shell/dom.js';
 import { list as listed, locale, number, parts, t } from '../shell/language.js';
 import { actions } from '../shell/store.js';
 import { chances, largest, percent, shown, spoken } from './numbers.js';
-import { bars, hint, picture, piece, quoted, select, strength, svg } from './parts.js';
+import { bars, hint, picture, piece, quoted, select, stepped, strength, svg } from './parts.js';
 
 /** @import { Look } from './subject.js' */
 /** @import { InsideLayer } from '../../js/protocol.js' */
@@ -93,10 +93,10 @@ class Walk {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    const by = /** @type {Record<string, number>} */ ({ ArrowRight: 1, ArrowLeft: -1 })[event.key];
-    if (!by) return;
+    if (!/^Arrow(Left|Right)$/.test(event.key)) return;
     event.preventDefault();
-    this.#go(by);
+    const by = stepped(event, this.#at, this.#steps.length) - this.#at;
+    if (by) this.#go(by);
   }
 
   /** @param {number} by */
