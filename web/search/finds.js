@@ -76,7 +76,10 @@ export class Finds {
       const found = await this.#nearest(question, signal);
       if (!signal.aborted) this.#show(found);
     } catch (error) {
-      if (!signal.aborted) this.#hits.replaceChildren(el('li', errorBox(error)));
+      if (signal.aborted) return;
+      this.#show([]);
+      this.#hits.replaceChildren(el('li', errorBox(error)));
+      this.#hits.hidden = false;
     }
   }
 
