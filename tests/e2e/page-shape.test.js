@@ -58,6 +58,7 @@ test('a list becomes a table; errors of a schema name the keyword and its path',
     cells.join(),
   );
   assert.match(await textOf(page, '#shape-said'), /^\d+\stokens, [1-9]\d* filled in by the schema$/);
+  assert.equal(await textOf(page, '#shape .said'), 'Answer ready.', 'screen readers ignore the page behind a dialog');
 
   await ask(page, { type: 'object', properties: { tags: { type: 'array', uniqueItems: true } } });
   await untilText(page, '#shape-wrong', /uniqueItems/);

@@ -10,7 +10,6 @@ import { known, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 import css from './shape.css';
 
-/** @import { Model } from '../../js/index.js' */
 /** @typedef {{ name: string, question: string, schema: object }} Example */
 
 const TEXT = { type: 'string', maxLength: 60 };
@@ -93,14 +92,13 @@ function told(error) {
 
 class Shape {
   #question = el('textarea', { id: 'shape-question', rows: 2, dir: 'auto' });
-  #schema = el('textarea.code', { id: 'shape-schema', rows: 9, spellcheck: false });
+  #schema = el('textarea.code', { id: 'shape-schema', rows: 9, spellcheck: false, dir: 'ltr' });
   #wrong = el('p.wrong', { id: 'shape-wrong', role: 'alert' });
   #value = el('div.value', { id: 'shape-value', tabIndex: 0, role: 'region', ariaLabel: t('shape.value') });
   #said = el('p.hint', { id: 'shape-said' });
   #ask = el('button.primary', { id: 'shape-ask', type: 'submit' }, t('shape.answer'));
   /** @type {AbortController | null} */
   #running = null;
-  /** @type {Model | null} */ #model = null;
 
   constructor() {
     const form = el(
@@ -135,6 +133,7 @@ class Shape {
       form,
       this.#value,
       this.#said,
+      el('p.said.hidden-text', { role: 'status' }),
     );
     this.dialog.addEventListener('close', () => this.#running?.abort());
     this.dialog.addEventListener('keydown', (event) => event.stopPropagation());
@@ -143,7 +142,6 @@ class Shape {
   }
 
   open() {
-    this.#model = state.model;
     this.dialog.showModal();
     this.#question.focus();
   }
@@ -179,7 +177,8 @@ class Shape {
 
   /** @param {any} schema @param {AbortSignal} signal */
   async #draw(schema, signal) {
-    const model = /** @type {Model} */ (this.#model);
+    const { model } = state;
+    if (!model) throw new Error(t('hindered.model'));
     const content = this.#question.value;
     const prompt = model.info.chatTemplate ? [{ role: /** @type {const} */ ('user'), content }] : content;
     const out = model.generate(prompt, { ...actions.sampling(), format: { schema }, signal });
