@@ -53,19 +53,16 @@ int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e) {
 int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_error *e) {
     const gw_type *type = gw_type_of(t->type);
     if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unknown GGML type %u.", t->name, t->type);
-    uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3]; /* rows cannot overflow: the parser bounds the product */
     if (t->shape[0] % type->items)
         return gw_fail(
             e, GW_E_BAD_SHAPE,
             "The row length of tensor %s must be a multiple of %u, the block size of its type %s (got %llu).", t->name,
             type->items, type->name, (unsigned long long)t->shape[0]);
-    if (rows && t->shape[0] / type->items > (UINT64_MAX >> 1) / type->bytes / rows)
-        return gw_fail(e, GW_E_BAD_COUNT, "Tensor %s must be smaller than 2^63 bytes. %s", t->name, GW_CONVERT);
     gw_tensor *to = gw_buffer_add(&s->tensors, sizeof *to);
     if (!to) return no_memory(e);
-    *to = (gw_tensor){
-        .info = *t, .type = type, .bytes = t->shape[0] / type->items * type->bytes * rows, .part = part
-    };
+    /* The parser bounds the product of the shape, so neither number overflows. */
+    uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3], bytes = t->shape[0] / type->items * type->bytes * rows;
+    *to = (gw_tensor){ .info = *t, .type = type, .bytes = bytes, .part = part };
     return 0;
 }
 
