@@ -56,24 +56,25 @@ function vocab(pieces, scores, types) {
   };
 }
 
+/** Number of Gemma 3's pieces without the image placeholder, which is the last one. */
+const GEMMA3_SIZE = 262144;
+
 /**
- * Returns the vocabulary of a Gemma 3 tokenizer.json in the form of a GGUF file, with scores instead of merges. The
- * merges are all ways to split pieces in two, ordered by the piece's id, so a piece's score is minus the distance of
- * its id from the first normal piece's, as SentencePiece's trainer assigns it.
- * @param {string} [path]
- * @param {number} [size] number of pieces; omits later ones (the image placeholder)
+ * Returns Gemma 3's vocabulary in the form of a GGUF file, with scores instead of merges. The merges are all ways to
+ * split pieces in two, ordered by the piece's id, so a piece's score is minus the distance of its id from the first
+ * normal piece's, as SentencePiece's trainer assigns it.
  * @returns {Vocab}
  */
-export function gemma3Vocab(path = gemma3TokenizerPath(), size = 262144) {
-  const { model, added_tokens: added } = JSON.parse(readFileSync(path, 'utf8'));
-  const pieces = /** @type {string[]} */ (new Array(size));
-  for (const [piece, id] of Object.entries(model.vocab)) if (id < size) pieces[id] = piece;
-  const types = new Int32Array(size).fill(NORMAL);
+export function gemma3Vocab() {
+  const { model, added_tokens: added } = JSON.parse(readFileSync(gemma3TokenizerPath(), 'utf8'));
+  const pieces = /** @type {string[]} */ (new Array(GEMMA3_SIZE));
+  for (const [piece, id] of Object.entries(model.vocab)) if (id < GEMMA3_SIZE) pieces[id] = piece;
+  const types = new Int32Array(GEMMA3_SIZE).fill(NORMAL);
   for (let byte = 0; byte < 256; byte++) {
     types[model.vocab[`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`]] = BYTE;
   }
   for (const { id, content, special } of added) {
-    if (id >= size) continue;
+    if (id >= GEMMA3_SIZE) continue;
     const control = special || looksSpecial(content);
     types[id] = control ? CONTROL : USER;
     pieces[id] = control ? content : content.replaceAll(SPACE, ' ');
