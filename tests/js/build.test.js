@@ -3,6 +3,7 @@
  * `npm start`: folders, headers, ranges, and paths that try to leave the served folder.
  */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -342,4 +343,9 @@ test('if the port is busy, the next one is used; isolation and policy can be tur
     await second.close();
   }
   await assert.rejects(serve({ root: folder, port: server.port }), { code: 'EADDRINUSE' });
+});
+
+test('the check of the wording fails if it finds no files', () => {
+  const { status, stdout } = spawnSync(process.execPath, ['tools/check/prose.js', 'missing'], { cwd: ROOT });
+  assert.equal(status, 1, String(stdout));
 });
