@@ -42,6 +42,7 @@ static uint32_t list_pieces(const gw_vocabulary *v, entry *list) {
 int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v) {
     uint32_t n = list_pieces(v, NULL);
     entry *list = gw_alloc(n * sizeof *list);
+    m->v = v;
     m->size = n * sizeof *m->ids;
     m->ids = gw_alloc(m->size);
     if (!list || !m->ids) {
@@ -64,19 +65,16 @@ int gw_added_make(gw_added_tokens *m, const gw_vocabulary *v) {
 
 void gw_added_free(gw_added_tokens *m) { gw_free(m->ids); }
 
-typedef struct {
-    const gw_added_tokens *m;
-    const gw_vocabulary *v;
-} lists;
-
-static int byte_of(const lists *l, uint32_t at, uint32_t depth) { return gw_piece_text(l->v, l->m->ids[at])[depth]; }
+static int byte_of(const gw_added_tokens *m, uint32_t at, uint32_t depth) {
+    return gw_piece_text(m->v, m->ids[at])[depth];
+}
 
 /* Returns the index of the first of the pieces ids[lo..hi) whose byte at `depth` is >= c. All of these pieces are
  * longer than `depth` and share the bytes before it. */
-static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
+static uint32_t lower_bound(const gw_added_tokens *m, uint32_t lo, uint32_t hi, uint32_t depth, int c) {
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (byte_of(l, mid, depth) < c) lo = mid + 1;
+        if (byte_of(m, mid, depth) < c) lo = mid + 1;
         else hi = mid;
     }
     return lo;
@@ -84,33 +82,31 @@ static uint32_t lower_bound(const lists *l, uint32_t lo, uint32_t hi, uint32_t d
 
 /* Narrows the range of matching pieces in the sorted list byte by byte; pieces that end at the current depth are at the
  * start of the range. */
-size_t gw_added_match(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special,
-                      int32_t *id) {
-    lists l = { m, v };
+size_t gw_added_match(const gw_added_tokens *m, const uint8_t *text, size_t len, bool special, int32_t *id) {
     uint32_t lo = m->first[text[0]], hi = m->first[text[0] + 1];
     size_t best = 0;
     for (uint32_t depth = 1; lo < hi; depth++) {
-        for (; lo < hi && gw_piece_len(v, m->ids[lo]) == depth; lo++) {
-            if (!special && v->types[m->ids[lo]] != GW_TOKEN_USER) continue;
+        for (; lo < hi && gw_piece_len(m->v, m->ids[lo]) == depth; lo++) {
+            if (!special && m->v->types[m->ids[lo]] != GW_TOKEN_USER) continue;
             best = depth;
             *id = (int32_t)m->ids[lo];
         }
         if (depth == len) break;
         int c = text[depth];
         /* The range need not be narrowed if all its pieces have this byte. */
-        if (lo < hi && byte_of(&l, lo, depth) == c && byte_of(&l, hi - 1, depth) == c) continue;
-        lo = lower_bound(&l, lo, hi, depth, c);
-        if (lo < hi && byte_of(&l, lo, depth) != c) break;
-        hi = lower_bound(&l, lo, hi, depth, c + 1);
+        if (lo < hi && byte_of(m, lo, depth) == c && byte_of(m, hi - 1, depth) == c) continue;
+        lo = lower_bound(m, lo, hi, depth, c);
+        if (lo < hi && byte_of(m, lo, depth) != c) break;
+        hi = lower_bound(m, lo, hi, depth, c + 1);
     }
     return best;
 }
 
-size_t gw_added_next(const gw_added_tokens *m, const gw_vocabulary *v, const uint8_t *text, size_t len, bool special) {
+size_t gw_added_next(const gw_added_tokens *m, const uint8_t *text, size_t len, bool special) {
     int32_t id;
     for (size_t at = 0; at < len; at += gw_char_len(text + at, len - at)) {
         bool none = m->first[text[at]] == m->first[text[at] + 1];
-        if (!none && gw_added_match(m, v, text + at, len - at, special, &id)) return at;
+        if (!none && gw_added_match(m, text + at, len - at, special, &id)) return at;
     }
     return len;
 }

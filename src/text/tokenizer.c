@@ -108,7 +108,7 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
     t->taken = 0;
     for (size_t at = 0, n; at < limit && !code; at += n) {
         int32_t id;
-        n = gw_added_match(&t->added, &t->v, p + at, len - at, special, &id);
+        n = gw_added_match(&t->added, p + at, len - at, special, &id);
         if (n) {
             /* Text after an added token is encoded like the beginning of a text, so a continued call starts with this
              * token again. */
@@ -117,7 +117,7 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
             prefix = t->space_prefix;
             continue;
         }
-        size_t end = gw_added_next(&t->added, &t->v, p + at, len - at, special);
+        size_t end = gw_added_next(&t->added, p + at, len - at, special);
         code = encode_plain(t, (gw_text_span){ p + at, end, limit - at }, prefix, &to, &n);
         if (n) t->taken = at + n, sure = to.n, prefix = false;
         if (n < end) break;
