@@ -24,7 +24,7 @@ static uint32_t hash_pair(int32_t left, int32_t right) {
 
 static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot) {
     uint32_t at = hash_pair(left, right) & b->slot_mask;
-    for (uint32_t n = 0; b->slots[at] && n <= b->reach; at = (at + 1) & b->slot_mask, n++) {
+    for (uint32_t n = 0; b->slots[at] && n <= MOST_REACH; at = (at + 1) & b->slot_mask, n++) {
         const gw_merge *m = &b->merges[b->slots[at] - 1];
         if (m->left == left && m->right == right) {
             *slot = at;
@@ -39,7 +39,6 @@ static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot
 static bool insert(gw_bpe *b, uint32_t i) {
     const gw_merge *m = &b->merges[i];
     uint32_t home = hash_pair(m->left, m->right) & b->slot_mask, at;
-    b->reach = MOST_REACH;
     if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* of a repeated merge, only the first counts */
     if (((at - home) & b->slot_mask) > MOST_REACH) return false;
     b->slots[at] = i + 1;
@@ -118,7 +117,6 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
         return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.pre must be %s (got %.64s).",
                        GW_SPLIT_NAMES, pre ? pre : "no string");
     if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
-    b->whole_words = b->split == GW_SPLIT_LLAMA3;
     if (make_tables(b)) return gw_no_memory(e, "the tokenizer", 0);
     int code = read_merges(b, v, e);
     gw_buffer_free(&b->in_merges);
@@ -157,7 +155,9 @@ static int emit(const gw_vocabulary *v, int32_t id, gw_ids *to) {
 static int encode_word(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
                        gw_ids *to) {
     gw_word w;
-    int32_t whole = len == 1 ? v->bytes[text[0]] : b->whole_words ? gw_find_normal(v, text, len) : GW_NO_PIECE;
+    /* llama-bpe: a word that is itself a piece becomes that piece, regardless of merges. */
+    bool whole_words = b->split == GW_SPLIT_LLAMA3;
+    int32_t whole = len == 1 ? v->bytes[text[0]] : whole_words ? gw_find_normal(v, text, len) : GW_NO_PIECE;
     if (len == 1 || whole != GW_NO_PIECE) return emit(v, whole, to);
     int code = gw_scratch_word(scratch, len, 0, &w);
     if (code) return code;

@@ -14,13 +14,12 @@ typedef struct {
 typedef struct {
     gw_buffer in_merges; /* texts "left right" of merges, each NUL-terminated; freed by gw_bpe_make */
     gw_split split;
-    bool whole_words; /* llama-bpe: a word that is itself a piece becomes that piece, regardless of merges */
     void *block;
     size_t block_size;
     gw_merge *merges; /* [n] merges, best first; `made` is GW_NO_PIECE if text must never merge into that piece */
     uint32_t n;
     uint32_t *slots; /* [slot_mask + 1] hash table by pair: 1 + index of the merge, 0 for an empty slot */
-    uint32_t slot_mask, reach;
+    uint32_t slot_mask;
 } gw_bpe;
 
 int gw_bpe_add_merge(gw_bpe *b, const char *text, size_t len);
