@@ -55,8 +55,8 @@ static size_t n_words;
 
 static void put(uint32_t word) { words[n_words++] = word; }
 
-/* Builds a grammar in the layout of src/text/grammar.h: graph nodes 1 to 6 stand for letters; rule i has states [4 i, 4 i + 4) and starts with the first
- * of them. */
+/* Builds a grammar in the layout of src/text/grammar.h: nodes 1 to 6 stand for letters; rule i has states [4 i, 4 i + 4)
+ * and starts with the first of them. */
 static void build(fuzz_input *in) {
     static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' },   { 'a', 'b' },
                                           { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };
