@@ -496,6 +496,9 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   await page.click('#failures button');
   assert.deepEqual(await failures(), []);
   assert.equal(await focused(page), 'input');
+  await press(page, '.from-model .later', 'Branch');
+  await until(page, '#failures .notice');
+  await page.click('#failures button');
   await setRoom(true);
   await ask(page, 'With room');
   await page.waitForFunction(() => /** @type {any} */ (globalThis).stored);

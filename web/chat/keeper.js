@@ -24,6 +24,11 @@ const draftId = (head) => head?.id ?? NEW;
 /** @param {Draft} draft */
 const isEmpty = ({ text, files }) => !text && !files.length;
 
+async function notSaved() {
+  await addLater();
+  fail('keep', t('not-saved'));
+}
+
 export class Keeper {
   #conversation;
   #library;
@@ -45,7 +50,10 @@ export class Keeper {
     this.#library = library;
     conversation.on = {
       changed: (now) => this.changed(now),
-      branched: ({ head, tree }) => void this.#archive.put(head, tree.kept()).then(() => actions.open(head.id)),
+      branched: ({ head, tree }) => {
+        const open = () => actions.open(head.id);
+        void this.#archive.put(head, tree.kept()).then(open, notSaved);
+      },
     };
     library.on = {
       changed: (id, news) => {
@@ -147,8 +155,7 @@ export class Keeper {
       resolve('keep');
       this.#said = false;
     } catch {
-      await addLater();
-      if (!this.#said) fail('keep', t('not-saved'));
+      if (!this.#said) await notSaved();
       this.#said = true;
     }
   }
