@@ -100,7 +100,7 @@ test('an answer with thoughts is continued in the engine’s chat only if that c
   assert.deepEqual(calls, ['begin', 'send', 'continue', 'begin', 'continue']);
 });
 
-test('the number of tokens in use is not that of a conversation that was open before', async () => {
+test('the number of tokens in use and the title are those of the open conversation', async () => {
   class HTMLElement {
     querySelector() {}
   }
@@ -117,6 +117,10 @@ test('the number of tokens in use is not that of a conversation that was open be
   counted[0](100);
   await new Promise(setImmediate);
   assert.deepEqual([counted.length, state.used], [1, 0]);
+  const body = conversation.tree.kept();
+  conversation.head = head('1', 'T');
+  conversation.join({ head: head('1', 'Renamed in another tab'), body });
+  assert.equal(state.title, 'Renamed in another tab');
 });
 
 test('a stored conversation loads unchanged, and a missing leaf is ignored', () => {

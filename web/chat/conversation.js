@@ -131,6 +131,7 @@ export class Conversation {
     const { title, named, pinned } = head;
     const later = follow && head.updated > this.head.updated;
     Object.assign(this.head, { title, named, pinned });
+    update({ title });
     this.#stale = this.tree.join(body.said) || this.#stale;
     if (!this.#stale || this.busy) return;
     this.#stale = false;
