@@ -77,6 +77,8 @@ export class Download {
   /** Offset in the file of the next byte to return to the caller. */
   #read = 0;
   #mends = 0;
+  /** Whether the cached copy is used although the server may have another version. */
+  #offline = false;
   /** @type {any} */
   #reporting;
   #watched = -Infinity;
@@ -134,7 +136,7 @@ export class Download {
   /** SHA-256 that the caller must compare with the loaded bytes; empty if none is known or the copy was verified
    * before. */
   get digest() {
-    const wanted = (this.#deps.expected ?? this.#requests.digest).toLowerCase();
+    const wanted = (this.#deps.expected ?? (this.#offline ? '' : this.#requests.digest)).toLowerCase();
     return wanted === this.#file.sha256 ? '' : wanted;
   }
 
@@ -293,6 +295,7 @@ export class Download {
 
   /** @param {string} why */
   #unsure(why) {
+    this.#offline = true;
     this.#deps.notice('offline', `The cached copy is used, and may be outdated: ${why}`);
   }
 

@@ -440,6 +440,20 @@ test('list() leaves no file open', { skip: process.platform !== 'linux' }, async
   assert.deepEqual(await held(), []);
 });
 
+test('the digest that a hub sends for a newer version does not refuse a copy that is used offline', async (t) => {
+  const { cache, ...place } = emptyCache(t);
+  let [model, target] = [bytes, (await faultyServer(t, bytes)).url];
+  const hub = await serveWith(t, (_, response) => {
+    response.writeHead(302, { Location: target, 'X-Linked-Etag': `"${sha256Of(model)}"` }).end();
+  });
+  const url = `${hub}/model.gguf`;
+  assert.deepEqual(await loads({ url, cache }), ['stored', []]);
+  [model, target] = [other, 'http://127.0.0.1:9/'];
+  assert.deepEqual(await loads({ url, cache }), ['cached', ['offline']]);
+  const [name] = await readdir(place.folder);
+  await holds({ ...place, cache, name });
+});
+
 for (const known of [true, false]) {
   test(`a digest of another model removes no copy that was ${known ? 'checked' : 'never checked'}`, async (t) => {
     const place = await stored(t, known ? { sha256: digest } : {});
