@@ -353,6 +353,8 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   await page.keyboard.type('Fire');
   await page.keyboard.press('Enter');
   await untilText(page, '.talk-title', /^Fire$/);
+  const label = () => page.evaluate(() => document.activeElement?.getAttribute('aria-label'));
+  assert.equal(await label(), 'Options for “Fire”');
   assert.equal(await page.title(), 'About boats · gemma-wasm');
   await fill(page, '#library-search', '');
   await untilCount(page, '.talk', 2);
@@ -369,8 +371,9 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   await page.click('.scroller');
   assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
   await (await page.$$('.talk-line button'))[1].click();
-  await press(page, '.talk-menu:not([hidden]) button', 'Pin');
+  await page.click('.talk-menu:not([hidden]) button:nth-child(2)'); // Presses “Pin”.
   await untilText(page, '.talk-title', /^Fire$/);
+  assert.equal(await label(), 'Options for “Fire”');
   await page.click('.talk');
   await untilText(page, '.from-user', /^About dragons$/);
   assert.equal(await page.title(), 'Fire · gemma-wasm');

@@ -161,10 +161,7 @@ export class Library {
       menu.style.setProperty('--left', `${from}px`);
       menu.style.setProperty('--top', `${under}px`);
     };
-    onEscape(menu, () => {
-      toggle();
-      more.focus();
-    });
+    onEscape(menu, closeMenus);
     const item = el('li', el('div.talk-line', link, more), menu);
     item.dataset.id = head.id;
     return item;
@@ -202,17 +199,19 @@ export class Library {
   #rename({ id, title }, item) {
     const field = el('input', { value: title, maxLength: 200, ariaLabel: t('rename.label') });
     let over = false;
-    const end = (/** @type {boolean} */ keep) => {
+    const end = async (/** @type {boolean} */ keep) => {
       if (over) return;
       over = true;
       const name = field.value.trim();
+      const had = document.activeElement === field;
       field.remove();
-      if (keep && name && name !== title) void this.#change(id, { title: name, named: true });
-      else void this.show();
+      if (keep && name && name !== title) await this.#change(id, { title: name, named: true });
+      else await this.show();
+      if (had) box('library-list').querySelector(/** @type {'button'} */ (`[data-id="${id}"] button`))?.focus();
     };
-    field.addEventListener('keydown', (event) => event.key === 'Enter' && !event.isComposing && end(true));
-    onEscape(field, () => end(false));
-    field.addEventListener('blur', () => end(true));
+    field.addEventListener('keydown', (event) => event.key === 'Enter' && !event.isComposing && void end(true));
+    onEscape(field, () => void end(false));
+    field.addEventListener('blur', () => void end(true));
     item.replaceChildren(field);
     field.select();
   }
@@ -285,9 +284,10 @@ export class Library {
 
 function closeMenus() {
   for (const menu of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'))) {
+    const more = /** @type {HTMLButtonElement} */ (menu.parentElement?.querySelector('[aria-expanded]'));
+    more.ariaExpanded = 'false';
+    if (menu.contains(document.activeElement)) more.focus({ preventScroll: true });
     menu.hidden = true;
-    const button = menu.parentElement?.querySelector('[aria-expanded]');
-    if (button) button.ariaExpanded = 'false';
   }
 }
 
