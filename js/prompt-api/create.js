@@ -110,6 +110,7 @@ class Factory {
     if (signal?.aborted) throw signal.reason;
     const monitor = new CreateMonitor();
     options.monitor?.(monitor);
+    if (signal?.aborted) throw signal.reason;
     return new Promise((resolve, reject) => {
       const onAbort = () => {
         monitor.stop();

@@ -387,6 +387,9 @@ test('destruction and aborts: the signal of create() rejects it, and later destr
   const creating = Local.create({ signal: during.signal });
   during.abort(reason);
   await assert.rejects(creating, (error) => error === reason);
+  const early = new AbortController();
+  const watched = Local.create({ signal: early.signal, monitor: () => early.abort(reason) });
+  await assert.rejects(watched, (error) => error === reason);
   const later = new AbortController();
   const session = await Local.create({ signal: later.signal });
   const pending = session.prompt(ASKED);
