@@ -122,6 +122,9 @@ export async function mcpTools(client, options = {}) {
 export class McpTools {
   #client;
   #options;
+  /** Number of calls of refresh(), and the call whose list is in `tools`. */
+  #calls = 0;
+  #shown = 0;
 
   /** Tools for the option `tools` of chats and answers. refresh() replaces the array. @type {Tool[]} */
   tools = [];
@@ -139,6 +142,7 @@ export class McpTools {
   async refresh(options = {}) {
     checkOptions(options, { signal: signalRule });
     const { prefix = '', filter, unsupported = 'error' } = this.#options;
+    const call = ++this.#calls;
     const listed = await allTools(this.#client, options.signal);
     /** @type {SkippedTool[]} */
     const skipped = [];
@@ -150,6 +154,9 @@ export class McpTools {
       else if (unsupported === 'skip') skipped.push({ name: tool.name, reason });
       else throw unusable(tool.name, reason);
     }
+    // A later call may end first, and its list is newer.
+    if (call < this.#shown) return;
+    this.#shown = call;
     const names = namesFor([...usable.keys()], prefix);
     this.tools = [...usable.values()].map((tool, i) => this.#toolOf(tool, names[i]));
     this.skipped = skipped;

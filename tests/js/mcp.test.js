@@ -320,6 +320,18 @@ test('refresh() follows a list that changes, and keeps the old one if it fails',
   assert.equal(all.tools.length, 2);
 });
 
+test('refresh() keeps a newer list that arrived before its own', async () => {
+  const late = deferred();
+  const lists = [[], late.promise, [{ name: 'new', inputSchema: NONE }]];
+  const client = { listTools: async () => ({ tools: await lists.shift() }), callTool: async () => ({}) };
+  const all = await mcpTools(client);
+  const first = all.refresh();
+  await all.refresh();
+  late.resolve([{ name: 'old', inputSchema: NONE }]);
+  await first;
+  assert.deepEqual(namesOf(all.tools), ['new']);
+});
+
 /** Simulates a browser's WebMCP with the checks of the WebMCP draft. Returns the page's tools. @param {TestContext} t
  * @param {boolean} [early] as in earlier drafts, on `navigator` */
 function browser(t, early = false) {
