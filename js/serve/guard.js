@@ -47,7 +47,7 @@ export class Guard {
 
   /** @param {ServeOptions} options */
   constructor({ host = DEFAULTS.host, apiKey, cors = [], allowHost = [] }) {
-    const listens = nameOf(host);
+    const listens = nameOf(isIP(host) === 6 ? `[${host}]` : host);
     /** Whether the server listens on an address that other machines can reach. */
     this.#open = !isLoopback(listens);
     this.#names = new Set(

@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { send } from '../../js/serve/exchange.js';
+import { Guard } from '../../js/serve/guard.js';
 import { startServer } from '../../js/serve/server.js';
 import { chatBody, metricsOf, post, raw, startServing, statusOf } from '../support/serving.js';
 import { open, refuses, serveWith, sleep, until } from './helpers.js';
@@ -89,6 +90,12 @@ test('host, origin and path decide whether a request is answered', async (t) => 
     );
   }
   assert.equal(statusOf(await raw(port, 'GET /health HTTP/1.1\r\n\r\n')), 400, 'no Host');
+  const asked = (/** @type {string} */ host) => {
+    return /** @type {any} */ ({ url: '/health', headers: { host }, rawHeaders: ['Host', host] });
+  };
+  const local = new Guard({ host: '::1' });
+  assert.equal(local.admit(asked('[::1]:8080')).path, '/health');
+  assert.throws(() => local.admit(asked('192.168.1.5')), { code: 'host_not_allowed' });
   assert.equal(statusOf(await raw(port, 'nonsense\r\n\r\n')), 400);
   const connected = await raw(port, `CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n`, 500);
   assert.equal(connected, '', 'CONNECT closes the connection');
