@@ -87,8 +87,9 @@ export function messagesOf(messages) {
   /** Names of tools that the last answer called and whose results are missing so far. @type {string[]} */
   let called = [];
   return messages.map((message) => {
-    const { role, content = '', thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};
+    const { role, content: given, thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};
     checkAbsent(message ?? {}, ['images'], 'Models take text only.');
+    const content = given ?? '';
     if (typeof content !== 'string') throw wrong('The `content` of a message must be a string.');
     if (role === 'tool') return { role, content, id, name: name ?? (id === undefined ? called.shift() : undefined) };
     const said = { role, content, ...(thinking && { thoughts: thinking }) };
