@@ -46,7 +46,7 @@ export function createHandler(models, options = {}) {
     throw new ModelError('bad-option', `\`maxBodyBytes\` must be a positive number (got ${show(maxBodyBytes)}).`);
   }
   const shared = { models: new ModelRegistry(models), responses: new ResponseStore() };
-  return (input, init) => {
+  return async (input, init) => {
     const request = input instanceof Request && !init ? input : new Request(input, init);
     return answerOrAbort(request, (control) => answer(request, control, shared, maxBodyBytes));
   };

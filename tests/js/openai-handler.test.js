@@ -35,6 +35,7 @@ test('the handler accepts a Request, or the arguments of fetch()', async (t) => 
     assert.match(response.headers.get('x-request-id') ?? '', /^req_\w{24}$/);
     assert.equal((await response.json()).choices[0].finish_reason, 'length');
   }
+  await assert.rejects(handle('/v1/models'), TypeError, 'fetch() rejects too, and does not throw');
 });
 
 test('answers unknown paths and methods, bad and large bodies with OpenAI’s errors', async (t) => {
