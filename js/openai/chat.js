@@ -14,6 +14,7 @@ import {
   fieldsOf,
   formatOf,
   isBoolean,
+  isInteger,
   logprobsOf,
   required,
   seedsOf,
@@ -34,11 +35,13 @@ export async function chatCompletions(context) {
   const messages = conversationOf(body);
   const { parallel, ...tools } = toolsOf(body);
   const { stream, count, seed, usage, options } = commonOptions(body);
+  const expected = 'an integer between 0 and 1048576';
+  const maxTokens = field(body, 'max_completion_tokens', expected, isInteger(0, 2 ** 20), body.max_tokens);
   const { id, model } = await context.models.get(body.model);
   const all = {
     ...options,
     ...tools,
-    maxTokens: body.max_completion_tokens ?? body.max_tokens ?? model.info.contextLength,
+    maxTokens: maxTokens ?? model.info.contextLength,
     logprobs: logprobsOf(body),
     format: formatOf(body.response_format),
     thinking: body.thinking ?? thinkingOf(body.reasoning_effort, model.info),

@@ -133,6 +133,7 @@ const REFUSED = [
   [{ top_p: 3 }, 'top_p'],
   [{ n: 0 }, 'n'],
   [{ max_tokens: -1 }, 'max_tokens'],
+  [{ max_completion_tokens: -1 }, 'max_completion_tokens'],
   [{ stop: [1] }, 'stop'],
   [{ logit_bias: { cat: 1 } }, 'logit_bias'],
   [{ stream: 'yes' }, 'stream'],
