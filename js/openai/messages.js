@@ -76,7 +76,8 @@ function assistantMessageOf(said, place) {
 /** @param {any} call @param {string} place */
 function callOf(call, place) {
   if (call?.type === 'custom') throw unsupported('A call of a custom tool', place, 'Use functions.');
-  const { id, function: { name, arguments: json } = /** @type {any} */ ({}) } = call ?? {};
+  const { id, function: called } = call ?? {};
+  const { name, arguments: json } = called ?? {};
   return { id, name, arguments: argumentsOf(json, `${place}.function.arguments`) };
 }
 

@@ -58,7 +58,8 @@ export function itemsOf(input, stored) {
 /** @param {any} item @param {string} place @param {ResponseStore} stored @returns {Item} */
 function itemOf(item, place, stored) {
   if (!isObject(item)) throw invalid(`Invalid '${place}': pass an object (got ${show(item)}).`, place);
-  const { id, type = item.role === undefined ? 'item_reference' : 'message' } = item;
+  const { id } = item;
+  const type = item.type ?? (item.role === undefined ? 'item_reference' : 'message');
   if (type === 'item_reference') {
     const found = stored.item(stringOf(item, 'id', place));
     if (found) return found;

@@ -277,6 +277,8 @@ const CALLS = {
     const referring = await create({ ...QUESTION, input: [question, reference, question] });
     const spelled = await create({ ...QUESTION, input: [question, first.output[0], question] });
     equal(referring.output_text, spelled.output_text);
+    const brief = await create({ ...QUESTION, input: [question, { ...reference, type: null }, question] });
+    equal(brief.output_text, spelled.output_text);
     const unknown = { type: 'item_reference', id: 'msg_unknown' };
     await fails(create({ ...QUESTION, input: [unknown] }), 400, 'item_not_found', /msg_unknown/);
   },

@@ -172,6 +172,11 @@ const RESULTS = {
     const messages = [...user('Hi'), { role: /** @type {const} */ ('assistant'), tool_calls: [call] }];
     const { param } = await refused(client.chat.completions.create({ model: chat, messages }));
     equal(param, 'messages[1].tool_calls[0].function.arguments');
+    const empty = [
+      ...user('Hi'),
+      { role: /** @type {const} */ ('assistant'), tool_calls: [{ ...call, function: null }] },
+    ];
+    await refused(client.chat.completions.create({ model: chat, messages: empty }));
   },
   'runTools() runs a function': async ({ client, chat }) => {
     /** @type {string[]} */
