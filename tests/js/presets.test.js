@@ -1,16 +1,23 @@
-/* Compares the memory that the page names for its preset models with the engine's memory plan for the same shapes. */
+/* Compares the memory that the page names for its preset models with the engine's memory plan for the same shapes, and
+ * the page's addresses of files with the package's. */
 import assert from 'node:assert/strict';
 import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { hubAddress } from '../../js/download/hub.js';
 import { inspectModel } from '../../js/index.node.js';
 import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
-import { PRESETS } from '../../web/models/presets.js';
+import { PRESETS, addressOf } from '../../web/models/presets.js';
 import { newFolder } from './helpers.js';
 
 /** Shapes of the presets' models whose rows stay on disk, by file. The other presets have all weights in memory.
  * @type {Record<string, string>} */
 const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-it.gguf': 'gemma4-e4b' };
+
+test('the address of a file on Hugging Face is the one under which the package stores it', () => {
+  const source = { repo: 'a/b', file: 'big models/m+1.gguf', revision: 'refs/pr/1' };
+  assert.equal(addressOf(source), hubAddress(source));
+});
 
 for (const preset of PRESETS.filter(({ memory }) => memory)) {
   test(`${preset.name}: the page names the memory of the memory plan`, async (t) => {

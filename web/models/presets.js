@@ -130,7 +130,9 @@ export function decoded(text) {
 export function addressOf(source) {
   if (typeof source === 'string') return source;
   if (!('repo' in source)) return '';
-  return `https://huggingface.co/${source.repo}/resolve/${source.revision ?? 'main'}/${source.file}`;
+  const { repo, file, revision = 'main' } = source;
+  const path = file.split('/').map(encodeURIComponent).join('/');
+  return `https://huggingface.co/${repo}/resolve/${encodeURIComponent(revision)}/${path}`;
 }
 
 /** Returns the largest preset that probably fits into a tab with room to spare. @param {number} limit   bytes */
