@@ -264,6 +264,7 @@ test('files that are not exported conversations are rejected', () => {
     file({ said: [{ ...said, files: [{ name: 'x' }] }] }),
     file({ said: [{ ...said, parent: 'x' }] }),
     file({ said: [said, said] }),
+    file({ said: [{ ...said, role: 'assistant' }] }),
     file({
       said: [
         { ...said, parent: 'y' },

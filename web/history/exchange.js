@@ -63,11 +63,12 @@ function conversation(given, at) {
   return { head: headOf(given, said), body: { said, leaf: last } };
 }
 
-/** Returns whether each message follows an earlier one, which excludes cycles. @param {Said[]} said */
+/** Returns whether each message follows an earlier one, which excludes cycles, or is a question at the beginning.
+ * @param {Said[]} said */
 function grows(said) {
   const before = new Set();
-  return said.every(({ id, parent }) => {
-    const stands = parent === null || before.has(parent);
+  return said.every(({ id, parent, role }) => {
+    const stands = parent === null ? role === 'user' : before.has(parent);
     before.add(id);
     return stands;
   });
