@@ -29,6 +29,7 @@ import {
   reload,
   say,
   setOptions,
+  shortcut,
   shown,
   suite,
   textOf,
@@ -522,6 +523,8 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   await page.click('.retry');
   await until(page, '#failures .notice');
   assert.deepEqual(await failures(), ['No model is loaded. Load one to get an answer.']);
+  await shortcut(page, 'S');
+  assert.equal(await page.$eval('body', (one) => one.dataset.panel), '', 'no panel opens without a model');
 });
 
 test('no button covers the suggestions of a new conversation in a small window', async ({ opened }) => {

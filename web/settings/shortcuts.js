@@ -10,7 +10,8 @@ import { actions, state } from '../shell/store.js';
 export function setUpShortcuts() {
   const list = byId('shortcuts', HTMLDialogElement);
   const show = () => list.showModal();
-  const click = (/** @type {string} */ id) => () => button(id).click();
+  // The buttons of panels are hidden while no model is loaded.
+  const click = (/** @type {string} */ id) => () => button(id).checkVisibility() && button(id).click();
   onClick('shortcuts-open', show);
   onClick('shortcuts-close', () => list.close());
   /** @type {Record<string, [name: string, act: () => void]>} */
