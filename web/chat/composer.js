@@ -48,6 +48,7 @@ export class Composer {
     watch(['busy'], () => showBusy(this.#field));
     watch(['used', 'model'], showContext);
     watch(['model'], () => showMode(this.#field));
+    watch(['busy', 'model'], () => countDraft(this.#draft()));
     this.#act();
   }
 
