@@ -102,7 +102,9 @@ export async function copy(button, text) {
   } catch {
     done = copyBySelection(text);
   }
-  button.textContent = t(done ? 'copied' : 'copy.failed');
+  const said = t(done ? 'copied' : 'copy.failed');
+  button.textContent = said;
+  announce(said);
   setTimeout(() => {
     button.textContent = t('copy');
   }, 1500);
