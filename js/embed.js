@@ -2,7 +2,6 @@
  * docs/embeddings.md. */
 /** @import { Callable, Event, ModelInfo, PrefillProgress } from './protocol.js' */
 /** @import { Rule } from './options.js' */
-import { unlessAborted } from './rpc/signals.js';
 import {
   boolean,
   callback,
@@ -92,8 +91,7 @@ export async function embed(model, input, options) {
     if (event.kind === 'progress') onProgress?.(/** @type {PrefillProgress} */ (event.value));
   };
   if (!list.length) return [];
-  // An aborted call rejects immediately, because the engine may still be evaluating a long text.
-  const all = await unlessAborted(model.call('embed', args, signal, onEvent), signal);
+  const all = await model.call('embed', args, signal, onEvent);
   const vectors = list.map((_, i) => all.slice(i * dimensions, (i + 1) * dimensions));
   return Array.isArray(input) ? vectors : vectors[0];
 }

@@ -15,7 +15,7 @@ import { cacheOf } from './download/cache.js';
 import { Chat } from './chat.js';
 import { Connection } from './rpc/connection.js';
 import { ReconnectingConnection } from './rpc/reconnecting.js';
-import { onAbort } from './rpc/signals.js';
+import { onAbort, unlessAborted } from './rpc/signals.js';
 import { environment } from './platform/env.js';
 import { ModelError, abortError, checkGenerative, noTemplate, show, wrapped } from './errors.js';
 import { Generation } from './generation.js';
@@ -273,13 +273,8 @@ export class HeaderModel {
   /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
    * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal, onEvent) {
-    try {
-      return await this.connection.call(method, args, { signal, onEvent }).answer;
-    } catch (error) {
-      // The error of an aborted call is created anew, because the worker's error lacks the signal's reason.
-      const isAbort = signal?.aborted && /** @type {ModelError} */ (error).code === 'aborted';
-      throw isAbort ? abortError(signal) : error;
-    }
+    // Rejects immediately on abort, because the engine may be busy, for example with a chat template.
+    return unlessAborted(this.connection.call(method, args, { signal, onEvent }).answer, signal);
   }
 
   /** @internal @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]

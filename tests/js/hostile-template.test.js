@@ -577,12 +577,17 @@ for (const [kind, chatTemplate] of [
 test('an abort does not wait for a busy template, and the model stays usable', async (t) => {
   const model = await open(t, { ...MODELS.tiny, chatTemplate: BUSY });
   const controller = new AbortController();
-  const answer = model.generate([{ role: 'user', content: 'hi' }], { signal: controller.signal }).result();
+  const { signal } = controller;
+  /** @type {ChatMessage[]} */
+  const messages = [{ role: 'user', content: 'hi' }];
+  const answer = model.generate(messages, { signal }).result();
+  const counted = refuses(model.countTokens(messages, { signal }), 'aborted');
   setTimeout(() => controller.abort(), 20);
   const before = performance.now();
   const { finishReason, tokens } = await answer;
   t.diagnostic(`answered ${(performance.now() - before - 20).toFixed(0)} ms after the abort`);
   assert.deepEqual([finishReason, tokens], ['aborted', []]);
+  await counted;
   const { tokens: next } = await model.generate('plain text', { maxTokens: 1, temperature: 0 }).result();
   assert.ok(next.length <= 1);
 });
