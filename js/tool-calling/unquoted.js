@@ -95,47 +95,23 @@ function typed(schema) {
 /** @param {CallGrammarOptions} wanted @param {CallMarks} names @returns {Grammar} */
 function grammar(wanted, { start, end, quote, stop }) {
   const build = new Builder(wanted);
-  const converter = new Converter(build, build.mark(quote));
-  const tools = build.tools(
-    (node) => converter.node(node),
-    (as) => as,
-  );
+  const tools = build.tools(converter(build, build.mark(quote)), (as) => as);
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
   const call = sequence(build.mark(start), calls, build.mark(end));
   const behind = stop ? optional(build.mark(stop)) : EMPTY;
   return build.grammar(build.answer(build.calls(call, EMPTY, behind), ANY_TEXT));
 }
 
-/** Converts grammars of JSON to the unquoted form. */
-class Converter {
-  #quote;
-  #order;
-
-  /** @param {Builder} build @param {Node} quote */
-  constructor(build, quote) {
-    this.#quote = quote;
-    // Leaves out properties without a fixed name, because calls contain declared parameters only.
-    this.#order = new Ordering(
-      build.rules,
-      { key: (name) => this.#key(name), sort: sorted, others: false },
-      build.budget,
-    );
-  }
-
-  node = eachOnce((node, visit) => {
-    if ('jsonString' in node) return this.#text(node.jsonString);
-    return 'members' in node ? this.#order.members(node, visit) : mapped(node, visit);
+/** Returns a function that converts nodes of JSON to the unquoted form. @param {Builder} build @param {Node} quote */
+function converter(build, quote) {
+  const text = (/** @type {Node} */ content) => sequence(quote, content, quote);
+  const key = (/** @type {Node} */ name) => ('literal' in name && BARE.test(name.literal) ? name : text(name));
+  // Leaves out properties without a fixed name, because calls contain declared parameters only.
+  const order = new Ordering(build.rules, { key, sort: sorted, others: false }, build.budget);
+  return eachOnce((node, visit) => {
+    if ('jsonString' in node) return text(node.jsonString);
+    return 'members' in node ? order.members(node, visit) : mapped(node, visit);
   });
-
-  /** @param {Node} language @returns {Node} */
-  #text(language) {
-    return sequence(this.#quote, language, this.#quote);
-  }
-
-  /** @param {Node} name @returns {Node} */
-  #key(name) {
-    return 'literal' in name && BARE.test(name.literal) ? name : this.#text(name);
-  }
 }
 
 /** Sorts properties as the model's template does, by Jinja's dictsort. @param {Member[]} members */
