@@ -1,6 +1,6 @@
 /* build: builds grammars of answers that may call tools, from text, calls and the grammars of the tools' schemas. The
  * dialects (dialects.js) use it. */
-import { ANY_CHAR, ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
+import { ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
 import { parametersOf } from './messages.js';
@@ -113,12 +113,4 @@ export class Builder {
 export function spaced(node) {
   if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;
   return 'jsonString' in node ? node : mapped(node, spaced);
-}
-
-/** Returns a node for texts that do not begin with a given character. @param {number} sign code point of the character
- * @returns {Node} */
-export function notFirst(sign) {
-  const [low, high] = /** @type {{ chars: [number, number][] }} */ (ANY_CHAR).chars;
-  const others = { chars: /** @type {[number, number][]} */ ([[low[0], sign - 1], [sign + 1, low[1]], high]) };
-  return optional(sequence(others, ANY_TEXT));
 }

@@ -1,8 +1,8 @@
 /* dialects: the forms in which models call tools. Each dialect recognises its models, prepares messages for the chat
  * template, builds the grammar of answers, and parses calls. Models whose template ignores tools get instructions as
  * text and answer in JSON (llama.cpp calls this form generic). */
-import { ANY_TEXT, choice, literal, repeat, sequence } from '../grammar/nodes.js';
-import { Builder, notFirst, spaced } from './build.js';
+import { ANY_TEXT, choice, except, literal, repeat, sequence } from '../grammar/nodes.js';
+import { Builder, spaced } from './build.js';
 import { asResponses, functionOf, joinedResponses, oneCallPerMessage, standardForm, withoutTools } from './messages.js';
 import { partialJson } from './partial.js';
 import { callOf, flat, jsonCall, objectEnd } from './reading.js';
@@ -114,7 +114,8 @@ const LLAMA3 = {
   render: (messages, tools) => ({ messages: oneCallPerMessage(messages), tools: functions(tools) }),
   grammar(wanted) {
     const build = new Builder(wanted);
-    return build.grammar(build.either(build.calls(jsonCalls(build, 'parameters'), literal('; ')), notFirst(0x7b)));
+    const words = except(ANY_TEXT, sequence(literal('{'), ANY_TEXT));
+    return build.grammar(build.either(build.calls(jsonCalls(build, 'parameters'), literal('; ')), words));
   },
   parse(items) {
     const { text } = flat(items);
