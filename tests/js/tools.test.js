@@ -234,26 +234,28 @@ for (const { name, write, vocabulary, dialect } of FAMILIES) {
   });
 }
 
+const HERMES = await (await vocabularyOf('qwen3-tools')).dialect();
+
 test('Hermes: the beginning of a delimiter without a token is shown only if no call follows', () => {
-  const dialect = /** @type {typeof FAMILIES[0]} */ (FAMILIES.find(({ name }) => name === 'qwen3-tools')).dialect;
   for (const [answer, words] of [
     ['So <b>, <tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', 'So <b>, '],
     ['So <tool', 'So <tool'],
   ]) {
-    const reader = new CallReader(dialect, () => null);
+    const reader = new CallReader(HERMES, () => null);
     const shown = [...answer].map((letter) => reader.add(0, new TextEncoder().encode(letter))).join('') + reader.end();
     assert.deepEqual([shown, reader.parsed.text], [words, words]);
   }
 });
 
 test('ids of calls continue those of the conversation, whatever ids it has', () => {
-  const dialect = /** @type {typeof FAMILIES[0]} */ (FAMILIES.find(({ name }) => name === 'qwen3-tools')).dialect;
-  const reader = new CallReader(dialect, () => null);
+  const reader = new CallReader(HERMES, () => null);
   const call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>';
   reader.add(0, new TextEncoder().encode(call + call));
   const next = (/** @type {any[]} */ ...ids) =>
     reader
-      .completeCalls([{ role: 'assistant', content: '', toolCalls: ids.map((id) => ({ id, name: 'f', arguments: {} })) }])
+      .completeCalls([
+        { role: 'assistant', content: '', toolCalls: ids.map((id) => ({ id, name: 'f', arguments: {} })) },
+      ])
       .map(({ id }) => id);
   assert.deepEqual(next(), ['call_0', 'call_1']);
   assert.deepEqual(next('call_3', 'call_1', 'x'), ['call_6', 'call_7']);
