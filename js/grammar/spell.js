@@ -14,16 +14,8 @@ import { Graph } from './graph.js';
  * @typedef {'text' | 'any' | 'shortest'} Spelling */
 
 const END = 0;
-const SHORT = new Map([...'"\\/'].map((letter) => [letter.charCodeAt(0), letter.charCodeAt(0)]));
-for (const [point, letter] of [
-  [8, 'b'],
-  [9, 't'],
-  [10, 'n'],
-  [12, 'f'],
-  [13, 'r'],
-]) {
-  SHORT.set(Number(point), String(letter).charCodeAt(0));
-}
+/** The letters after a backslash of the characters that have a short escape. */
+const SHORT = new Map([...'"\\/\b\t\n\f\r'].map((char, i) => [char.charCodeAt(0), '"\\/btnfr'.charCodeAt(i)]));
 /** Orders ranges by their starts. @param {number[]} a @param {number[]} b */
 const byStart = (a, b) => a[0] - b[0];
 const QUOTE = 0x22;
