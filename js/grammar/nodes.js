@@ -97,6 +97,23 @@ export function partsOf(node) {
   return [];
 }
 
+/** Returns the names of the rules to which a node refers. @param {Node} node @param {() => void} [spend] called for each
+ * part of the node */
+export function ruleNames(node, spend) {
+  /** @type {Set<string>} */
+  const names = new Set();
+  const seen = new Set();
+  for (const open = [node]; open.length; ) {
+    const next = /** @type {Node} */ (open.pop());
+    if (seen.has(next)) continue;
+    seen.add(next);
+    spend?.();
+    if ('rule' in next) names.add(next.rule);
+    for (const part of partsOf(next)) open.push(part);
+  }
+  return names;
+}
+
 /** @type {WeakMap<object, [number, number]>} */
 const measured = new WeakMap();
 

@@ -2,7 +2,7 @@
  * trim: removes rules that match no text (a contradictory schema, endless recursion), and the alternatives and optional
  * properties that need them. Otherwise an answer could begin a rule that it can never complete.
  */
-import { EMPTY, NOTHING, choice, isNothing, partsOf, repeat, sequence } from './nodes.js';
+import { EMPTY, NOTHING, choice, isNothing, repeat, ruleNames, sequence } from './nodes.js';
 import { eachOnce } from './ordered.js';
 import { Unsupported } from './refusal.js';
 
@@ -99,7 +99,7 @@ export function trimmed(grammar, languages, budget) {
     return some;
   };
   const good = fruitful(grammar, hasText, budget);
-  if (!good.has(grammar.start)) throw new Unsupported('no value can match, because the format contradicts itself', '');
+  if (!good.has(grammar.start)) throw new Unsupported('no value can match, because the format contradicts itself');
   const pruned = pruning(endsBy(good, new Set(), hasText, budget), budget);
   /** @type {Grammar['rules']} */
   const rules = Object.create(null);
@@ -109,20 +109,7 @@ export function trimmed(grammar, languages, budget) {
     if (name in rules) continue;
     budget.spend(0, 2);
     rules[name] = pruned(grammar.rules[name]);
-    collect(rules[name], open);
+    for (const other of ruleNames(rules[name])) open.push(other);
   }
   return { rules, start: grammar.start };
-}
-
-/** @param {Node} node @param {string[]} into */
-function collect(node, into) {
-  /** @type {Set<Node>} */
-  const seen = new Set();
-  for (const open = [node]; open.length; ) {
-    const next = /** @type {Node} */ (open.pop());
-    if (seen.has(next)) continue;
-    seen.add(next);
-    if ('rule' in next) into.push(next.rule);
-    for (const part of partsOf(next)) open.push(part);
-  }
 }
