@@ -192,7 +192,8 @@ static int check_first(gw_loader *l, int64_t count) {
 
 static int check_part(gw_loader *l) {
     gw_error *e = &l->file->error;
-    bool split = l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0;
+    /* A file that gguf-split merged from parts has split.count 0. */
+    bool split = l->split[SPLIT_COUNT] && (l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0);
     int64_t no = split ? l->split[SPLIT_NO] : 0, count = split ? l->split[SPLIT_COUNT] : 1;
     if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
         return gw_fail(

@@ -172,7 +172,7 @@ const EXPECTED = {
   'bad-count': /^(header-bad-n|array-bad-count|array-count)/,
   truncated: /-cut$/,
   duplicate: /duplicate/,
-  'missing-key': /^(good|header-empty|data-not-enough|tensors-custom-align)/,
+  'missing-key': /^(good|header-empty|data-not-enough|tensors-custom-align|split-of-none)/,
   'unsupported-type': /^tensors-bad-type/,
   'bad-split': /^split-/,
   'tensor-range': /^(tensors|data)-(bad-offset|far-offset|inconsistent-align|bad-align)/,
