@@ -119,6 +119,8 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     gw_bound b = f->bound[i] = find_weight(f, t->info.name);
     int bad;
     if (b.weight == GW_WEIGHTS) return 0;
+    if (f->has[b.layer] >> b.weight & 1) /* the names blk.1.… and blk.01.… mean the same weight */
+        return gw_fail(&f->error, GW_E_DUPLICATE, "The tensor %s occurs twice.", t->info.name);
     if ((bad = check_known(f, t, b.weight)) || (bad = check_shape(f, t, b))) return bad;
     if ((bad = check_type(f, t, b.weight))) return bad;
     f->has[b.layer] |= 1ull << b.weight;

@@ -218,6 +218,18 @@ TEST(load_every_damage_has_its_code_and_names_the_thing) {
     }
 }
 
+TEST(load_refuses_two_names_of_the_same_weight) {
+    tiny_config c = small;
+    c.n_layer = 11, c.damage = TINY_TWICE, c.victim = "blk.10.attn_q.weight";
+    scoped_file f = tiny_make(&c);
+    scoped_model *m = fresh(one_thread());
+    uint8_t *name = f.data;
+    while (memcmp(name, c.victim, strlen(c.victim))) name++;
+    memcpy(name, "blk.01", 6);
+    CHECK_INT(tiny_feed(m, f.data, f.size, 0, 0), GW_E_DUPLICATE);
+    CHECK_SAYS(gw_error_text(m, "what"), ".attn_q.weight occurs twice.");
+}
+
 TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
     static const struct {
         const char *key, *number;
