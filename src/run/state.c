@@ -312,7 +312,8 @@ int gw_state_commit(gw_state_io *io, size_t n) {
     }
     if (io->phase == OVER && at == io->used) return end_reading(io, 0);
     if (io->phase == OVER || n == 0)
-        return end_reading(io, refuse(io, "its number of bytes must be", io->head.bytes, io->used));
+        return end_reading(io, gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state %s.",
+                                       n ? "has bytes after its end" : "is incomplete"));
     memmove(io->window, io->window + at, io->used - at);
     io->used -= at;
     return 1;

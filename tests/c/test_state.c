@@ -251,6 +251,8 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
     check_lives(a.m, sound.m);
     for (size_t n = 0; n < s.n; n += n < 700 ? 13 : 4999)
         CHECK_INT(restore(a.m, (bytes){ s.at, n }, 1 << 30), GW_E_BAD_SAVED);
+    CHECK_INT(restore(a.m, (bytes){ s.at, 10 }, 1 << 30), GW_E_BAD_SAVED);
+    CHECK_SAYS(gw_error_text(a.m, "what"), "The saved state is incomplete.");
     CHECK_INT(gw_restore(a.m, (double)s.n), 0); /* all bytes were announced, only some arrived */
     memcpy(gw_state_window(a.m), s.at, 5000);
     CHECK_INT(gw_restore_commit(a.m, 5000), 1);
