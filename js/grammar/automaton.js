@@ -134,7 +134,7 @@ export class Rule {
     const { spell } = this.whole;
     if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters, more than ${LONGEST}`);
     this.whole.spend(text.length);
-    if (hasHalfPair(text)) throw new Unsupported('a text has a lone surrogate, which UTF-8 cannot encode', '');
+    if (hasHalfPair(text)) throw new Unsupported('a text has a lone surrogate, which UTF-8 cannot encode');
     return spell.text(text, to ?? 0, this.how);
   }
 
@@ -302,7 +302,7 @@ export class Rule {
 
   /** @param {{ jsonString: Node }} node */
   #string(node) {
-    if (this.how !== 'text') throw new Unsupported('a JSON string cannot contain another JSON string', '');
+    if (this.how !== 'text') throw new Unsupported('a JSON string cannot contain another JSON string');
     const texts = textsOf(node);
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node);
   }
@@ -378,9 +378,9 @@ export class Rule {
         if (member.required) return null;
         continue;
       }
-      loop.once?.push(member.once);
-      if (member.required) loop.required?.push(index);
-      if (value.nullable) throw new Unsupported('the value of a property may be empty, which is not JSON', '');
+      once.push(member.once);
+      if (member.required) required.push(index);
+      if (value.nullable) throw new Unsupported('the value of a property may be empty, which is not JSON');
       this.#connect(fragment.last, value.first);
       last.push(...value.last);
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index, act: ACT.TAKE });

@@ -11,8 +11,7 @@ import { gbnfGrammar } from './gbnf.js';
 import { schemaGrammar } from './schema.js';
 /** @import { PostedFormat as Format } from '../protocol.js' */
 
-export { lower } from './lower.js';
-export { Budget, Unsupported } from './refusal.js';
+export { Budget, Unsupported, lower };
 
 /** @import { Grammar } from './nodes.js' */
 /** @import { Limits } from './refusal.js' */
@@ -45,7 +44,7 @@ function compiled(format, options, budget) {
   if (format === 'json') return schemaGrammar(true, options, budget);
   const kinds = ['schema', 'regex', 'grammar', 'choices'].filter((kind) => format?.[kind] !== undefined);
   if (kinds.length !== 1) {
-    throw new Unsupported("it must be 'json' or have one of schema, regex, grammar, choices", '');
+    throw new Unsupported("it must be 'json' or have one of schema, regex, grammar, choices");
   }
   if (kinds[0] === 'schema') {
     const { schema, whitespace, ...bounds } = format;
@@ -58,7 +57,7 @@ function compiled(format, options, budget) {
 
 /** @param {any} value @param {string} what @returns {string} */
 function text(value, what) {
-  if (typeof value !== 'string') throw new Unsupported(`${what} must be a string`, '');
+  if (typeof value !== 'string') throw new Unsupported(`${what} must be a string`);
   if (value.length > MOST_TEXT) throw new TooComplex(`${what} has more than ${MOST_TEXT} characters`);
   return value;
 }
@@ -74,8 +73,8 @@ function regexGrammar(regex, flags, budget) {
 /** @param {any} choices @param {Budget} budget @returns {Grammar} */
 function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
-  if (!fine) throw new Unsupported('choices must be a non-empty list of strings', '');
+  if (!fine) throw new Unsupported('choices must be a non-empty list of strings');
   for (const one of choices) budget.spend('', 1 + one.length / 16);
-  if (choices.some(hasHalfPair)) throw new Unsupported('a choice has a lone surrogate', '');
+  if (choices.some(hasHalfPair)) throw new Unsupported('a choice has a lone surrogate');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };
 }

@@ -5,7 +5,7 @@
  * nothing, in bounded time and memory.
  */
 import { KIND, Rule, weight } from './automaton.js';
-import { partsOf } from './nodes.js';
+import { ruleNames } from './nodes.js';
 import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
@@ -64,10 +64,10 @@ class Lowering {
 
   run() {
     const { start } = this.grammar;
-    if (!this.productive(start)) throw new Unsupported('no text can match', '');
+    if (!this.productive(start)) throw new Unsupported('no text can match');
     const first = this.call({ rule: start }, 'text');
     const nullable = this.facts.nullable.has(start);
-    if (first < 0 && !nullable) throw new Unsupported('no text can match', '');
+    if (first < 0 && !nullable) throw new Unsupported('no text can match');
     this.#noLeftRecursion();
     return this.#write(first, nullable);
   }
@@ -84,7 +84,6 @@ class Lowering {
     if (this.facts.recursive(name))
       throw new Unsupported(
         `the rule ${name} is recursive, so it cannot be combined with other conditions (allOf, not, lookaheads)`,
-        '',
       );
     return this.rule(name);
   };
@@ -140,7 +139,7 @@ class Lowering {
       seen[at] = 1;
       for (const { kind, label } of rule ? rule.edges[rule.start] : []) {
         if (kind !== KIND.CALL || seen[label] === 2) continue;
-        if (seen[label] === 1) throw new Unsupported(`the rule ${nameOf(node)} is left-recursive`, '');
+        if (seen[label] === 1) throw new Unsupported(`the rule ${nameOf(node)} is left-recursive`);
         visit(label);
       }
       seen[at] = 2;
@@ -244,7 +243,7 @@ class Facts {
   /** @param {string} name */
   rule(name) {
     if (Object.hasOwn(this.grammar.rules, name)) return this.grammar.rules[name];
-    throw new Unsupported(`there is no rule ${name}`, '');
+    throw new Unsupported(`there is no rule ${name}`);
   }
 
   /** @param {string} start */
@@ -252,18 +251,7 @@ class Facts {
     for (const open = [start]; open.length; ) {
       const name = /** @type {string} */ (open.pop());
       if (this.#uses.has(name)) continue;
-      /** @type {Set<string>} */
-      const names = new Set();
-      /** @type {Set<Node>} */
-      const seen = new Set();
-      for (const nodes = [this.rule(name)]; nodes.length; ) {
-        const node = /** @type {Node} */ (nodes.pop());
-        if (seen.has(node)) continue;
-        seen.add(node);
-        this.spend();
-        if ('rule' in node) names.add(node.rule);
-        for (const part of partsOf(node)) nodes.push(part);
-      }
+      const names = ruleNames(this.rule(name), this.spend);
       this.#uses.set(name, [...names]);
       open.push(...names);
     }

@@ -11,8 +11,8 @@ export class Unsupported extends Error {
   /** @type {'bad-format' | 'format-too-complex'} */
   code = 'bad-format';
 
-  /** @param {string} what says what cannot be enforced, and why @param {string | number} place pointer or offset */
-  constructor(what, place) {
+  /** @param {string} what says what cannot be enforced, and why @param {string | number} [place] pointer or offset */
+  constructor(what, place = '') {
     const where = typeof place === 'number' ? `offset ${place}` : `#${clipped(place)}`;
     super(`${clipped(what)} (at ${where})`);
     this.name = 'Unsupported';
@@ -24,11 +24,6 @@ export class Unsupported extends Error {
 /** The error for a format that could be enforced, but exceeds the limits on work, memory or depth. */
 export class TooComplex extends Unsupported {
   code = /** @type {const} */ ('format-too-complex');
-
-  /** @param {string} why @param {string | number} [place] pointer or offset */
-  constructor(why, place = '') {
-    super(why, place);
-  }
 }
 
 /** Maximum number of steps of one compilation, in all passes. */

@@ -61,7 +61,6 @@ class Parts {
     else
       throw new Unsupported(
         `${Object.keys(node)[0]} cannot be combined with other conditions (allOf, not, lookaheads)`,
-        '',
       );
   }
 

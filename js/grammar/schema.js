@@ -29,13 +29,12 @@ const ANNOTATIONS =
 
 /** @param {any} schema @param {SchemaOptions} options @param {Budget} budget @returns {Grammar} */
 export function schemaGrammar(schema, options, budget) {
-  if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', '');
+  if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean');
   const keys = typeof schema === 'object' ? Object.keys(schema) : [];
   if (!keys.some((key) => LIMITS.test(key)) && !keys.every((key) => ANNOTATIONS.test(key))) {
     const names = keys.slice(0, 5).join(', ');
     throw new Unsupported(
       `no keyword of JSON Schema in it limits a value (it has only ${names}); describe members in \`properties\``,
-      '',
     );
   }
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
