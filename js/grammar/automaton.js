@@ -241,9 +241,8 @@ export class Rule {
 
   /** @param {{ repeat: Node, min: number, max: number }} node @param {boolean} counted @returns {Fragment | null} */
   #repeat(node, counted) {
-    const { repeat } = node;
+    const { repeat, max } = node;
     const min = this.whole.nullable(repeat) ? 0 : node.min;
-    const { max } = node;
     if (max === 0) return empty();
     if (max === 1 || (max === Infinity && min < 2)) return this.#loose(repeat, min, max, counted);
     const copies = max === Infinity ? min : max;
@@ -368,10 +367,12 @@ export class Rule {
     const first = [];
     /** @type {number[]} */
     const last = [];
-    /** @type {Loop} */
-    const loop = { min, max, once: [], required: [] };
+    /** @type {boolean[]} */
+    const once = [];
+    /** @type {number[]} */
+    const required = [];
     for (const member of members) {
-      const index = /** @type {boolean[]} */ (loop.once).length;
+      const index = once.length;
       const fragment = this.#sequence([{ jsonString: member.key }, colon], true);
       const value = this.#build(member.value, true);
       if (!fragment || !value) {
@@ -386,12 +387,11 @@ export class Rule {
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index, act: ACT.TAKE });
     }
     const between = this.#build(comma, true);
-    const count = loop.once?.length ?? 0;
-    const all = loop.once?.every(Boolean) ? count : Infinity;
-    if (!between || between.nullable || min > max || min > all || (loop.required?.length ?? 0) > max) return null;
-    const nullable = min === 0 && !loop.required?.length;
+    const all = once.every(Boolean) ? once.length : Infinity;
+    if (!between || between.nullable || min > max || min > all || required.length > max) return null;
+    const nullable = min === 0 && !required.length;
     if (!first.length || max === 0) return nullable ? empty() : null;
-    this.loop.fill(this.whole.loop(loop), from);
+    this.loop.fill(this.whole.loop({ min, max, once, required }), from);
     this.#connect(last, between.first, ACT.MORE);
     this.#connect(between.last, first, ACT.TAKE);
     return { nullable, first, last };
