@@ -63,9 +63,10 @@ export class Graph {
       this.#at = from;
       return other;
     }
-    if (this.count === MOST_NODES) this.#at = from;
-    if (this.count === MOST_NODES)
+    if (this.count === MOST_NODES) {
+      this.#at = from;
       throw new TooComplex(`its characters have more than ${MOST_NODES} encodings (UTF-8 or escapes)`);
+    }
     this.#table[slot] = this.count;
     this.#ends = grown(this.#ends, this.count + 1);
     this.#ends[this.count] = this.#at;
