@@ -111,6 +111,10 @@ plain
 
 - عنصر
 
+  \`\`\`
+  code();
+  \`\`\`
+
 | a | b |
 |---|---|
 | 1 | 2 |
@@ -339,6 +343,7 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
     'rtl',
   ]);
   assert.equal(await page.$eval('.md > ul', (one) => getComputedStyle(one).direction), 'rtl');
+  assert.equal(await page.$eval('.md > ul pre', (one) => getComputedStyle(one).direction), 'ltr');
   const tables = await page.$$eval('.wide-table', (all) => all.map((one) => getComputedStyle(one).direction));
   assert.deepEqual(tables, ['ltr', 'rtl']);
   assert.equal(await parts(), 2);

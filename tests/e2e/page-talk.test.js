@@ -246,6 +246,13 @@ test('long pastes and dropped text files become attachments that open; the numbe
   );
   assert.deepEqual(printed, [true, false]);
   assert.ok(await page.$('#chips[hidden]'));
+  const scheme = await page.evaluate(() => {
+    document.documentElement.dataset.theme = 'dark';
+    for (const rule of document.styleSheets[0].cssRules)
+      if (rule instanceof CSSMediaRule && rule.conditionText === 'print') rule.media.mediaText = 'all';
+    return getComputedStyle(document.documentElement).colorScheme;
+  });
+  assert.equal(scheme, 'light', 'the dark theme is not printed');
 });
 
 test('a model without a chat template continues a text', async ({ opened }) => {

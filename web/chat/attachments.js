@@ -17,7 +17,8 @@ const MOST_BYTES = 4e6;
 /** @param {File} file */
 export async function isModel(file) {
   if (/\.gguf$/i.test(file.name)) return true;
-  return (await file.slice(0, 4).text().catch(() => '')) === 'GGUF'; // a folder cannot be read
+  const start = file.slice(0, 4);
+  return (await start.text().catch(() => '')) === 'GGUF'; // a folder cannot be read
 }
 
 /** Returns the text of a file; null if it is too large or not UTF-8. @param {File} file */

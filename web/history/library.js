@@ -207,7 +207,8 @@ export class Library {
       field.remove();
       if (keep && name && name !== title) await this.#change(id, { title: name, named: true });
       else await this.show();
-      if (had) box('library-list').querySelector(/** @type {'button'} */ (`[data-id="${id}"] button`))?.focus();
+      const more = /** @type {'button'} */ (`[data-id="${id}"] button`);
+      if (had) box('library-list').querySelector(more)?.focus();
     };
     field.addEventListener('keydown', (event) => event.key === 'Enter' && !event.isComposing && void end(true));
     onEscape(field, () => void end(false));
