@@ -20,8 +20,13 @@ export async function openFolder(name) {
     },
     async write(file, bytes) {
       const unfinished = join(folder, `${file}.tmp`);
-      await writeFile(unfinished, bytes, { flush: true });
-      await rename(unfinished, join(folder, file));
+      try {
+        await writeFile(unfinished, bytes, { flush: true });
+        await rename(unfinished, join(folder, file));
+      } catch (error) {
+        await rm(unfinished, { force: true });
+        throw error;
+      }
     },
     remove: (file) => rm(join(folder, file), { force: true }),
   };

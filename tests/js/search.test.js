@@ -1,6 +1,6 @@
 /** Tests gemma-wasm/search: results equal to an exhaustive search, files, rejected arguments. */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ModelError, deleteIndex, openIndex } from '../../js/search.node.js';
@@ -316,6 +316,14 @@ test('an index that is opened while another one merges files has all items', asy
   assert.deepEqual(late.list(), [{ id: 'kept' }]);
   await busy(late);
   assert.deepEqual(await idsIn(folder), ['kept']);
+});
+
+test('a write that fails leaves no unfinished file', async (t) => {
+  const folder = newFolder(t);
+  const files = await openFolder(folder);
+  mkdirSync(join(folder, 'a.vectors'));
+  await assert.rejects(files.write('a.vectors', new Uint8Array(4)));
+  assert.deepEqual(readdirSync(folder), ['a.vectors']);
 });
 
 test('files without a checksum, with the highest number or with NaN are rejected by name', async (t) => {
