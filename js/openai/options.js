@@ -131,16 +131,18 @@ export function thinkingOf(effort, info, place = 'reasoning_effort') {
   return thinkingFor(String(effort), info);
 }
 
-/** Returns the option `format` for a response format. `json_schema` without a schema allows any object.
+/** Returns the option `format` for a response format. `json_schema` without a schema allows any object. In the Responses
+ * API, the schema is beside `type`.
  * @param {any} format @param {string} [place] @returns {GenerateOptions['format']} */
 export function formatOf(format, place = 'response_format') {
   const { type, json_schema: described } = format ?? {};
   if (format === undefined || type === 'text') return undefined;
   if (type === 'json_object') return { schema: { type: 'object' } };
   if (type !== 'json_schema') throw unsupported(`The type \`${type}\` of \`${place}\``, place, 'Use `json_schema`.');
-  const { schema = { type: 'object' } } = described ?? {};
+  const { schema = { type: 'object' } } = described ?? format;
   if (typeof schema === 'object' && schema) return { schema };
-  throw invalid(`Invalid '${place}.json_schema.schema': pass a JSON Schema (got ${show(schema)}).`, place);
+  const path = `${place}${described ? '.json_schema' : ''}.schema`;
+  throw invalid(`Invalid '${path}': pass a JSON Schema (got ${show(schema)}).`, place);
 }
 
 /** Returns the options `tools` and `toolChoice`, and `parallel`: whether an answer may have several calls.

@@ -57,6 +57,7 @@ export function requestOf(given, stored) {
   const items = [...earlierItems(body, stored), ...itemsOf(body.input, stored)];
   if (!items.length) throw invalid("Invalid 'input': pass at least one item.", 'input');
   const instructions = field(body, 'instructions', 'a string', isString, /** @type {string | null} */ (null));
+  const text = field(body, 'text', 'an object', isObject, /** @type {any} */ ({}));
   const [first] = seedsOf(seed, 1);
   return {
     body,
@@ -72,7 +73,7 @@ export function requestOf(given, stored) {
       seed: first,
       maxTokens: field(body, 'max_output_tokens', 'a positive integer', isPositive, /** @type {any} */ (undefined)),
       logprobs: logprobsOf(body),
-      format: formatOf(chatFormat(body), 'text.format'),
+      format: formatOf(text.format ?? undefined, 'text.format'),
     },
   };
 }
@@ -120,14 +121,6 @@ function chatChoice({ tool_choice: choice }) {
   if (type !== 'allowed_tools') return choice;
   const only = Array.isArray(tools) ? tools.map((tool) => ({ type: tool?.type, function: { name: tool?.name } })) : [];
   return { type, allowed_tools: { mode, tools: only } };
-}
-
-/** @param {Record<string, any>} body */
-function chatFormat(body) {
-  const { format } = field(body, 'text', 'an object', isObject, /** @type {any} */ ({}));
-  if (!isObject(format)) return format ?? undefined;
-  const { type, ...described } = format;
-  return type === 'json_schema' ? { type, json_schema: described } : format;
 }
 
 /** @param {Record<string, any>} body */

@@ -307,6 +307,7 @@ const CALLS = {
       [{ input: [{ type: 'function_call_output', call_id: 'x', output: '' }] }, 'input', /'x'/],
       [{ metadata: { a: 1 } }, 'metadata', /`metadata`/],
       [{ text: { format: { type: 'xml' } } }, 'text.format', /`xml`/],
+      [{ text: { format: { type: 'json_schema', name: 'a', schema: 'x' } } }, 'text.format', /'text\.format\.schema'/],
       [{ include: ['secrets'] }, 'include', /`secrets`/],
     ])) {
       const error = await failureOf(create({ ...QUESTION, ...more }), JSON.stringify(more));
