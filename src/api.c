@@ -517,13 +517,19 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
 
 int gw_check_logits(gw_model *m) { return check_rows(m, gw_logits(m), m->session.now->logit_rows); }
 
+/* Draws a token, or fails with the reason why there is none. banned: what has the logit -infinity then. */
+static int32_t draw(gw_model *m, const float *logits, const char *banned) {
+    int32_t id = gw_sampler_draw(m->sampler, logits);
+    if (id >= 0) return id;
+    int bad = check_rows(m, logits, 1);
+    if (bad) return bad;
+    return gw_fail(&m->file.error, id, "No token can be drawn: all %s -infinity. Ban fewer tokens with `logitBias`.",
+                   banned);
+}
+
 int32_t gw_draw(gw_model *m, const float *logits) {
     int bad = no_sampler(m);
-    int32_t id = bad ? bad : gw_sampler_draw(m->sampler, logits);
-    if (bad || id >= 0) return id;
-    if ((bad = check_rows(m, logits, 1))) return bad;
-    return gw_fail(&m->file.error, id,
-                   "No token can be drawn: all logits are -infinity. Ban fewer tokens with `logitBias`.");
+    return bad ? bad : draw(m, logits, "logits are");
 }
 
 static void mask_logits(float *logits, uint32_t n, const uint32_t *mask, uint32_t words) {
@@ -546,11 +552,7 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked) {
     const uint32_t *mask = gw_matcher_mask(x);
     if (!mask) return m->file.error.code;
     mask_logits(logits, m->file.config.n_vocab, mask, m->trie.words);
-    int32_t id = gw_sampler_draw(m->sampler, logits);
-    if (id >= 0) return id;
-    return gw_fail(&m->file.error, id,
-                   "No token can be drawn: all tokens that the format allows have the logit -infinity. "
-                   "Ban fewer tokens with `logitBias`.");
+    return draw(m, logits, "tokens that the format allows have the logit");
 }
 
 /* --- forwarding --- */

@@ -6,6 +6,7 @@
 #include "naive.h"
 #include "file/types.h"
 #include "run/session.h"
+#include "text/grammar.h"
 #include "rig.h"
 #include "test.h"
 
@@ -532,6 +533,18 @@ TEST(engine_a_draw_that_fails_says_why) {
     CHECK_INT(gw_draw(r.m, logits), GW_E_NOT_FINITE);
     CHECK_TEXT(gw_error_text(r.m, "code"), "not-finite");
     CHECK_SAYS(gw_error_text(r.m, "what"), "for the token id 7 after");
+    /* a compiled grammar (grammar.h) of a single comma, which is token 49 */
+    static const uint32_t comma[] = { 0x31475747,     1, 27, 2, 1, 2, 1,        1, 1, 0, 0, 0,        0, 1,
+                                      ',' | ',' << 8, 0, 1,  1, 0, 1, GW_BYTES, 1, 1, 0, 0, GW_NEVER, 0 };
+    gw_matcher *x = gw_match_new(r.m, comma, sizeof comma);
+    CHECK(x != NULL);
+    logits[49] = INFINITY;
+    CHECK_INT(gw_match_draw(r.m, x, logits, 1), GW_E_NOT_FINITE);
+    CHECK_SAYS(gw_error_text(r.m, "what"), "for the token id 49 after");
+    logits[49] = -INFINITY;
+    CHECK_INT(gw_match_draw(r.m, x, logits, 1), GW_E_BAD_STATE);
+    CHECK_SAYS(gw_error_text(r.m, "what"), "all tokens that the format allows have the logit -infinity");
+    gw_match_free(r.m, x);
     logits[7] = 1;
     gw_set_option(r.m, "temperature", 0);
     CHECK_INT(gw_draw(r.m, logits), 7);
