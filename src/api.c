@@ -515,7 +515,7 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
     return 0;
 }
 
-int gw_check_logits(gw_model *m) { return check_rows(m, gw_logits(m), m->session.now->logit_rows); }
+int gw_check_logits(gw_model *m) { return check_rows(m, m->session.now->logits.at, m->session.now->logit_rows); }
 
 /* Draws a token, or fails with the reason why there is none. banned: what has the logit -infinity then. */
 static int32_t draw(gw_model *m, const float *logits, const char *banned) {

@@ -549,3 +549,15 @@ TEST(engine_a_draw_that_fails_says_why) {
     gw_set_option(r.m, "temperature", 0);
     CHECK_INT(gw_draw(r.m, logits), 7);
 }
+
+TEST(engine_checks_every_row_of_logits) {
+    scoped_rig r = rig_new(&base, 1, 64);
+    const int32_t ids[] = { 2, 5, 7 };
+    CHECK_INT(gw_sync(r.m, ids, 3), 0);
+    CHECK_INT(gw_want_last(r.m, 2), 0);
+    CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+    CHECK_INT(gw_check_logits(r.m), 0);
+    ((float *)gw_logits(r.m))[7 - VOCAB] = NAN;
+    CHECK_INT(gw_check_logits(r.m), GW_E_NOT_FINITE);
+    CHECK_SAYS(gw_error_text(r.m, "what"), "for the token id 7 after 2 tokens");
+}
