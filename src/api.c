@@ -45,14 +45,9 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* Returns whether a matrix is multiplied by int8 activations, as forward.c only does in the feed-forward. */
-static bool takes_int8(const gw_file *f, const gw_matrix *m) {
-    for (uint32_t i = 0; i < f->config.n_layer; i++) {
-        const gw_layer *l = &f->weights.layers[i];
-        if (m == &l->gate.matrix || m == &l->up.matrix || m == &l->down.matrix) return true;
-    }
-    return false;
-}
+/* Weights that are multiplied by int8 activations, as forward.c only does in the feed-forward. */
+#define INT8_WEIGHTS \
+    (1ull << GW_WEIGHT_GATE | 1ull << GW_WEIGHT_UP | 1ull << GW_WEIGHT_GATE_UP | 1ull << GW_WEIGHT_DOWN)
 
 static int prove_kernels(gw_model *m) {
     static const uint32_t caches[] = { [GW_KV_AUTO] = GW_PROVE_F32 | GW_PROVE_I16,
@@ -68,7 +63,7 @@ static int prove_kernels(gw_model *m) {
         if (matrix->cache) continue;
         if (matrix->planes.high) list.planes = true;
         else if (matrix->norms) list.int8 |= 1u << matrix->type->id, list.int15 |= 1u << matrix->type->id;
-        else *(takes_int8(&m->file, matrix) ? &list.int8 : &list.int15) |= 1u << matrix->type->id;
+        else *(INT8_WEIGHTS >> m->file.bound[i].weight & 1 ? &list.int8 : &list.int15) |= 1u << matrix->type->id;
     }
     return gw_prove_kernels(&list, &m->file.error);
 }
