@@ -78,7 +78,7 @@ bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value) {
     while (atomic_load(at) == value && !p->lost) {
         sleep_while(p, at, value, true);
         if ((now = beats_of(p)) != beats) beats = now, ticks = 0;
-        else if (++ticks > p->patience) gw_pool_lose(p);
+        else if (++ticks > p->patience) p->lost = true, p->failed = 1;
     }
     atomic_fetch_sub(&p->caller_sleeps, 1);
     return !p->lost;
@@ -134,11 +134,6 @@ void gw_pool_fail(gw_pool *p, int i) {
     atomic_store(&p->failed, 1);
     if (atomic_exchange(&p->helper[i].at, HERE) == HERE) gw_leave(p);
     else gw_wake(p, &p->helper[i].at);
-}
-
-void gw_pool_lose(gw_pool *p) {
-    p->lost = true;
-    atomic_store(&p->failed, 1);
 }
 
 bool gw_pool_failed(const gw_pool *p) { return p->failed != 0; }

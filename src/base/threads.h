@@ -27,8 +27,5 @@ void gw_pool_stop(gw_pool *p);
  * helper, and the pool is unusable from then on. Code that uses results of gw_parallel must check gw_pool_failed. */
 void gw_pool_fail(gw_pool *p, int i);
 bool gw_pool_failed(const gw_pool *p);
-/* Reports that a helper thread has ended, whether or not it was computing an item. gw_parallel stops waiting for
- * helpers, and gw_pool_failed returns true. */
-void gw_pool_lose(gw_pool *p);
 
 #endif
