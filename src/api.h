@@ -102,8 +102,8 @@ uint32_t gw_largest_context(const gw_model *m, double bytes);
  * n_head, n_head_kv, head_dim, window, parameters, parts (number of files), file_bytes (of all parts, each up to the
  * end of its last tensor), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), add_eos,
  * bidirectional (1: the model embeds texts and cannot continue them), dense (n_embd if vectors pass through dense
- * layers, otherwise 0), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack). The result is NAN for a missing
- * value or an unknown key.
+ * layers, otherwise 0), pooling (GW_POOLING_* of arch.h), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack).
+ * The result is NAN for a missing value or an unknown key.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the most frequent type of the layers'
  * weights), chat_template. The result is NULL for a missing value or an unknown key, otherwise UTF-8,
  * NUL-terminated. */

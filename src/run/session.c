@@ -6,8 +6,6 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx) {
     return c->arch->policy->by_layer ? (uint32_t)gw_round_up(n_ctx, GW_BATCH) : GW_BATCH;
 }
 
-static bool generates(const gw_config *c) { return c->arch->policy->generates; }
-
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
     gw_kv_shape shape = { c->n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
     /* The cache has GW_KEYS more rows than tokens, because kernels read whole blocks of rows. */
@@ -38,7 +36,7 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
         if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = gw_view_take(a, rows, c->rope[r].rotated);
     for (uint32_t i = 0; i < s->n_sequences; i++) {
         s->sequences[i].ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
-        if (generates(c)) s->sequences[i].logits = gw_view_take(a, GW_LOGIT_ROWS, c->n_vocab);
+        if (c->arch->policy->generates) s->sequences[i].logits = gw_view_take(a, GW_LOGIT_ROWS, c->n_vocab);
     }
     if (s->n_sequences > 1) s->logits = gw_view_take(a, s->n_sequences, c->n_vocab);
     gw_vectors_init(&s->vectors, c, c->arch->policy->texts, a);
