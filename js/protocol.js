@@ -318,7 +318,7 @@ import { ModelError } from './errors.js';
 
 /** Arguments of `embed`. prefixes: text to put before each input, one per input or one for all; dimensions: length of
  * the truncated vectors.
- * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions?: number, normalize: boolean,
+ * @typedef {{ texts: string[], prefixes: string[], pooling?: 'mean' | 'last', dimensions: number, normalize: boolean,
  *   truncate: boolean, progress: boolean }} EmbedArgs */
 /** Arguments of `inside`. positions: null for all, negative ones count from the end; lens: number of tokens of the
  * logit lens at each position.

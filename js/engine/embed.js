@@ -12,23 +12,23 @@ import { aside } from './saving.js';
  * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args */
 export async function embed(context, job, args) {
   const { native } = context.runner;
-  const full = native.number('n_embd');
-  const width = args.dimensions ?? full;
+  const { dimensions: width } = args;
   const out = vectorsFor(args.texts.length, width);
   const ids = await tokenized(context, job, args);
   const fill = () =>
     packs(context, job, args, ids, (vector, i) => {
-      out.set(finished(vector(full).subarray(0, width), args.normalize, i), i * width);
+      out.set(finished(vector.subarray(0, width), args.normalize, i), i * width);
     });
   await (native.number('bidirectional') === 1 ? fill() : aside(context, job, fill));
   return out;
 }
 
 /** @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
- * @param {(vector: (numbers: number) => Float32Array, i: number) => void} take receives the vector of text i */
+ * @param {(vector: Float32Array, i: number) => void} take receives the vector of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
   const { native } = runner;
   const last = (pooling ?? POOLING[native.number('pooling')]) === 'last';
+  const width = native.number('n_embd');
   const total = ids.length;
   const room = { texts: native.number('pack_texts'), ids: native.number('pack_ids') };
   for (let done = 0; done < total; ) {
@@ -40,7 +40,7 @@ async function packs({ runner }, job, { pooling, progress }, ids, take) {
       last,
     );
     await runner.settle(job);
-    pack.forEach((_, i) => take((numbers) => native.vector(i, numbers), done + i));
+    pack.forEach((_, i) => take(native.vector(i, width), done + i));
     done = end;
     if (progress) job.post({ kind: 'progress', id: job.id, value: { done, total } });
   }
