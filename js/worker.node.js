@@ -2,6 +2,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
+import { setImmediate } from 'node:timers/promises';
 import { Worker, parentPort } from 'node:worker_threads';
 import { Host } from './engine/host.js';
 import { MODULES } from './modules.js';
@@ -52,10 +53,7 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
   load: (part) => files.load(part),
   parallelism: availableParallelism,
   createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),
-  yield: () =>
-    new Promise((resolve) => {
-      setImmediate(resolve);
-    }),
+  yield: () => setImmediate(),
   openFile,
   createTemporary,
   openStore: (where) => openStore(where, (lock) => port.postMessage({ kind: 'locked', ...lock })),
