@@ -80,6 +80,7 @@ export function declared(tool) {
  * @param {any} schema
  * @returns {any} */
 function typed(schema) {
+  if (typeof schema === 'boolean') return { type: '' };
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) return schema;
   const { properties, items } = schema;
   const types = [schema.type].flat();

@@ -42,12 +42,18 @@ test('FunctionGemma: the template gets one type per value, and a malformed call 
   const type = ['null', 'string'];
   const list = { type: 'array', items: { type } };
   const kind = { enum: [['a', 'b']] };
-  const properties = { type: { type }, list, kind, in: { type: ['object'], properties: { none: { type: ['null'] } } } };
+  const properties = {
+    type: { type },
+    list,
+    kind,
+    any: true,
+    in: { type: ['object'], properties: { none: { type: ['null'] } } },
+  };
   const [tool] = dialect.render([QUESTION], [{ name: 'f', parameters: { properties } }]).tools ?? [];
   const { type: own, properties: told } = Object(tool).function.parameters;
   assert.deepEqual(
-    [own, told.type.type, told.list.items.type, told.kind],
-    ['object', 'string', 'string', { ...kind, type: '' }],
+    [own, told.type.type, told.list.items.type, told.kind, told.any],
+    ['object', 'string', 'string', { ...kind, type: '' }, { type: '' }],
   );
   assert.deepEqual(told.in, { type: 'object', properties: { none: { type: 'null' } } });
   const items = [mark('<start_function_call>'), said('call:f{a:1,b c}'), mark('<end_function_call>')];
