@@ -215,7 +215,7 @@ export class Rule {
     this.whole.spend(8 + (texts.length * 3) / 4);
     const { spell } = this.whole;
     if (texts.length === 1) {
-      return this.#literal(texts[0].slice(at).join(''), quoted ? spell.bytes(Uint8Array.of(QUOTE)) : undefined);
+      return this.#literal(texts[0].slice(at).join(''), quoted ? spell.bytes([QUOTE]) : undefined);
     }
     /** @type {Map<number, string[][]>} */
     const groups = new Map();
@@ -310,14 +310,14 @@ export class Rule {
   #quoted(texts) {
     this.how = this.whole.spelling;
     const sorted = [...new Set(texts)].sort().map((text) => [...text]);
-    const label = this.whole.spell.bytes(Uint8Array.of(QUOTE), this.#trie(sorted, 0, true));
+    const label = this.whole.spell.bytes([QUOTE], this.#trie(sorted, 0, true));
     this.how = 'text';
     return label;
   }
 
   /** Builds the automaton of a JSON string with quotes. Returns false if no string matches. @param {Node} content */
   fillString(content) {
-    const quote = () => this.#single(KIND.BYTES, this.whole.spell.bytes(Uint8Array.of(QUOTE)));
+    const quote = () => this.#single(KIND.BYTES, this.whole.spell.bytes([QUOTE]));
     const open = quote();
     this.how = this.whole.spelling;
     const inner = this.#build(content, false);

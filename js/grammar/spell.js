@@ -41,7 +41,7 @@ export class Spells {
     return this.graph.made();
   }
 
-  /** @param {Uint8Array} bytes @param {number} [to] */
+  /** @param {number[]} bytes @param {number} [to] */
   bytes(bytes, to = END) {
     let node = to;
     for (let i = bytes.length - 1; i >= 0; i--) node = this.#byte(bytes[i], node);
@@ -239,7 +239,7 @@ export class Spells {
       const part = within(all, 16 * digit, 16 * digit + 15);
       if (part.length) third.push([0x30 + digit, 0x30 + digit, this.#node(last(part))]);
     }
-    return this.bytes(Uint8Array.of(0x30, 0x30), this.#node(third));
+    return this.bytes([0x30, 0x30], this.#node(third));
   }
 
   /** Returns segments of high surrogates, each of which leads to `\u` and the matching low surrogates.
@@ -274,7 +274,7 @@ export class Spells {
   /** @param {Segment[]} units */
   #low(units) {
     const digits = this.#node(this.#split(units, 3, 4, hexDigits).sort(byStart));
-    return this.bytes(Uint8Array.of(BACKSLASH, 0x75), digits);
+    return this.bytes([BACKSLASH, 0x75], digits);
   }
 }
 
