@@ -45,6 +45,8 @@ const QUESTION = 'when does the tide turn?';
 const FIELD = '#search input[type="search"]';
 const HITS = '#search .hits p';
 const TEXTS = '#search .texts .name';
+const FILES = '#search input[multiple]';
+const MODEL_FILE = '#search input[accept]';
 
 /** @type {string} */ let folder;
 before(() => {
@@ -74,9 +76,6 @@ async function inNode(name) {
   await model.dispose();
   return found.map(({ text }) => text);
 }
-
-/** @param {Page} page @param {string} label @param {...string} files */
-const give = (page, label, ...files) => chooseFiles(page, `#search [aria-label="${label}"]`, ...files);
 
 /** @param {Page} page */
 async function open(page) {
@@ -133,7 +132,7 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   );
   await until(page, '#search .link');
   assert.match(await textOf(page, '#search'), /wasn’t made for search/);
-  await give(page, 'Documents to search', file('notes.md', NOTES), file('boats.txt', BOATS), file('photo.jpg', '\0'));
+  await chooseFiles(page, FILES, file('notes.md', NOTES), file('boats.txt', BOATS), file('photo.jpg', '\0'));
   await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
   await untilText(page, '#search .error', /photo\.jpg isn’t a text file/);
   const wanted = await inNode('tiny');
@@ -180,7 +179,7 @@ test('documents of an older version are reported as unreadable, and can be delet
     return names;
   });
   assert.deepEqual(left, []);
-  await give(page, 'Documents to search', file('notes.md', NOTES));
+  await chooseFiles(page, FILES, file('notes.md', NOTES));
   await untilTexts(page, TEXTS, ['notes.md']);
   await reopen(page);
   await untilTexts(page, TEXTS, ['notes.md']);
@@ -193,7 +192,7 @@ test('an embedding model indexes documents again; long work can be cancelled; wi
   await page.click('#library-toggle');
   await page.click('#library-keep');
   await open(page);
-  await give(page, 'Documents to search', file('notes.md', NOTES));
+  await chooseFiles(page, FILES, file('notes.md', NOTES));
   await untilTexts(page, TEXTS, ['notes.md']);
   await page.evaluate((text) => {
     const dataTransfer = new DataTransfer();
@@ -204,12 +203,12 @@ test('an embedding model indexes documents again; long work can be cancelled; wi
   }, BOATS);
   await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
   assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
-  await give(page, 'Documents to search', file('book.txt', WORDS.join(' ').repeat(8000)));
+  await chooseFiles(page, FILES, file('book.txt', WORDS.join(' ').repeat(8000)));
   await page.waitForSelector('#search .work:not([hidden]) progress[value]');
   await press(page, '#search .work button', 'Cancel');
   await page.waitForSelector('#search .work[hidden]');
   await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
-  await give(page, 'Model for the search', await testModel('embed-q8_0'));
+  await chooseFiles(page, MODEL_FILE, await testModel('embed-q8_0'));
   await untilText(page, '#search', /aren’t compatible/);
   assert.ok(await page.$(`${FIELD}:disabled`));
   await page.click('#search .notice button');

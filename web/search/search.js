@@ -36,8 +36,8 @@ export class Search {
   #others = el('div');
   #maker = el('div');
   #add = action(t('search.add'), () => this.#files.click());
-  #files = el('input', { type: 'file', multiple: true, hidden: true, tabIndex: -1, ariaLabel: t('search.files') });
-  #file = el('input', { type: 'file', accept: '.gguf', hidden: true, tabIndex: -1, ariaLabel: t('search.model-file') });
+  #files = el('input', { type: 'file', multiple: true, hidden: true });
+  #file = el('input', { type: 'file', accept: '.gguf', hidden: true });
 
   /** @param {HTMLElement} place */
   constructor(place) {

@@ -22,7 +22,6 @@ export default {
   'page.show-more': 'Mehr anzeigen',
   'page.export-all': 'Alle exportieren',
   'page.import': 'Importieren …',
-  'page.import.file': 'Datei mit Unterhaltungen',
   'page.save-nothing': 'Unterhaltungen nicht speichern',
   'page.save-nothing.hint': 'sie verschwinden, wenn du diesen Tab schließt',
   'page.noscript': 'Diese Seite braucht JavaScript und WebAssembly, um das Modell auszuführen.',
@@ -50,7 +49,6 @@ export default {
   'page.choose-file': 'GGUF-Datei auswählen …',
   'page.choose-file.hint':
     'oder irgendwo auf diese Seite ziehen. Die Datei bleibt auf deinem Datenträger; nichts wird hochgeladen.',
-  'page.gguf-file': 'GGUF-Datei',
   'page.hub': 'Von Hugging Face',
   'page.repository': 'Repository',
   'page.repository.example': 'besitzer/name',
@@ -76,7 +74,6 @@ export default {
   'page.editing': 'Du bearbeitest eine frühere Nachricht. Die alte Fassung bleibt erhalten.',
   'page.attachments': 'Anhänge',
   'page.attach': 'Textdatei anhängen',
-  'page.attach.files': 'Textdateien',
   'page.message': 'Nachricht',
   'page.message.placeholder': 'Nachricht schreiben',
   'page.send': 'Senden',
@@ -666,8 +663,6 @@ export default {
 
   'search.private': 'Deine Dokumente und Suchen bleiben auf diesem Gerät.',
   'search.yours': 'Deine Dokumente',
-  'search.files': 'Zu durchsuchende Dokumente',
-  'search.model-file': 'Modell für die Suche',
   'search.add': 'Textdateien hinzufügen …',
   'search.drop': 'oder Text oder Markdown hierher ziehen',
   'search.model': 'Suchmodell',

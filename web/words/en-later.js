@@ -334,8 +334,6 @@ export default {
 
   'search.private': 'Your documents and searches stay on this device.',
   'search.yours': 'Your documents',
-  'search.files': 'Documents to search',
-  'search.model-file': 'Model for the search',
   'search.add': 'Add text files…',
   'search.drop': 'or drop text or Markdown here',
   'search.model': 'Search model',

@@ -22,7 +22,6 @@ export default {
   'page.show-more': 'Mostrar más',
   'page.export-all': 'Exportar todo',
   'page.import': 'Importar…',
-  'page.import.file': 'Archivo de conversaciones',
   'page.save-nothing': 'No guardar conversaciones',
   'page.save-nothing.hint': 'desaparecen al cerrar esta pestaña',
   'page.noscript': 'Esta página necesita JavaScript y WebAssembly para ejecutar el modelo.',
@@ -49,7 +48,6 @@ export default {
   'page.choose-file': 'Elegir un archivo GGUF…',
   'page.choose-file.hint':
     'o suéltalo en cualquier parte de esta página. El archivo se queda en tu disco; no se sube nada.',
-  'page.gguf-file': 'Archivo GGUF',
   'page.hub': 'Desde Hugging Face',
   'page.repository': 'Repositorio',
   'page.repository.example': 'propietario/nombre',
@@ -75,7 +73,6 @@ export default {
   'page.editing': 'Estás editando un mensaje anterior. La versión antigua se conserva.',
   'page.attachments': 'Adjuntos',
   'page.attach': 'Adjuntar un archivo de texto',
-  'page.attach.files': 'Archivos de texto',
   'page.message': 'Mensaje',
   'page.message.placeholder': 'Escribe un mensaje',
   'page.send': 'Enviar',
@@ -669,8 +666,6 @@ export default {
 
   'search.private': 'Tus documentos y búsquedas se quedan en este dispositivo.',
   'search.yours': 'Tus documentos',
-  'search.files': 'Documentos en los que buscar',
-  'search.model-file': 'Modelo para la búsqueda',
   'search.add': 'Añadir archivos de texto…',
   'search.drop': 'o suelta texto o Markdown aquí',
   'search.model': 'Modelo de búsqueda',
