@@ -81,7 +81,7 @@ class Walk {
     }));
     this.#steps = [
       { title: t('walk.text'), show: textStep },
-      { title: t('walk.tokens'), show: tokensStep },
+      { title: t('view.tokens'), show: tokensStep },
       { title: t('walk.embedding'), show: embeddingStep },
       ...layers,
       { title: t('walk.all'), show: allStep },

@@ -53,7 +53,7 @@ export function markRows(stateOf) {
     row.hidden = /^(coming|here)$/.test(state);
     row.querySelector('.in-use')?.remove();
     if (state === 'in use') row.querySelector('.name')?.append(el('span.tag.in-use', t('in-use')));
-    start.textContent = (state === 'in use' ? t('start.again') : start.dataset.text) ?? '';
+    start.textContent = (state === 'in use' ? t('reload') : start.dataset.text) ?? '';
     say(start);
   }
 }

@@ -135,7 +135,7 @@ function choiceOf({ label, url, total, complete }) {
 async function removeModel({ label, keys }) {
   for (const key of keys) await modelCache.delete(key);
   await addLater();
-  announce(t('stored.deleted', { name: label }));
+  announce(t('deleted.file', { name: label }));
   const left = await showStored();
   const next = left.length ? box('stored-list').querySelector('button') : box('presets').querySelector('button');
   next?.focus();

@@ -247,7 +247,7 @@ export class Search {
   #row({ name, passages }) {
     const remove = async () => {
       await this.#texts.delete(name);
-      announce(t('search.deleted', { name }));
+      announce(t('deleted.file', { name }));
       this.#add.focus();
     };
     return el(

@@ -313,7 +313,6 @@ export default {
   'engine.simd128': 'WebAssembly (SIMD)',
 
   start: 'ابدأ',
-  'start.again': 'إعادة التحميل',
   'start.name': 'ابدأ {name}',
   load: 'تحميل',
   resume: 'استئناف',
@@ -372,7 +371,7 @@ export default {
   'stored.press-again': '{question} اضغط مرة أخرى للحذف.',
   'stored.cleared': 'حُذفت كل النماذج.',
   'stored.part': 'نُزّل {some} من {all}.',
-  'stored.deleted': 'حُذف {name}.',
+  'deleted.file': 'حُذف {name}.',
   'stored.in-use': 'تعذّر الحذف: علامة تبويب أخرى تستخدمه. أغلقها أو أوقف تنزيلها، ثم حاول مجددًا.',
   'stored.refused':
     'تعذّر حفظ هذا النموذج، لذا يجب تنزيله مجددًا في المرة القادمة. كثيرًا ما تحدّ النوافذ الخاصة من التخزين.',
@@ -613,7 +612,6 @@ export default {
   'walk.follow': 'تتبّع الوحدة',
   'walk.next': 'ما سيأتي',
   'walk.text': 'النص',
-  'walk.tokens': 'الوحدات',
   'walk.embedding': 'التضمين',
   'walk.layer': 'الطبقة {n} من {all}',
   'walk.all': 'كل الطبقات معًا',
@@ -710,7 +708,6 @@ export default {
   'search.waits': 'يُستأنف البحث عند انتهاء الإجابة.',
   'search.saved': 'محفوظة لزيارتك القادمة.',
   'search.tab': 'تُحذف عند إغلاق علامة التبويب هذه.',
-  'search.deleted': 'حُذف {name}.',
   'search.index-again': 'أعد الفهرسة بـ {name}',
   'search.other-model': 'فُهرست هذه بـ {name}؛ فهارس النماذج المختلفة غير متوافقة.',
   'search.semantic': '{name}. مصنوع للبحث الدلالي.',

@@ -278,7 +278,6 @@ export default {
   'engine.simd128': 'WebAssembly (SIMD)',
 
   start: 'Starten',
-  'start.again': 'Neu laden',
   'start.name': '{name} starten',
   load: 'Laden',
   resume: 'Fortsetzen',
@@ -338,7 +337,7 @@ export default {
   'stored.press-again': '{question} Zum Löschen noch einmal drücken.',
   'stored.cleared': 'Alle Modelle gelöscht.',
   'stored.part': '{some} von {all} heruntergeladen.',
-  'stored.deleted': '{name} gelöscht.',
+  'deleted.file': '{name} gelöscht.',
   'stored.in-use':
     'Löschen nicht möglich: Ein anderer Tab benutzt es. Schließe den anderen Tab oder stoppe seinen Download, und ' +
     'versuche es erneut.',
@@ -587,7 +586,6 @@ export default {
   'walk.follow': 'Diesem Token folgen',
   'walk.next': 'was als Nächstes kommt',
   'walk.text': 'Der Text',
-  'walk.tokens': 'Token',
   'walk.embedding': 'Embedding',
   'walk.layer': 'Schicht {n} von {all}',
   'walk.all': 'Alle Schichten zusammen',
@@ -679,7 +677,6 @@ export default {
   'search.waits': 'Die Suche geht weiter, sobald die Antwort fertig ist.',
   'search.saved': 'Für deinen nächsten Besuch gespeichert.',
   'search.tab': 'Wird gelöscht, wenn du diesen Tab schließt.',
-  'search.deleted': '{name} gelöscht.',
   'search.index-again': 'Mit {name} neu indizieren',
   'search.other-model': 'Sie wurden mit {name} indiziert; Indizes verschiedener Modelle passen nicht zusammen.',
   'search.semantic': '{name}. Für die semantische Suche gemacht.',

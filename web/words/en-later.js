@@ -6,7 +6,7 @@
 
 export default {
   'stored.cleared': 'All models deleted.',
-  'stored.deleted': 'Deleted {name}.',
+  'deleted.file': 'Deleted {name}.',
   'saving.on': 'Conversations are saved again.',
   'saving.off': 'Conversations are no longer saved.',
   restored: 'Restored.',
@@ -261,7 +261,6 @@ export default {
   'walk.follow': 'Follow the token',
   'walk.next': 'what comes next',
   'walk.text': 'The text',
-  'walk.tokens': 'Tokens',
   'walk.embedding': 'Embedding',
   'walk.layer': 'Layer {n} of {all}',
   'walk.all': 'All layers together',
@@ -350,7 +349,6 @@ export default {
   'search.waits': 'Search resumes when the answer is finished.',
   'search.saved': 'Saved for your next visit.',
   'search.tab': 'Deleted when you close this tab.',
-  'search.deleted': 'Deleted {name}.',
   'search.index-again': 'Re-index with {name}',
   'search.other-model': 'These were indexed with {name}; indexes of different models aren’t compatible.',
   'search.semantic': '{name}. Made for semantic search.',

@@ -256,7 +256,6 @@ export default {
   'engine.simd128': 'WebAssembly (SIMD)',
 
   start: 'Start',
-  'start.again': 'Reload',
   'start.name': 'Start {name}',
   load: 'Load',
   resume: 'Resume',

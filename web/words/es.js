@@ -284,7 +284,6 @@ export default {
   'engine.simd128': 'WebAssembly (SIMD)',
 
   start: 'Iniciar',
-  'start.again': 'Recargar',
   'start.name': 'Iniciar {name}',
   load: 'Cargar',
   resume: 'Reanudar',
@@ -344,7 +343,7 @@ export default {
   'stored.press-again': '{question} Pulsa otra vez para borrar.',
   'stored.cleared': 'Se borraron todos los modelos.',
   'stored.part': '{some} de {all} descargados.',
-  'stored.deleted': 'Se borró {name}.',
+  'deleted.file': 'Se borró {name}.',
   'stored.in-use':
     'No se pudo borrar: otra pestaña lo está usando. Ciérrala, o detén su descarga, e inténtalo de nuevo.',
   'stored.refused':
@@ -592,7 +591,6 @@ export default {
   'walk.follow': 'Seguir el token',
   'walk.next': 'lo que viene',
   'walk.text': 'El texto',
-  'walk.tokens': 'Tokens',
   'walk.embedding': 'Embedding',
   'walk.layer': 'Capa {n} de {all}',
   'walk.all': 'Todas las capas juntas',
@@ -682,7 +680,6 @@ export default {
   'search.waits': 'La búsqueda continuará cuando termine la respuesta.',
   'search.saved': 'Guardados para tu próxima visita.',
   'search.tab': 'Se borran al cerrar esta pestaña.',
-  'search.deleted': 'Se borró {name}.',
   'search.index-again': 'Reindexar con {name}',
   'search.other-model': 'Se indexaron con {name}; los índices de modelos distintos no son compatibles.',
   'search.semantic': '{name}. Hecho para la búsqueda semántica.',

@@ -273,7 +273,6 @@ export default {
   'engine.simd128': 'WebAssembly (SIMD)',
 
   start: '開始',
-  'start.again': '再読み込み',
   'start.name': '{name} を開始',
   load: '読み込む',
   resume: '再開',
@@ -332,7 +331,7 @@ export default {
   'stored.press-again': '{question} もう一度押すと削除します。',
   'stored.cleared': 'すべてのモデルを削除しました。',
   'stored.part': '{all} のうち {some} をダウンロード済み。',
-  'stored.deleted': '{name} を削除しました。',
+  'deleted.file': '{name} を削除しました。',
   'stored.in-use':
     '削除できませんでした。別のタブが使っています。そのタブを閉じるか、ダウンロードを停止して、もう一度お試しください。',
   'stored.refused':
@@ -564,7 +563,6 @@ export default {
   'walk.follow': '追うトークン',
   'walk.next': '次に来るもの',
   'walk.text': '文章',
-  'walk.tokens': 'トークン',
   'walk.embedding': '埋め込み',
   'walk.layer': '第 {n} 層 / {all}',
   'walk.all': '全層をまとめて',
@@ -636,7 +634,6 @@ export default {
   'search.waits': '回答が終わると検索を再開します。',
   'search.saved': '次回の訪問まで保存されます。',
   'search.tab': 'このタブを閉じると削除されます。',
-  'search.deleted': '{name} を削除しました。',
   'search.index-again': '{name} で索引を作り直す',
   'search.other-model': '索引は {name} で作られました。異なるモデルの索引は混ぜられません。',
   'search.semantic': '{name}。意味で検索するためのモデルです。',
