@@ -63,9 +63,8 @@ export async function offerTools(tools, options = {}) {
     for (const name of names.splice(0)) context?.unregisterTool?.(name);
   };
   const offer = { supported: context !== undefined, names, withdraw };
+  if (!context || outer?.aborted) return offer;
   outer?.addEventListener('abort', withdraw, { signal: stop.signal });
-  if (outer?.aborted) withdraw();
-  if (!context || stop.signal.aborted) return offer;
   try {
     for (const [i, tool] of tools.map(toolOf).entries()) {
       const more = { signal: stop.signal, ...(exposedTo && { exposedTo: [...exposedTo] }) };

@@ -9,12 +9,8 @@ export function sseEvent(data, name) {
   return `${name ? `event: ${name}\n` : ''}data: ${text}\n\n`;
 }
 
-/** A request whose response is streamed. signal: errors the stream; abort: called after an error, and when the stream is
- * cancelled.
- * @typedef {Pick<Context, 'request' | 'signal' | 'abort'>} StreamedRequest */
-
 /** Returns a response that streams server-sent events (streamed()).
- * @param {AsyncGenerator<string, unknown, undefined>} events texts from sseEvent() @param {StreamedRequest} context */
+ * @param {AsyncGenerator<string, unknown, undefined>} events texts from sseEvent() @param {Context} context */
 export async function eventStream(events, context) {
   const failed = (/** @type {unknown} */ error) => sseEvent(errorOf(error).body);
   const body = await streamed(events, failed, context);
@@ -27,7 +23,7 @@ export async function eventStream(events, context) {
  * can have an error status.
  * @param {AsyncGenerator<string, unknown, undefined>} texts
  * @param {(error: unknown) => string} failed returns the text of a later error
- * @param {StreamedRequest} context kept by the stream, so that aborts reach the signal (context.js) */
+ * @param {Pick<Context, 'request' | 'signal' | 'abort'>} context kept by the stream, so that its signal still aborts */
 export async function streamed(texts, failed, context) {
   /** @type {IteratorResult<string, unknown> | null} */
   let first = await texts.next();
