@@ -104,17 +104,16 @@ export class Talk {
     if (!model.info.chatTemplate) return model.generate(textOf([...said, user]) + (begin ?? ''), options);
     if (!this.#chat) await this.#restore(asked);
     const chat = this.#chat;
+    const more = { ...options, prefix: thoughts ? undefined : begin }; // thoughts are continued with their answer
     if (chat && this.#held.question === question.id && (!thoughts || this.#held.answer === before)) {
-      if (thoughts) return chat.continue(options);
-      return begin === undefined ? chat.retry(options) : chat.continue({ prefix: begin, ...options });
+      return begin === undefined ? chat.retry(options) : chat.continue(more);
     }
     const answer = answeredBefore(tree, question);
     if (begin !== undefined) {
       const answer = { role: /** @type {const} */ ('assistant'), content: begin, thoughts };
       this.#chat = model.chat({ messages: [...said, user, ...(thoughts ? [answer] : [])] });
       this.#held = { answer: '', question: null };
-      if (thoughts) return this.#chat.continue(options);
-      return this.#chat.continue({ prefix: begin, ...options });
+      return this.#chat.continue(more);
     }
     if (!this.#chat || this.#held.answer !== answer) this.#chat = model.chat({ messages: said });
     this.#held = { answer, question: null };
