@@ -17,7 +17,7 @@ import { bounded } from './refusal.js';
  * @param {Budget} [budget] @returns {Grammar} */
 export function ordered({ rules, start }, budget) {
   /** @type {Grammar['rules']} */
-  const made = {};
+  const made = Object.create(null);
   const order = new Ordering(made, { key: (name) => ({ jsonString: name }) }, budget);
   return bounded(() => {
     for (const [name, node] of Object.entries(rules)) made[name] = order.node(node);

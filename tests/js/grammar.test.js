@@ -161,6 +161,7 @@ item ::=
 digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
   judges({ grammar: list }, ['"ab"', '12, "x",A', 'Ж'], ['1', '"abcd"', '12,', '""']);
   judges({ grammar: 'root ::= "(" root? ")" | [a-é]' }, ['(())', 'é', '((x))'], ['(', '']);
+  assert.ok(accepts(ordered(compile({ grammar: 'root ::= __proto__\n__proto__ ::= "a"' })), 'a'));
   refuses({ grammar: 'root ::= x' }, /the rule x is missing/, 9);
   refuses({ grammar: 'root ::= "a' }, /not closed/, 9);
   refuses({ grammar: 'root ::= <think>' }, /the vocabulary has no token/, 9);
