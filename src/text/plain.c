@@ -5,7 +5,15 @@
 
 enum { COVERS = 1, AVOIDS = 2, MIXES = 3 };
 enum { YES = 1, NO = 2, ASKED = 3 };
-enum { MOST_LABELS = 256 };
+enum { MOST_LABELS = 256, LOOKS_PER_STEP = 16 };
+
+/* Spends work of the call for n look-ups. Returns false, so that the trie is walked, if half of the work is spent. */
+static bool spend(const gw_plain *p, uint32_t n) {
+    uint32_t steps = 1 + n / LOOKS_PER_STEP;
+    if (p->d->work < GW_MOST_WORK / 2 + steps) return false;
+    p->d->work -= steps;
+    return true;
+}
 
 /* Returns the node that byte b leads to from `node`, GW_NEVER if none. If *until is greater than the last byte with the
  * same result, lowers it to that byte. */
@@ -19,17 +27,18 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
 
 /* Returns whether every character of a first byte from lo to hi and `more` continuation bytes leads from one of n nodes
  * to node 0, the end of a character. */
-static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
+static bool covers(const gw_plain *p, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
     uint32_t next[MOST_LABELS];
     while (lo <= hi) {
         uint32_t until = hi, m = 0;
         bool ends = false;
+        if (!spend(p, n)) return false;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t to = look(g, nodes[i], lo, &until);
+            uint32_t to = look(p->d->g, nodes[i], lo, &until);
             ends |= to == 0;
             if (to && to != GW_NEVER) next[m++] = to;
         }
-        if (more ? !m || !covers(g, next, m, 0x80, 0xBF, more - 1) : !ends) return false;
+        if (more ? !m || !covers(p, next, m, 0x80, 0xBF, more - 1) : !ends) return false;
         lo = until + 1;
     }
     return true;
@@ -37,22 +46,22 @@ static bool covers(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint3
 
 /* Returns whether the nodes accept every UTF-8 sequence of the first byte `first`, a second byte from lo to hi, and
  * `more` further bytes. */
-static bool covers_second(const gw_grammar *g, const uint32_t *nodes, uint32_t n, uint32_t first, uint32_t lo,
+static bool covers_second(const gw_plain *p, const uint32_t *nodes, uint32_t n, uint32_t first, uint32_t lo,
                           uint32_t hi, int more) {
     uint32_t next[MOST_LABELS], until = first, m = 0;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t to = look(g, nodes[i], first, &until);
+        uint32_t to = look(p->d->g, nodes[i], first, &until);
         if (to && to != GW_NEVER) next[m++] = to;
     }
-    return m && covers(g, next, m, lo, hi, more);
+    return m && covers(p, next, m, lo, hi, more);
 }
 
-static bool covers_plain(const gw_grammar *g, const uint32_t *p, uint32_t n) {
-    return covers(g, p, n, 0x23, 0x5B, 0) && covers(g, p, n, 0x20, 0x21, 0) && covers(g, p, n, 0x5D, 0x7F, 0) &&
-           covers(g, p, n, 0xC2, 0xDF, 1) && covers_second(g, p, n, 0xE0, 0xA0, 0xBF, 1) &&
-           covers(g, p, n, 0xE1, 0xEC, 2) && covers_second(g, p, n, 0xED, 0x80, 0x9F, 1) &&
-           covers(g, p, n, 0xEE, 0xEF, 2) && covers_second(g, p, n, 0xF0, 0x90, 0xBF, 2) &&
-           covers(g, p, n, 0xF1, 0xF3, 3) && covers_second(g, p, n, 0xF4, 0x80, 0x8F, 2);
+static bool covers_plain(const gw_plain *p, const uint32_t *l, uint32_t n) {
+    return covers(p, l, n, 0x23, 0x5B, 0) && covers(p, l, n, 0x20, 0x21, 0) && covers(p, l, n, 0x5D, 0x7F, 0) &&
+           covers(p, l, n, 0xC2, 0xDF, 1) && covers_second(p, l, n, 0xE0, 0xA0, 0xBF, 1) &&
+           covers(p, l, n, 0xE1, 0xEC, 2) && covers_second(p, l, n, 0xED, 0x80, 0x9F, 1) &&
+           covers(p, l, n, 0xEE, 0xEF, 2) && covers_second(p, l, n, 0xF0, 0x90, 0xBF, 2) &&
+           covers(p, l, n, 0xF1, 0xF3, 3) && covers_second(p, l, n, 0xF4, 0x80, 0x8F, 2);
 }
 
 static bool avoids_plain(const gw_grammar *g, uint32_t node) {
@@ -67,7 +76,7 @@ static bool avoids_plain(const gw_grammar *g, uint32_t node) {
 static int does_with_plain(gw_plain *p, uint32_t node) {
     const gw_grammar *g = p->d->g;
     uint8_t *known = &p->spelling[node];
-    if (!*known) *known = avoids_plain(g, node) ? AVOIDS : covers_plain(g, &node, 1) ? COVERS : MIXES;
+    if (!*known) *known = avoids_plain(g, node) ? AVOIDS : covers_plain(p, &node, 1) ? COVERS : MIXES;
     return *known;
 }
 
@@ -87,12 +96,13 @@ static uint32_t add_label(uint32_t *labels, uint32_t n, uint32_t label) {
 /* Returns whether each plain character leads from a grammar state to one that p->total does not mark NO. */
 static bool leads_on(const gw_plain *p, uint32_t state) {
     const gw_grammar *g = p->d->g;
-    uint32_t labels[MOST_LABELS], n = 0;
+    uint32_t labels[MOST_LABELS], n = 0, looks = 0;
     for (uint32_t i = gw_first(g->state_ends, state); i < g->state_ends[state]; i++) {
         const gw_edge *e = &g->edges[i];
+        looks += 1 + n;
         if (is_free(g, state, e) && p->total[e->to] != NO) n = add_label(labels, n, e->label);
     }
-    return n && covers_plain(g, labels, n);
+    return n && spend(p, looks) && covers_plain(p, labels, n);
 }
 
 /* Returns whether any number of plain characters can follow in a grammar state: the greatest fixpoint over the
@@ -155,7 +165,7 @@ uint32_t gw_plain_length(gw_plain *p, uint32_t state) {
         if (!(node & GW_AT_TOKEN) && does_with_plain(p, node) != AVOIDS && is_total(p, items[i].frame.to))
             m = add_label(labels, m, node);
     }
-    if (m && covers_plain(g, labels, m)) return GW_NEVER;
+    if (m && covers_plain(p, labels, m)) return GW_NEVER;
     for (uint32_t i = 0; i < n; i++) {
         if (items[i].node & GW_AT_TOKEN) continue;
         gw_frame f = items[i].frame;

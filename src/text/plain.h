@@ -8,7 +8,7 @@
 enum { GW_MOST_TOTAL = 2048 }; /* maximum number of grammar states that a call of gw_plain_length() visits */
 
 typedef struct {
-    const gw_dfa *d;
+    gw_dfa *d;
     uint8_t *spelling; /* [nodes] whether a node (grammar.h) reads all, no or some plain characters; 0: unknown */
     uint8_t *total;    /* [states] whether any number of plain characters can follow; 0: unknown */
     uint32_t *asked;

@@ -6,6 +6,8 @@
 #include "text/masks.h"
 #include "text/matcher.h"
 
+#include <time.h>
+
 enum { BYTES = 256 };
 
 /* Pieces of one to thirty letters. Some letters have two bytes, some must be escaped in a JSON string. */
@@ -270,4 +272,44 @@ TEST(a_full_cache_keeps_what_is_needed) {
     CHECK(items[0].frame.reg != 0 && items[0].frame.reg == items[1].frame.reg);
     gw_dfa_free(&d);
     gw_grammar_free(&g);
+}
+
+/* Chains states with 250 edges for any character, whose bytes have a span each: 70 million look-ups per state without a
+ * limit. */
+static size_t labels_of_many_spans(uint32_t *w) {
+    enum { LABELS = 250, STATES = 8, SPANS = 3 * 64 + 6 * LABELS, EDGES = LABELS * STATES };
+    /* clang-format off */
+    const uint32_t head[] = { 0x31475747, 1, 16 + 4 + LABELS + 2 * SPANS + 2 * STATES + 3 * EDGES, 4 + LABELS, SPANS,
+                              STATES, EDGES, 1, 1, 0, 0, 0, 0, 64, 128, 192 };
+    const uint32_t label[] = { SPAN(0x20, 0x21, 0), SPAN(0x23, 0x5B, 0), SPAN(0x5D, 0x7F, 0), SPAN(0xC2, 0xDF, 1),
+                               SPAN(0xE0, 0xEF, 2), SPAN(0xF0, 0xF4, 3) };
+    /* clang-format on */
+    size_t n = COUNT(head);
+    memcpy(w, head, sizeof head);
+    for (uint32_t i = 1; i <= LABELS; i++) w[n++] = 192 + 6 * i;
+    for (uint32_t i = 0; i < 3 * 64; i++) w[n++] = 0x8080 + i % 64 * 0x101, w[n++] = i / 64;
+    for (int i = 0; i < LABELS; i++, n += COUNT(label)) memcpy(w + n, label, sizeof label);
+    for (uint32_t i = 1; i <= STATES; i++) w[n++] = i * LABELS;
+    for (uint32_t i = 1; i <= STATES; i++) w[n++] = i == STATES;
+    for (uint32_t i = 0; i < EDGES; i++)
+        w[n++] = GW_BYTES, w[n++] = 4 + i % LABELS, w[n++] = (uint32_t)gw_min(i / LABELS + 1, STATES - 1);
+    const uint32_t rule_and_loop[] = { 0, 0, GW_NEVER, 0 };
+    memcpy(w + n, rule_and_loop, sizeof rule_and_loop);
+    return n + COUNT(rule_and_loop);
+}
+
+TEST(hostile_labels_take_bounded_time) {
+    static const int32_t ends[] = { 1 };
+    static uint32_t words[1 << 14];
+    gw_error e = { 0 };
+    make_words();
+    gw_words of = { tokenizer, &trie, ends, 1 };
+    gw_matcher *m = gw_matcher_new(words, labels_of_many_spans(words) * sizeof *words, of, &e);
+    CHECK(m != NULL);
+    clock_t start = clock();
+    CHECK(gw_matcher_mask(m) != NULL);
+    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 2);
+    check_masks(m, "a");
+    gw_matcher_free(m);
+    free_words();
 }
