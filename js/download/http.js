@@ -63,10 +63,10 @@ export class StallBudget {
   }
 }
 
-/** @param {number} ms */
+/** Waits, but does not keep a worker of Node alive. @param {number} ms */
 export const sleep = (ms) =>
   new Promise((resolve) => {
-    setTimeout(resolve, ms);
+    /** @type {any} */ (setTimeout(resolve, ms)).unref?.();
   });
 
 /** Calls f until it succeeds, at most `attempts` times in a row without progress. Only transient errors are retried.
@@ -97,6 +97,8 @@ export class Remote {
   /** URL to which the server redirected a request. Later requests try this URL first. */
   #at;
   #headers;
+  /** Controllers of the requests whose responses are not closed yet. @type {Set<AbortController>} */
+  #open = new Set();
   /** Time without data after which a request fails, in ms. */
   patience;
   /** The page's origin, in a browser. @type {string | undefined} */
@@ -120,6 +122,11 @@ export class Remote {
    * @returns {Promise<Answer>} */
   async ask(start, end, version) {
     const abort = new AbortController();
+    const close = () => {
+      abort.abort();
+      this.#open.delete(abort);
+    };
+    this.#open.add(abort);
     /** @type {[string, string][]} */
     const headers =
       start === undefined || !/^http/i.test(this.#url) ? [] : [['range', `bytes=${start}-${Number(end) - 1}`]];
@@ -132,24 +139,28 @@ export class Remote {
     const unreachable = `${this.shown} could not be reached, or does not allow this page to read it (CORS)`;
     const began = performance.now();
     const moved = this.#at !== this.#url;
-    const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
-    if ((response.status === 200 || response.status === 206) && response.body) {
+    try {
+      const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
+      if (![200, 206].includes(response.status) || !response.body) throw this.#refusal(response, moved);
       this.latency = Math.min(this.latency, performance.now() - began);
       const early = `The connection to ${this.shown} ended early`;
-      return new Answer(
-        response,
-        response.body,
-        end,
-        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts),
-        () => abort.abort(),
-      );
+      const timely = (/** @type {any} */ piece, /** @type {object} */ facts) => {
+        return this.#timely(abort, 'truncated', early, piece, facts);
+      };
+      return new Answer(response, response.body, end, timely, close);
+    } catch (error) {
+      close();
+      throw error;
     }
-    abort.abort();
-    throw this.#refusal(response, moved);
   }
 
-  /** Follows redirects. Sends the caller's headers only to the origin of the original URL, as browsers do by
-   * themselves.
+  /** Aborts all requests, and closes their responses. */
+  close() {
+    for (const abort of this.#open) abort.abort();
+  }
+
+  /** Follows redirects. Sends the caller's headers only to the origin of the original URL; browsers do that with the
+   * header Authorization.
    * @param {[string, string][]} headers @param {AbortSignal} signal */
   async #follow(headers, signal) {
     let url = this.#at;

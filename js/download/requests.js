@@ -61,8 +61,6 @@ export class Requests {
   /** Whether to request the next range before the current response ends. Turned off after such a request failed,
    * because some servers refuse a second connection. */
   #eager = true;
-  /** @type {Set<Answer>} */
-  #open = new Set();
   #closed = false;
   /** Offset in the file where the needed bytes end. */
   limit = Infinity;
@@ -132,10 +130,7 @@ export class Requests {
    * @param {number} [at] @param {number} [end] @param {Version} [version] */
   async ask(at, end, version = this.#identity.version) {
     this.mustBeOpen();
-    const answer = await this.#remote.ask(at, end, version);
-    this.#open.add(answer);
-    if (this.#closed) answer.close();
-    return answer;
+    return this.#remote.ask(at, end, version);
   }
 
   /** Throws `aborted` if the download was closed. */
@@ -331,7 +326,6 @@ export class Requests {
   /** @param {Answer | undefined} answer @returns {undefined} */
   drop(answer) {
     answer?.close();
-    if (answer) this.#open.delete(answer);
   }
 
   /** Closes a response whose needed bytes have all arrived. @param {Answer} answer */
@@ -341,9 +335,9 @@ export class Requests {
     answer.read(1).then(close, close);
   }
 
-  /** Closes all responses. Later requests throw `aborted`. */
+  /** Aborts all requests. Later requests throw `aborted`. */
   close() {
     this.#closed = true;
-    for (const answer of this.#open) answer.close();
+    this.#remote.close();
   }
 }

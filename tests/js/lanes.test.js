@@ -193,7 +193,9 @@ for (const method of ['read', 'write', 'list', 'remove']) {
   });
 }
 
-test('a connection that stalls again and again regains its attempts only after a quarter of a range', async () => {
+test('a connection that stalls again and again regains its attempts only after a quarter of a range', async (t) => {
+  const timer = setInterval(() => {}, 1000); // keeps the process alive, which the pauses between attempts do not
+  t.after(() => clearInterval(timer));
   const tuning = { ...TUNING, segment: 4000, backoffMs: 0, longestMs: 1 };
   for (const [stalled, gained, calls] of /** @type {[boolean, number, number][]} */ ([
     [true, 999, 3],

@@ -271,13 +271,14 @@ test('if storage fills up in the middle of the table, rows come from the server;
 async function heldServer(t) {
   const { bytes, table, expected } = LARGE;
   const { promise: released, resolve } = deferred();
-  const state = { gone: false, hold: true };
+  const state = { gone: false, hold: true, busy: false };
   const server = await faultyServer(t, bytes);
   const { port } = new URL(server.url);
   const url = await serveWith(t, async (request, response) => {
     const [, first, last] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '') ?? [];
     const length = Number(last) + 1 - Number(first);
     const inTable = Number(first) >= table.offset && Number(first) < table.offset + table.bytes;
+    if (inTable && length > 1 << 20 && state.busy) return void response.writeHead(503, { 'Retry-After': '2' }).end();
     if (inTable && length > 1 << 20 && state.hold) await released;
     if (state.gone) return void response.destroy();
     const answer = await fetch(`http://127.0.0.1:${port}/model.gguf`, {
@@ -427,6 +428,22 @@ test('disposing of a model while its table is downloaded leaves a closed copy, w
   const next = await load(url, { cache: openCache(files) });
   await next.dispose();
   assert.ok(server.sent <= bytes.length - stored + 5, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
+});
+
+test('disposing of a model does not wait for a silent or busy server', async (t) => {
+  environment.tuning = { ...TUNING, longestMs: 60_000 };
+  t.after(() => (environment.tuning = TUNING));
+  for (const busy of [false, true]) {
+    const { url, state, release } = await heldServer(t);
+    state.busy = busy;
+    const model = await load(url, { cache: openCache(newFolder(t)), rowsLater: true });
+    await sleep(50);
+    const began = performance.now();
+    await model.dispose();
+    const ms = performance.now() - began;
+    assert.ok(ms < 1000, `${ms} ms`);
+    release();
+  }
 });
 
 test('a copy that is deleted and downloaded again is not completed by the models that used it', async (t) => {
