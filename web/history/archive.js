@@ -76,8 +76,6 @@ export async function openArchive() {
 
 /** @typedef {StoredArchive | MemoryArchive} Archive */
 
-export const PAGE = 60;
-
 class StoredArchive {
   kept = true;
   #database;
@@ -99,40 +97,15 @@ class StoredArchive {
     return this.#database.transaction(store).objectStore(store);
   }
 
-  /** Lists pinned conversations first, then the latest. @param {number} [limit] @returns {Promise<Head[]>} */
-  async list(limit = PAGE) {
-    /** @type {Head[]} */
-    const found = [];
-    const request = this.#read('heads').index('order').openCursor(null, 'prev');
-    return new Promise((resolve, reject) => {
-      request.onerror = () => reject(request.error);
-      request.onsuccess = () => {
-        const cursor = request.result;
-        if (!cursor || found.length === limit) return resolve(found);
-        found.push(cursor.value);
-        cursor.continue();
-      };
-    });
-  }
-
-  /** Finds conversations that have, for every word of the question, a word that begins with it.
-   * @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
-  async search(question, limit = PAGE) {
-    const words = wordsOf([question]);
-    if (!words.length) return this.list(limit);
+  /** Finds conversations that have, for every word of the question, a word that begins with it: pinned ones first, then
+   * the latest. @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
+  async search(question, limit) {
     const index = this.#read('words').index('words');
-    const found = await Promise.all(
-      words.map((word) =>
-        done(
-          index.getAllKeys(
-            word.length < BEGINNING && !BY_SENSE.test(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`),
-          ),
-        ),
-      ),
-    );
+    const range = (/** @type {string} */ word) =>
+      word.length < BEGINNING && !BY_SENSE.test(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`);
+    const found = await Promise.all(wordsOf([question]).map((word) => done(index.getAllKeys(range(word)))));
     const sets = found.map((keys) => new Set(keys));
-    const heads = this.#read('heads');
-    const order = (await done(heads.index('order').getAllKeys())).reverse();
+    const order = (await done(this.#read('heads').index('order').getAllKeys())).reverse();
     const ids = order.filter((id) => sets.every((set) => set.has(id))).slice(0, limit);
     const store = this.#read('heads');
     return (await Promise.all(ids.map((id) => done(store.get(id))))).filter(Boolean);
@@ -223,13 +196,8 @@ export class MemoryArchive {
   /** @type {Map<string, { head: Head, body: Kept, words: string[] }>} */ #all = new Map();
   /** @type {Map<string, Draft>} */ #drafts = new Map();
 
-  /** @param {number} [limit] */
-  list(limit) {
-    return this.search('', limit);
-  }
-
   /** @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
-  async search(question, limit = PAGE) {
+  async search(question, limit) {
     const asked = wordsOf([question]);
     const fits = (/** @type {string[]} */ words) => asked.every((word) => words.some((w) => w.startsWith(word)));
     const found = [...this.#all.values()].filter(({ words }) => fits(words)).map(({ head }) => head);

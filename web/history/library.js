@@ -2,7 +2,7 @@
  * library: the list of conversations beside the page: search, rename, pin, delete with undo, export and import.
  * @module
  */
-import { openArchive, MemoryArchive, PAGE } from './archive.js';
+import { openArchive, MemoryArchive } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
 import { explain } from '../shell/errors.js';
 import { addLater, locale, t } from '../shell/language.js';
@@ -13,6 +13,7 @@ import { hitIn, spoken } from './tree.js';
 
 /** @import { Head, Archive } from './archive.js' */
 
+const PAGE = 60;
 const UNDO_MS = 10_000;
 const DAY = 86_400_000;
 /** Returns whether the window is so narrow that the list of conversations covers the page. */
@@ -112,8 +113,7 @@ export class Library {
     const isLatest = this.#latest();
     const most = this.#most;
     // Requests one conversation more than is shown, to know whether there are more.
-    const asked = question ? this.archive.search(question, most + 1) : this.archive.list(most + 1);
-    const found = await asked.catch(() => /** @type {Head[]} */ ([]));
+    const found = await this.archive.search(question, most + 1).catch(() => /** @type {Head[]} */ ([]));
     const heads = found.slice(0, most);
     const hits = question ? await Promise.all(heads.map(({ id }) => this.#hit(id, question))) : [];
     if (!isLatest()) return;
@@ -295,17 +295,17 @@ function closeMenus() {
 /** Replaces the rows; keeps the focus and the open menu. @param {HTMLLIElement[]} rows */
 function replaceRows(rows) {
   const list = box('library-list');
-  const at = document.activeElement;
-  const held = list.contains(at) ? /** @type {HTMLLIElement | null | undefined} */ (at?.closest('li')) : null;
-  const place = held ? [...held.querySelectorAll('a, button')].findIndex((one) => one === at) : -1;
-  const menu = list.querySelector('.talk-menu:not([hidden])')?.closest('li')?.dataset.id;
+  const at = /** @type {HTMLElement} */ (document.activeElement);
+  const held = at.closest('#library-list li');
+  const menu = list.querySelector('.talk-menu:not([hidden])')?.closest('li');
+  /** @param {Element | undefined | null} row */
+  const controls = (row) => /** @type {HTMLElement[]} */ ([...(row?.querySelectorAll('a, button') ?? [])]);
+  const place = controls(held).indexOf(at);
   list.replaceChildren(...rows);
-  const controls = (/** @type {string | undefined} */ id) => {
-    const row = rows.find((one) => one.dataset.id === id);
-    return /** @type {HTMLElement[]} */ ([...(row?.querySelectorAll('a, button') ?? [])]);
-  };
-  if (menu) controls(menu)[1]?.click();
-  if (held) (controls(held.dataset.id)[place] ?? controls(held.dataset.id)[1])?.focus();
+  /** @param {any} old */
+  const renewed = (old) => controls(rows.find((one) => one.dataset.id === old?.dataset.id));
+  renewed(menu)[1]?.click();
+  (renewed(held)[place] ?? renewed(held)[1])?.focus();
 }
 
 /** @param {number} time */
