@@ -1,6 +1,7 @@
 /* answer-parts: makes ids, and the JSON of partial tool calls, for APIs that stream answers (js/openai, js/ai-sdk).
- * Converts their reasoning efforts. */
+ * Converts their reasoning efforts and conversations. */
 /** @import { GenerateOptions } from './options.js' */
+/** @import { ChatMessage } from './protocol.js' */
 
 /** Maximum number of thought tokens by reasoning effort. Higher efforts have no limit.
  * @type {Record<string, number>} */
@@ -11,6 +12,34 @@ const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
 export function thinkingFor(effort, { thinking }) {
   if (!thinking) return undefined;
   return effort in BUDGETS ? { budget: BUDGETS[effort] } : effort !== 'none';
+}
+
+/** Returns a conversation that chat templates with alternating turns accept: joins successive messages with the same
+ * role, and inserts an empty user message before an assistant that begins.
+ * @param {ChatMessage[]} messages @returns {ChatMessage[]} */
+export function alternating(messages) {
+  /** @type {ChatMessage[]} */
+  const turns = [];
+  for (const message of messages) {
+    const last = turns.at(-1);
+    const continues = last && authorOf(last) === authorOf(message) && message.role !== 'tool';
+    if (continues) turns[turns.length - 1] = joined(last, message);
+    else turns.push(message);
+  }
+  const begin = turns.findIndex((message) => authorOf(message) !== 'system');
+  if (turns[begin]?.role !== 'assistant') return turns;
+  return [...turns.slice(0, begin), { role: 'user', content: '' }, ...turns.slice(begin)];
+}
+
+/** @param {ChatMessage} message */
+const authorOf = ({ role }) => (role === 'developer' ? 'system' : role);
+
+/** @param {ChatMessage} first @param {ChatMessage} second @returns {ChatMessage} */
+function joined(first, second) {
+  const content = [first.content, second.content].filter(Boolean).join('\n\n');
+  const thoughts = [first.thoughts, second.thoughts].filter(Boolean).join('\n\n');
+  const calls = [...(first.toolCalls ?? []), ...(second.toolCalls ?? [])];
+  return { ...first, content, ...(thoughts && { thoughts }), ...(calls.length && { toolCalls: calls }) };
 }
 
 /** Returns an id of 24 random hexadecimal digits. @param {string} prefix */

@@ -1,21 +1,23 @@
 /* prompt: converts prompts of the AI SDK to messages. */
 /** @import { ChatMessage } from '../protocol.js' */
 /** @import { MessageV4 } from './specification.js' */
+import { alternating } from '../answer-parts.js';
 import { unsupported } from './errors.js';
 
 /** Converts the messages of a prompt. Throws an UnsupportedFunctionalityError for files.
  * @param {readonly MessageV4[]} prompt
  * @returns {ChatMessage[]} */
 export function messagesOf(prompt) {
-  return prompt.flatMap(({ role, content }) => {
+  const messages = prompt.flatMap(({ role, content }) => {
     if (typeof content === 'string') return [{ role: /** @type {ChatMessage['role']} */ (role), content }];
     content.forEach(refuseFile);
     const parts = /** @type {any[]} */ (content);
     const results = parts.filter(({ type }) => type === 'tool-result').map(resultOf);
     if (role === 'tool') return results;
-    if (role === 'user') return [{ role, content: textOf(parts, '\n') }];
+    if (role === 'user') return [{ role: /** @type {const} */ ('user'), content: textOf(parts, '\n') }];
     return [answerOf(parts), ...results];
   });
+  return alternating(messages);
 }
 
 /** @param {any} part */

@@ -1,5 +1,6 @@
 /* messages: converts OpenAI's messages to the package's form. */
 /** @import { ChatMessage } from '../protocol.js' */
+import { alternating } from '../answer-parts.js';
 import { show } from '../errors.js';
 import { invalid, unsupported } from './errors.js';
 
@@ -10,34 +11,6 @@ export function messagesOf(messages) {
     throw invalid("Invalid 'messages': pass a non-empty array of messages.", 'messages');
   }
   return alternating(messages.map((message, i) => messageOf(message, `messages[${i}]`)));
-}
-
-/** Returns a conversation that chat templates with alternating turns accept: joins successive messages with the same
- * role, and inserts an empty user message before an assistant that begins.
- * @param {ChatMessage[]} messages @returns {ChatMessage[]} */
-export function alternating(messages) {
-  /** @type {ChatMessage[]} */
-  const turns = [];
-  for (const message of messages) {
-    const last = turns.at(-1);
-    const continues = last && authorOf(last) === authorOf(message) && message.role !== 'tool';
-    if (continues) turns[turns.length - 1] = joined(last, message);
-    else turns.push(message);
-  }
-  const begin = turns.findIndex((message) => authorOf(message) !== 'system');
-  if (turns[begin]?.role !== 'assistant') return turns;
-  return [...turns.slice(0, begin), { role: 'user', content: '' }, ...turns.slice(begin)];
-}
-
-/** @param {ChatMessage} message */
-const authorOf = ({ role }) => (role === 'developer' ? 'system' : role);
-
-/** @param {ChatMessage} first @param {ChatMessage} second @returns {ChatMessage} */
-function joined(first, second) {
-  const content = [first.content, second.content].filter(Boolean).join('\n\n');
-  const thoughts = [first.thoughts, second.thoughts].filter(Boolean).join('\n\n');
-  const calls = [...(first.toolCalls ?? []), ...(second.toolCalls ?? [])];
-  return { ...first, content, ...(thoughts && { thoughts }), ...(calls.length && { toolCalls: calls }) };
 }
 
 /** @param {any} message @param {string} place @returns {ChatMessage} */

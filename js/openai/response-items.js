@@ -2,9 +2,9 @@
 /** @import { ChatMessage } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { show } from '../errors.js';
-import { newId } from '../answer-parts.js';
+import { alternating, newId } from '../answer-parts.js';
 import { invalid, unsupported } from './errors.js';
-import { alternating, argumentsOf, resultOf, textOf } from './messages.js';
+import { argumentsOf, resultOf, textOf } from './messages.js';
 
 /** @param {any} value @returns {value is Record<string, any>} */
 export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);

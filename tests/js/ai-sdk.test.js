@@ -168,6 +168,13 @@ test('AI SDK prompts are converted to messages, with every kind of tool result',
     { role: 'assistant', content: 'Wait', thoughts: 'hm', toolCalls },
     ...outputs.map(([, content]) => ({ role: 'tool', id: 'c', name: 'f', content })),
   ]);
+  // A page can begin with a greeting, and an answer without text leaves two questions in a row.
+  const greeting = { role: 'assistant', content: [{ type: 'text', text: 'Hello!' }] };
+  assert.deepEqual(messagesOf([greeting, prompt[1], prompt[1]]), [
+    { role: 'user', content: '' },
+    { role: 'assistant', content: 'Hello!' },
+    { role: 'user', content: 'Hi\n\nHi' },
+  ]);
   prompt[3].content[0].output = { type: 'content', value: [{ type: 'file', mediaType: 'image/png' }] };
   assert.throws(() => messagesOf(prompt), { name: 'AI_UnsupportedFunctionalityError', code: 'bad-option' });
 });
