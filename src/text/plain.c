@@ -25,43 +25,41 @@ static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *u
     return lo > b ? GW_NEVER : g->spans[i].to;
 }
 
-/* Returns whether every character of a first byte from lo to hi and `more` continuation bytes leads from one of n nodes
- * to node 0, the end of a character. */
-static bool covers(const gw_plain *p, const uint32_t *nodes, uint32_t n, uint32_t lo, uint32_t hi, int more) {
+/* Bytes of the plain characters: ranges of the first and the second byte, and the number of continuation bytes. */
+typedef struct {
+    uint8_t lo, hi, second_lo, second_hi, more;
+} range;
+static const range plain[] = {
+    { 0x23, 0x5B, 0, 0, 0 },       { 0x20, 0x21, 0, 0, 0 },       { 0x5D, 0x7F, 0, 0, 0 },
+    { 0xC2, 0xDF, 0x80, 0xBF, 1 }, { 0xE0, 0xE0, 0xA0, 0xBF, 2 }, { 0xE1, 0xEC, 0x80, 0xBF, 2 },
+    { 0xED, 0xED, 0x80, 0x9F, 2 }, { 0xEE, 0xEF, 0x80, 0xBF, 2 }, { 0xF0, 0xF0, 0x90, 0xBF, 3 },
+    { 0xF1, 0xF3, 0x80, 0xBF, 3 }, { 0xF4, 0xF4, 0x80, 0x8F, 3 },
+};
+enum { RANGES = sizeof plain / sizeof *plain };
+
+/* Returns whether every character of a range leads from one of n nodes to node 0, the end of a character. */
+static bool covers(const gw_plain *p, const uint32_t *nodes, uint32_t n, range r) {
+    const range rest = { r.second_lo, r.second_hi, 0x80, 0xBF, (uint8_t)(r.more - 1) };
     uint32_t next[MOST_LABELS];
-    while (lo <= hi) {
-        uint32_t until = hi, m = 0;
+    for (uint32_t byte = r.lo, until; byte <= r.hi; byte = until + 1) {
+        uint32_t m = 0;
         bool ends = false;
         if (!spend(p, n)) return false;
+        until = r.hi;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t to = look(p->d->g, nodes[i], lo, &until);
+            uint32_t to = look(p->d->g, nodes[i], byte, &until);
             ends |= to == 0;
             if (to && to != GW_NEVER) next[m++] = to;
         }
-        if (more ? !m || !covers(p, next, m, 0x80, 0xBF, more - 1) : !ends) return false;
-        lo = until + 1;
+        if (r.more ? !m || !covers(p, next, m, rest) : !ends) return false;
     }
     return true;
 }
 
-/* Returns whether the nodes accept every UTF-8 sequence of the first byte `first`, a second byte from lo to hi, and
- * `more` further bytes. */
-static bool covers_second(const gw_plain *p, const uint32_t *nodes, uint32_t n, uint32_t first, uint32_t lo,
-                          uint32_t hi, int more) {
-    uint32_t next[MOST_LABELS], until = first, m = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t to = look(p->d->g, nodes[i], first, &until);
-        if (to && to != GW_NEVER) next[m++] = to;
-    }
-    return m && covers(p, next, m, lo, hi, more);
-}
-
-static bool covers_plain(const gw_plain *p, const uint32_t *l, uint32_t n) {
-    return covers(p, l, n, 0x23, 0x5B, 0) && covers(p, l, n, 0x20, 0x21, 0) && covers(p, l, n, 0x5D, 0x7F, 0) &&
-           covers(p, l, n, 0xC2, 0xDF, 1) && covers_second(p, l, n, 0xE0, 0xA0, 0xBF, 1) &&
-           covers(p, l, n, 0xE1, 0xEC, 2) && covers_second(p, l, n, 0xED, 0x80, 0x9F, 1) &&
-           covers(p, l, n, 0xEE, 0xEF, 2) && covers_second(p, l, n, 0xF0, 0x90, 0xBF, 2) &&
-           covers(p, l, n, 0xF1, 0xF3, 3) && covers_second(p, l, n, 0xF4, 0x80, 0x8F, 2);
+static bool covers_plain(const gw_plain *p, const uint32_t *nodes, uint32_t n) {
+    for (int i = 0; i < RANGES; i++)
+        if (!covers(p, nodes, n, plain[i])) return false;
+    return true;
 }
 
 static bool avoids_plain(const gw_grammar *g, uint32_t node) {
