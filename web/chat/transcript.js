@@ -257,11 +257,9 @@ export class Transcript {
       buttons.push(action(t('continue'), () => this.on.extend(row.said), 'quiet small continue-answer'));
     }
     if (row.last && full) {
-      const shorter = action(t('continue.shorter'), () => this.on.shorten(row.said), 'small continue-answer');
-      buttons.push(
-        action(t('new-chat'), () => void actions.open(null), 'small'),
-        ...(row.long ? [shorter] : []),
-      );
+      buttons.push(action(t('new-chat'), () => void actions.open(null), 'small'));
+      if (row.long)
+        buttons.push(action(t('continue.shorter'), () => this.on.shorten(row.said), 'small continue-answer'));
     }
     if (row.last) buttons.push(action(t('retry'), () => this.on.retry(row.said), 'quiet small retry'));
     if (row.of > 1) buttons.push(this.#versions(row, 'answer'));

@@ -98,9 +98,7 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
       choice: { ...choice, contextLength: shorter.contextLength },
     });
   }
-  for (const preset of smallerFiles(Math.min(fileBytes, memoryLimit()))) {
-    found.push({ label: labelOf(preset), choice: choiceOfPreset(preset) });
-  }
+  found.push(...smallerFiles(fileBytes));
   if (memory.total <= ADDRESSABLE) found.push({ label: t('unfit.anyway'), choice: { ...choice, anyway: true } });
   return found;
 }
@@ -122,22 +120,20 @@ async function longestContext(most, atMost, need) {
   return null;
 }
 
-/** @param {import('./presets.js').Preset} preset */
-const labelOf = (preset) => t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) });
-
-/** @param {number} limit */
-function smallerFiles(limit) {
+/** @param {number} size   bytes @returns {Remedy[]} */
+function smallerFiles(size) {
+  const limit = Math.min(size, memoryLimit());
   const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
-  return fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
+  const largest = fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
+  return largest.map((preset) => ({
+    label: t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) }),
+    choice: choiceOfPreset(preset),
+  }));
 }
 
 /** Returns smaller choices after the browser has refused the memory. @param {Choice} choice @returns {Remedy[]} */
 export function afterRefusal(choice) {
-  const limit = Math.min(choice.bytes ?? ADDRESSABLE, memoryLimit());
-  const files = smallerFiles(limit).map((preset) => ({
-    label: labelOf(preset),
-    choice: choiceOfPreset(preset),
-  }));
+  const files = smallerFiles(choice.bytes ?? ADDRESSABLE);
   const context = { label: t('unfit.context.only', { n: SHORTEST }), choice: { ...choice, contextLength: SHORTEST } };
   return choice.contextLength === SHORTEST ? files : [context, ...files];
 }

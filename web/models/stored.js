@@ -5,7 +5,7 @@
 import { modelCache } from '../../js/index.js';
 import { action, announce, box, button, onClick } from '../shell/dom.js';
 import { bytes } from '../shell/format.js';
-import { addLater, language, t } from '../shell/language.js';
+import { addLater, t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
 import { addressOf, decoded, hubAddress, presetOf } from './presets.js';
 import { markRows, modelRow } from './rows.js';
@@ -84,7 +84,7 @@ export async function storedBytes(url) {
   return (await storedModels()).find((model) => model.url === url) ?? null;
 }
 
-/** The models and the language that the list shows, as JSON. */
+/** The models that the list shows, as JSON. */
 let listed = '';
 
 /** Updates the list of stored models. Keeps unchanged rows, because one of their buttons may be in use.
@@ -92,7 +92,7 @@ let listed = '';
 export async function showStored() {
   const all = await storedModels();
   const list = box('stored-list');
-  const now = JSON.stringify([language, all]);
+  const now = JSON.stringify(all);
   if (now !== listed) list.replaceChildren(...all.map(row));
   listed = now;
   markRows((address, one) => {

@@ -14,14 +14,12 @@ const LONGEST_MS = 4000;
 /** Minimum time between checks for a new version, in milliseconds. */
 const ASK_EVERY_MS = 3600_000;
 
-/** @returns {ServiceWorkerContainer | undefined} none in insecure contexts and some private windows */
-const container = () => navigator.serviceWorker;
-
 /** Registers the service worker before anything is loaded, so that it stores all files fetched later. Its headers
  * enable threads, but only after a reload: the first visit reloads the page while there is nothing to lose. */
 export async function setUpOffline() {
   const meta = document.querySelector('meta[name="offline"]');
-  const workers = container();
+  /** @type {ServiceWorkerContainer | undefined} */
+  const workers = navigator.serviceWorker; // none in insecure contexts and some private windows
   if (!(meta instanceof HTMLMetaElement) || !workers) return;
   const version = meta.dataset.version ?? '';
   const home = new URL('./', document.baseURI).href;
