@@ -100,7 +100,7 @@ test('an answer with thoughts is continued in the engine’s chat only if that c
   assert.deepEqual(calls, ['begin', 'send', 'continue', 'begin', 'continue']);
 });
 
-test('the number of tokens in use and the title are those of the open conversation', async () => {
+test('the tokens in use, the title and a branch are those of the open conversation', async () => {
   class HTMLElement {
     querySelector() {}
   }
@@ -109,7 +109,8 @@ test('the number of tokens in use and the title are those of the open conversati
   const counted = [];
   const count = () => new Promise((resolve) => counted.push(resolve));
   const talk = /** @type {any} */ ({ model: {}, use() {}, async sweep() {}, count });
-  const conversation = new Conversation(/** @type {any} */ ({}), talk);
+  const transcript = /** @type {any} */ ({});
+  const conversation = new Conversation(transcript, talk);
   turn(conversation.tree, null, 'a', 'A');
   conversation.use(talk.model);
   conversation.tree = new Tree();
@@ -121,6 +122,10 @@ test('the number of tokens in use and the title are those of the open conversati
   conversation.head = head('1', 'T');
   conversation.join({ head: head('1', 'Renamed in another tab'), body });
   assert.equal(state.title, 'Renamed in another tab');
+  const { asked, said } = turn(conversation.tree, null, 'a', '');
+  conversation.tree.remove(said);
+  conversation.on = { changed() {}, branched: ({ tree }) => assert.deepEqual(texts(tree), [asked.text]) };
+  transcript.on.branch(said);
 });
 
 test('a stored conversation loads unchanged, and a missing leaf is ignored', () => {

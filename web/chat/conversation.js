@@ -304,13 +304,14 @@ export class Conversation {
   }
 
   /** @param {Said} said */
-  #branch(said) {
-    if (this.busy || !this.head) return;
+  #branch({ id, parent }) {
+    const last = this.tree.get(id) ? id : parent; // the tree has no answer that was stopped before its first character
+    if (this.busy || !this.head || !last) return;
     const now = Date.now();
     /** @type {Head} */
     const head = { ...this.head, id: newId(), pinned: 0, created: now, updated: now };
     head.title = t('branch.name', { name: head.title });
-    this.on.branched({ head, tree: this.tree.branch(said.id) });
+    this.on.branched({ head, tree: this.tree.branch(last) });
   }
 
   /** The answers that are shown, each with its prompt and, if the loaded model generated it, its result. */
