@@ -20,9 +20,12 @@ static uint32_t pending(const gw_sequence *q) { return q->n_ids - q->kv.pos; }
 /* Returns whether the block contains all remaining ids of a sequence. */
 static bool completes(const gw_sequence *q) { return q->rows == pending(q); }
 
+/* Adds at most `most` rows of a sequence to the block. Does not divide its last rows, whose logits are wanted; adds
+ * nothing if these do not fit. */
 static void add_member(gw_session *s, gw_sequence *q, uint32_t most) {
-    q->rows = (uint32_t)gw_min(most, pending(q));
-    s->members[s->n_members++] = q;
+    uint32_t n = pending(q);
+    q->rows = n <= most ? n : (uint32_t)gw_min(most, n - gw_min(n, q->want_last));
+    if (q->rows) s->members[s->n_members++] = q;
 }
 
 static void begin_block(gw_session *s) {
@@ -306,8 +309,10 @@ static void choose_members(gw_session *s, uint32_t mask) {
         gw_sequence *q = &s->sequences[(s->turn + i) % n];
         if (!(mask >> (s->turn + i) % n & 1) || pending(q) < 2) continue;
         add_member(s, q, room);
+        if (!q->rows) continue;
         room -= q->rows;
         if (completes(q)) continue;
+        room = 0;
         /* A prompt that continues in the next block comes first there. It also comes first in this block, because none
          * of its logits are wanted. */
         s->turn = (uint32_t)(q - s->sequences);

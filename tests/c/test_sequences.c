@@ -130,6 +130,25 @@ THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     CHECK_INT(gw_kept(r.m, 0, texts[0].ids, 0), 0);
 }
 
+/* The rows of draft tokens, whose logits are wanted together, are not divided between two blocks. */
+TEST(sequences_have_all_last_rows_beside_a_prompt_of_any_length) {
+    know_texts();
+    const text *t = &texts[2];
+    for (uint32_t n = 122; n <= 130; n++) {
+        scoped_rig r = rig_of(1, 2);
+        CHECK_INT(gw_sync(r.m, texts[0].ids, n), 0);
+        CHECK_INT(gw_select(r.m, 1), 0);
+        CHECK_INT(gw_sync(r.m, t->ids, t->n), 0);
+        CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+        CHECK_INT(gw_want_last(r.m, 4), 0);
+        for (uint32_t i = 0; i < 4; i++) CHECK_INT(gw_append(r.m, t->ids[t->n + i]), 0);
+        while (gw_pending(r.m)) CHECK_INT(gw_step(r.m, 3, 0), GW_RUN_DONE);
+        CHECK_INT(gw_logit_rows(r.m), 4);
+        for (int i = 0; i < 4; i++)
+            CHECK(!memcmp(gw_logits(r.m) - (3 - i) * VOCAB, t->logits[i + 1], sizeof t->logits[0]));
+    }
+}
+
 TEST(sequences_are_counted_and_bounded) {
     rig one = rig_of(1, 1), four = rig_of(1, N);
     CHECK(gw_plan_bytes(four.m, 0, "kv") > 3.9 * gw_plan_bytes(one.m, 0, "kv"));
