@@ -34,10 +34,24 @@ function withCalls(message) {
   return { ...plain(message), tool_calls: calls };
 }
 
+/** Sorts successive results by the order of their calls, because templates write no ids. A result without an id keeps
+ * its place. @param {PostedMessage[]} messages */
+function inCallOrder(messages) {
+  let group = 0;
+  /** @type {readonly ToolCall[]} */
+  let calls = [];
+  const ranked = messages.map((message, i) => {
+    if (message.role !== 'tool') [group, calls] = [i, message.toolCalls ?? []];
+    const call = calls.findIndex(({ id }) => id === message.id);
+    return { message, group, rank: call < 0 ? i - group : call + 1 };
+  });
+  return ranked.sort((a, b) => a.group - b.group || a.rank - b.rank).map(({ message }) => message);
+}
+
 /** Converts messages to Hugging Face's form: calls in `tool_calls`, results with the role `tool`.
  * @param {PostedMessage[]} messages */
 export function standardForm(messages) {
-  return messages.map((message) => {
+  return inCallOrder(messages).map((message) => {
     const { role, content, name, id } = message;
     return role === 'tool' ? { role, name, tool_call_id: id, content: toText(content) } : withCalls(message);
   });
@@ -86,7 +100,7 @@ export const joinedResponses = (messages) =>
 function responsesIn(messages, name, begin) {
   /** @type {Message[]} */
   const out = [];
-  messages.forEach((message, i) => {
+  inCallOrder(messages).forEach((message, i) => {
     if (message.role !== 'tool') return void out.push(withCalls(message));
     if (messages[i - 1]?.role !== 'tool') out.push({ ...begin(out), [name]: [] });
     out.at(-1)?.[name].push({ name: message.name, response: message.content });
@@ -100,7 +114,7 @@ function responsesIn(messages, name, begin) {
 export function withoutTools(messages) {
   /** @type {Message[]} */
   const out = [];
-  messages.forEach((message, i) => {
+  inCallOrder(messages).forEach((message, i) => {
     const { role, name, content, toolCalls } = message;
     if (toolCalls?.length) return void out.push({ role: 'assistant', content: callsAsText(toolCalls) });
     if (role !== 'tool') return void out.push(plain(message));

@@ -119,6 +119,20 @@ function argumentsOf(seed) {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name === 'text' || next(2)));
 }
 
+test('results of parallel calls are rendered in the order of the calls', async () => {
+  const toolCalls = ['a', 'b'].map((id) => ({ id, name: 'get_weather', arguments: { location: id } }));
+  const results = ['a', 'b'].map((id) => ({ role: 'tool', name: 'get_weather', id, content: { of: id } }));
+  const called = { role: 'assistant', content: '', toolCalls };
+  for (const name of Object.keys(WRITERS)) {
+    const vocabulary = await vocabularyOf(name);
+    const ids = async (/** @type {any[]} */ ...said) =>
+      (await vocabulary.prompted({ messages: [QUESTION, called, ...said], tools: [WEATHER] })).ids;
+    const right = await ids(...results);
+    assert.deepEqual(await ids(results[1], results[0]), right, name);
+    assert.deepEqual(await ids(results[0], { ...results[1], id: undefined }), right, name);
+  }
+});
+
 /** @typedef {{ mark?: string, text?: string }} Item */
 const mark = (/** @type {string} */ name) => ({ mark: name });
 const said = (/** @type {string} */ text) => ({ text });
