@@ -27,11 +27,11 @@ export class Bodies {
   async read(request) {
     const { bodyMs } = this.#limits;
     /** @type {Buffer[]} */
-    let parts = [];
+    const parts = [];
     let size = 0;
     const release = () => {
       this.#held -= size;
-      parts = [];
+      parts.length = 0;
       size = 0;
     };
     try {
@@ -42,7 +42,7 @@ export class Bodies {
         this.#check(size);
         parts.push(part);
       });
-      return { bytes: Buffer.concat(parts), release };
+      return { bytes: Buffer.concat(parts.splice(0)), release };
     } catch (error) {
       release();
       if (/** @type {RequestError} */ (error).status !== 408)
