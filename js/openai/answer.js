@@ -35,7 +35,8 @@ export async function* eventsOf(generation, single = false) {
     if (calls.isDone) break;
   }
   const result = await generation.result();
-  yield* calls.end(result.toolCalls ?? []);
+  // A call that was cut off keeps its partial arguments.
+  yield* calls.next((result.toolCalls ?? []).map((call) => ({ ...call, done: true })));
   return { result, calls: calls.list, ...(result.logprobs && { logprobs: all }) };
 }
 
@@ -107,12 +108,6 @@ class CallWriter {
       if (text) yield { kind: 'arguments', index, text };
     }
     this.isDone = this.#single && Boolean(calls[0]?.done);
-  }
-
-  /** Yields events for the remaining parts of complete tool calls. A call that was cut off keeps its partial arguments.
-   * @param {{ name: string, arguments: any }[]} calls */
-  *end(calls) {
-    yield* this.next(calls.map(({ name, arguments: args }) => ({ name, arguments: args, done: true })));
   }
 }
 
