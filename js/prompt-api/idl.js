@@ -89,7 +89,7 @@ const string = (value) => `${value}`;
 /** @type {Conversion} */
 const boolean = Boolean;
 /** @type {Conversion} */
-const number = (value) => Number(value);
+const number = Number;
 /** @type {Conversion} */
 const object = (value, where) => (isObject(value) ? value : refuse(where, 'an object'));
 /** @type {Conversion} */
