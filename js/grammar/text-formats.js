@@ -124,7 +124,7 @@ export const REFUSED = Object.freeze({
   'idn-hostname': 'internationalised host names depend on tables of Unicode',
 });
 
-/** @type {Map<string, Node>} */
+/** Compiled patterns, with the steps that compiling them takes. @type {Map<string, { node: Node, steps: number }>} */
 const made = new Map();
 
 /** Returns a node for the texts of a format; undefined if the format is unknown and so only an annotation.
@@ -135,9 +135,14 @@ export function formatNode(name, budget, pointer, narrow) {
     throw new Unsupported(`the format ${name} is not supported: ${REFUSED[name]}`, pointer);
   if (!Object.hasOwn(FORMATS, name)) return undefined;
   const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name];
+  const isNew = budget.isNew(source);
   const known = made.get(source);
-  if (known) return known;
+  if (known) {
+    if (isNew) budget.spend(pointer, known.steps);
+    return known.node;
+  }
+  const before = budget.left;
   const node = wholeNode(source, '', budget);
-  made.set(source, node);
+  made.set(source, { node, steps: before - budget.left });
   return node;
 }

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import ajvFormats from 'ajv-formats/dist/formats.js';
+import { compile } from '../../js/grammar/index.js';
 import { Languages } from '../../js/grammar/language.js';
 import { Budget } from '../../js/grammar/refusal.js';
 import { regular } from '../../js/grammar/regular.js';
@@ -53,4 +54,14 @@ test('texts that answers may write are valid according to ajv-formats and to the
     judged += Number(name in validators);
   }
   assert.ok(judged >= 13, `${judged} formats have a validator`);
+});
+
+test('compiling a format costs the same work when it is cached', () => {
+  const spent = () => {
+    const budget = new Budget();
+    compile({ schema: { format: 'iri' } }, { budget });
+    return new Budget().left - budget.left;
+  };
+  assert.equal(spent(), spent());
+  assert.ok(spent() > 1000);
 });
