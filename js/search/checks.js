@@ -22,11 +22,13 @@ export function checkId(id) {
   if (typeof id !== 'string') throw new ModelError('bad-option', `\`id\` must be a string (got ${kindOf(id)}).`);
 }
 
-/** Throws unless JSON can represent the data. @param {any} data */
+/** Returns a copy of data. Throws unless JSON can represent it. @param {any} data @returns {any} */
 export function checkData(data) {
+  if (data === undefined) return undefined;
   let got = kindOf(data);
   try {
-    if (data === undefined || JSON.stringify(data) !== undefined) return;
+    const text = JSON.stringify(data);
+    if (text !== undefined) return JSON.parse(text);
   } catch (error) {
     got = messageOf(error);
   }

@@ -80,9 +80,9 @@ export class SearchIndex {
     const vectors = new Float32Array(list.length * dimensions);
     const entries = list.map((item, i) => {
       checkNames('item', item, ['id', 'vector', 'data']);
-      const { id, vector, data } = item;
+      const { id, vector } = item;
       checkId(id);
-      checkData(data);
+      const data = checkData(item.data);
       vectors.set(checkVector(vector, dimensions), i * dimensions);
       return data === undefined ? { id } : { id, data };
     });

@@ -96,8 +96,10 @@ test('adding an id again replaces its item, deleting removes it', async () => {
   assert.deepEqual(idsOf(index.query(c)), ['b']);
   assert.equal(index.get('a'), undefined);
   assert.deepEqual(index.list(), [{ id: 'b' }]);
-  await index.add([{ id: 'c', vector: a }]);
-  assert.deepEqual(idsOf(index.query(a, { count: 1 })), ['c']);
+  const data = { page: 1 };
+  await index.add([{ id: 'c', vector: a, data }]);
+  data.page = 2;
+  assert.deepEqual(index.query(a, { count: 1 }), [{ id: 'c', score: product(a, a), data: { page: 1 } }]);
 });
 
 test('an index in a folder can be opened again, also after many changes', async (t) => {
