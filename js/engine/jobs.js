@@ -142,19 +142,13 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
 /** Draws tokens until the answer ends. Evaluates jump-forward tokens in one batch with the drawn token or the prompt.
  * @param {Run} run @returns {Promise<FinishReason>} */
 async function decode(run) {
-  const {
-    job,
-    outbox,
-    tokens,
-    time,
-    args: { maxTokens },
-  } = run;
+  const { job, outbox, tokens, time, args } = run;
   const opening = jumpForward(run);
   run.opening = opening.ids.length;
   let { reason } = opening;
   if (!reason) await prefill(run, opening.ids);
   if (tokens.length) time.first = performance.now() - time.start;
-  while (!reason && tokens.length < maxTokens) {
+  while (!reason && tokens.length < args.maxTokens) {
     if (job.aborted) return 'aborted';
     if (run.matcher?.finished) return 'stop';
     const forced = run.due.length > 0;
@@ -176,13 +170,8 @@ async function decode(run) {
  * the end of a thought to `run.due`. Returns the appended tokens, and the reason if the answer ends with them.
  * @param {Run} run */
 function jumpForward(run) {
-  const {
-    native,
-    part,
-    tokens,
-    thoughts,
-    args: { jumpForward: enabled, logprobs, maxTokens },
-  } = run;
+  const { native, part, tokens, thoughts, args } = run;
+  const { jumpForward: enabled, logprobs, maxTokens } = args;
   const ids = /** @type {number[]} */ ([]);
   let reason = /** @type {FinishReason | null} */ (null);
   if (tokens.length >= maxTokens || !(thoughts || run.matcher)) return { ids, reason };
@@ -227,15 +216,7 @@ function drawFreely(run) {
  * @param {number} id
  * @param {boolean} forced @returns {FinishReason | null} */
 function appendToken(run, id, forced) {
-  const {
-    native,
-    assembler,
-    prompt,
-    reader,
-    tokens,
-    matcher,
-    args: { maxTokens },
-  } = run;
+  const { native, assembler, prompt, reader, tokens, matcher, args } = run;
   // A grammar may require an end token in the middle of a text.
   if ((native.call('is_end', id) || id === reader?.stop) && (!matcher || matcher.complete)) return 'stop';
   record(run, id, forced);
@@ -244,23 +225,17 @@ function appendToken(run, id, forced) {
   }
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
-  if (tokens.length === maxTokens) return 'length';
+  if (tokens.length === args.maxTokens) return 'length';
   return prompt.length + tokens.length > run.contextLength ? 'context' : null;
 }
 
 /** @param {Run} run @param {number[]} opening jump-forward tokens at the beginning of the answer */
 async function prefill(run, opening) {
-  const {
-    native,
-    runner,
-    job,
-    time,
-    args: { progress },
-  } = run;
+  const { native, runner, job, time, args } = run;
   append(run, opening);
   const total = native.call('pending');
   const report = () => {
-    if (!progress) return;
+    if (!args.progress) return;
     job.post({ kind: 'progress', id: job.id, value: { done: total - native.call('pending'), total } });
   };
   report();
@@ -334,20 +309,9 @@ function logprobOf({ native, encoder, args }, id, before) {
 
 /** @param {Run} run @param {FinishReason} finishReason @returns {GenerateResult} */
 function resultOf(run, finishReason) {
-  const {
-    assembler: { text, stopped },
-    prompt,
-    tokens,
-    logprobs,
-    reused,
-    opening,
-    reader,
-    thoughts,
-    time,
-    args,
-    drafts,
-  } = run;
-  const { prefill, decode, first } = time;
+  const { prompt, tokens, logprobs, reused, opening, reader, thoughts, args, drafts } = run;
+  const { text, stopped } = run.assembler;
+  const { prefill, decode, first } = run.time;
   const calls = reader?.completeCalls('messages' in args.prompt ? args.prompt.messages : []) ?? [];
   return {
     text,
