@@ -173,7 +173,7 @@ static int llama3_end(int i, int end, int most) {
     if (tick(i, end, true) > i) return tick(i, end, true);
     int body = i + (!is_break(i, end) && classes[i] != GW_LETTER && classes[i] != GW_NUMBER);
     if (more(body, end, GW_LETTER) > body) return more(body, end, GW_LETTER);
-    return wordless_end(i, end, most, 0);
+    return wordless_end(i, end, most, -1);
 }
 
 static bool in_u(int i, int end) {
