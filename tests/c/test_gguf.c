@@ -226,7 +226,7 @@ TEST(gguf_empty_file_of_nothing) {
     CHECK_INT(parser.data_offset, 32);
 }
 
-TEST(gguf_listener_may_be_deaf) {
+TEST(gguf_callbacks_may_be_null) {
     put_good(3);
     gw_gguf_init(&parser, (gw_gguf_listener){ 0 }, &error);
     size_t used;
