@@ -2,8 +2,6 @@
  * quants, one 32-bit word of each row in turn. formats.c packs quantised formats in general; whole panels of Q4_0 and
  * Q8_0 have a fast path here. */
 #include "kernels/pack.h"
-#include "kernels/kernels.h"
-#include "file/formats.h"
 
 #include <string.h>
 
