@@ -52,31 +52,16 @@ static bool flag(const gw_store *s, const char *key, bool otherwise) {
     return gw_is_number(e) ? e->value.number != 0 : otherwise;
 }
 
-static int finish(gw_tokens *t, int32_t *eom, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer,
-                  gw_error *e) {
-    gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
-                               .pre = gw_store_text(s, "tokenizer.ggml.pre"),
-                               .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
-    if (!kind.pre) kind.pre = a->pre;
-    const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
-    if (!kind.model || !tokens || !tokens->count)
-        return gw_fail(e, GW_E_MISSING_TOKENIZER, "The file has no tokenizer: the metadata key %s is missing.",
-                       kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
-    int bad = read_ids(t, eom, s, (uint32_t)tokens->count, tokenizer, e);
-    return bad ? bad : gw_tokenizer_finish(tokenizer, &kind, e);
-}
-
 static void add_end(gw_tokens *t, int32_t id) {
     if (id >= 0 && !gw_tokens_end(t, id) && t->n_ends < GW_MAX_ENDS) t->ends[t->n_ends++] = id;
 }
 
 /* Returns whether BOS begins a text. If the file does not say it, BOS is added as llama.cpp does: of the byte-level
  * vocabularies, only for Llama 3's. */
-static bool adds_bos(const gw_store *s) {
-    const char *model = gw_store_text(s, "tokenizer.ggml.model"), *pre = gw_store_text(s, "tokenizer.ggml.pre");
-    bool by_score = !strcmp(model, "llama");
-    if (!strcmp(model, "gemma4")) return true; /* llama.cpp ignores add_bos_token for gemma4 */
-    return flag(s, "tokenizer.ggml.add_bos_token", by_score || (pre && !strcmp(pre, "llama-bpe")));
+static bool adds_bos(const gw_store *s, const gw_tokenizer_kind *kind) {
+    if (!strcmp(kind->model, "gemma4")) return true; /* llama.cpp ignores add_bos_token for gemma4 */
+    bool usual = !strcmp(kind->model, "llama") || (kind->pre && !strcmp(kind->pre, "llama-bpe"));
+    return flag(s, "tokenizer.ggml.add_bos_token", usual);
 }
 
 static void find_ends(gw_tokens *t, const gw_tokenizer *tokenizer) {
@@ -92,10 +77,18 @@ static void find_ends(gw_tokens *t, const gw_tokenizer *tokenizer) {
 
 int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokenizer *tokenizer, gw_error *e) {
     int32_t eom = -1;
+    gw_tokenizer_kind kind = { .model = gw_store_text(s, "tokenizer.ggml.model"),
+                               .pre = gw_store_text(s, "tokenizer.ggml.pre"),
+                               .space_prefix = flag(s, "tokenizer.ggml.add_space_prefix", a->space_prefix) };
+    if (!kind.pre) kind.pre = a->pre;
+    const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
+    if (!kind.model || !tokens || !tokens->count)
+        return gw_fail(e, GW_E_MISSING_TOKENIZER, "The file has no tokenizer: the metadata key %s is missing.",
+                       kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
     *t = (gw_tokens){ 0 };
-    int bad = finish(t, &eom, s, a, tokenizer, e);
-    if (bad) return bad;
-    t->add_bos = adds_bos(s);
+    int bad = read_ids(t, &eom, s, (uint32_t)tokens->count, tokenizer, e);
+    if (bad || (bad = gw_tokenizer_finish(tokenizer, &kind, e))) return bad;
+    t->add_bos = adds_bos(s, &kind);
     t->add_eos = flag(s, "tokenizer.ggml.add_eos_token", false);
     add_end(t, eom);
     find_ends(t, tokenizer);
