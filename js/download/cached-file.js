@@ -123,7 +123,7 @@ export class CachedFile {
         this.#found = [];
         return waited;
       }
-      await sleep(WAIT_MS);
+      await sleep(WAIT_MS, true);
     }
   }
 

@@ -63,10 +63,12 @@ export class StallBudget {
   }
 }
 
-/** Waits, but does not keep a worker of Node alive. @param {number} ms */
-export const sleep = (ms) =>
+/** Waits. unref: whether the wait does not keep a worker of Node alive.
+ * @param {number} ms @param {boolean} [unref] */
+export const sleep = (ms, unref = false) =>
   new Promise((resolve) => {
-    /** @type {any} */ (setTimeout(resolve, ms)).unref?.();
+    const timer = /** @type {any} */ (setTimeout(resolve, ms));
+    if (unref) timer.unref?.();
   });
 
 /** Calls f until it succeeds, at most `attempts` times in a row without progress. Only transient errors are retried.
@@ -87,7 +89,7 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
       if (error.stalled && stallBudget.over(error.stalled)) throw error;
       onRetry();
       const wait = Math.min(backoffMs * 2 ** (attempt - 1), longestMs / 4) * (0.5 + Math.random());
-      await sleep(Math.max(wait, error.after));
+      await sleep(Math.max(wait, error.after), true);
     }
   }
 }
