@@ -9,17 +9,12 @@ const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]
 const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
 const IN_LINE = new RegExp(`^${DISPLAY.source}`);
 /** Matches maths between dollar signs: no white space inside them, and no digit or letter after the second. */
-const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])*?[^\s\\$]|[^\s\\$])\$(?![\w$])/;
+const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])+?)(?<!\s)\$(?![\w$])/;
 const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
 
-/** @param {string} raw @param {RegExpExecArray} match @param {boolean} display */
-const token = (raw, match, display) => ({ type: 'maths', raw, text: (match[1] ?? match[2]).trim(), display });
-
-/** @param {string} src */
-function start(src) {
-  const at = src.search(/\$|\\[([]/);
-  return at < 0 ? undefined : at;
-}
+/** @param {string} type @param {RegExpExecArray | null} match @param {boolean} display */
+const token = (type, match, display) =>
+  match ? { type, raw: match[0], text: (match[1] ?? match[2]).trim(), display } : undefined;
 
 /** @param {(text: string) => string} escape @returns {import('marked').MarkedExtension} */
 export function texIn(escape) {
@@ -31,21 +26,17 @@ export function texIn(escape) {
         name: 'maths',
         level: 'block',
         renderer: (token) => `<p>${renderer(token)}</p>\n`,
-        start: (src) => src.match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
-        tokenizer(src) {
-          const match = BLOCK.exec(src);
-          return match ? token(match[0], match, true) : undefined;
-        },
+        start: (src) => src.search(/\n {0,3}(?:\$\$|\\\[)/),
+        tokenizer: (src) => token('maths', BLOCK.exec(src), true),
       },
       {
         name: 'mathsInLine',
         level: 'inline',
-        start,
+        start: (src) => src.search(/\$|\\[([]/),
         renderer,
         tokenizer(src) {
           const display = IN_LINE.exec(src);
-          const match = display ?? DOLLARS.exec(src) ?? ROUND.exec(src);
-          return match ? { ...token(match[0], match, display !== null), type: 'mathsInLine' } : undefined;
+          return token('mathsInLine', display ?? DOLLARS.exec(src) ?? ROUND.exec(src), display !== null);
         },
       },
     ],
