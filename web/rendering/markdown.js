@@ -23,7 +23,9 @@ const marked = new Marked({
   gfm: true,
   renderer: {
     html: ({ text }) => escape(text),
-    image: ({ href, text }) => `<a href="${escape(href)}">${escape(text || href)}</a>`,
+    image(token) {
+      return this.link({ ...token, type: 'link', text: token.href, autolink: !token.text });
+    },
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
   },
 });
@@ -135,23 +137,18 @@ function parsed(text) {
 
 /** Splits a growing text into settled blocks and the rest, which may still change.
  * @param {string} text @returns {{ settled: Token[], open: Token[], rest: string }} */
-export function settle(text) {
+function settle(text) {
   const tokens = parsed(text);
   if (!tokens) return { settled: [], open: [plain(text)], rest: text };
   let last = tokens.length - 1;
   while (last > 0 && tokens[last].type === 'space') last--;
   if (last > 0 && UNDECIDED.test(tokens[last].raw)) last--;
   while (last > 0 && tokens[last].type === 'space') last--;
-  const settled = tokens.slice(0, Math.max(last, 0));
+  const settled = tokens.slice(0, last);
   const before = settled.map(({ raw }) => raw).join('');
   // Takes the rest from the text itself, because the parser's `raw` can differ from the source.
   if (!text.startsWith(before)) return { settled: [], open: tokens, rest: text };
   return { settled, open: tokens.slice(settled.length), rest: text.slice(before.length) };
-}
-
-/** @param {Token[]} tokens */
-function toHtml(tokens) {
-  return tokens.length ? marked.parser(tokens) : '';
 }
 
 /** @param {string} html @returns {DocumentFragment} */
@@ -281,10 +278,10 @@ export class MarkdownView {
     // A text whose rendering took too long would take as long each time, so it is shown as plain text.
     const { settled, open, rest } =
       this.#cost < LONGEST_MS ? settle(this.#rest) : { settled: [], open: [plain(this.#rest)], rest: this.#rest };
-    const html = toHtml(settled);
+    const html = marked.parser(settled);
     this.#html += html;
     this.#rest = rest;
-    this.#show(html, toHtml(open));
+    this.#show(html, marked.parser(open));
     this.#ended = performance.now();
     if (this.#cost < LONGEST_MS) this.#cost = this.#ended - start;
     this.#changed();
@@ -299,19 +296,12 @@ export class MarkdownView {
     if (nodes.length) void adorned(nodes, this.#changed);
   }
 
-  flush() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
-    this.#render();
-  }
-
   /** Renders the complete text: repairs links whose address came after their use. */
   finish() {
     cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
     const all = parsed(this.text);
-    const rest = toHtml((all && parsed(this.#rest)) ?? [plain(this.#rest)]);
-    const whole = all ? toHtml(all) : this.#html + rest;
+    const rest = marked.parser((all && parsed(this.#rest)) ?? [plain(this.#rest)]);
+    const whole = all ? marked.parser(all) : this.#html + rest;
     const isWhole = this.#html + rest === whole;
     if (!isWhole) this.#kept = 0;
     this.#show(isWhole ? rest : whole);
