@@ -5,9 +5,11 @@ import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { hubAddress } from '../../js/download/hub.js';
+import { modelCache } from '../../js/index.js';
 import { inspectModel } from '../../js/index.node.js';
 import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
 import { PRESETS, addressOf } from '../../web/models/presets.js';
+import { modelsHere } from '../../web/models/stored.js';
 import { newFolder } from './helpers.js';
 
 /** Shapes of the presets' models whose rows stay on disk, by file. The other presets have all weights in memory.
@@ -17,6 +19,17 @@ const SHAPE_OF = { 'gemma-4-E2B_q4_0-it.gguf': 'gemma4-e2b', 'gemma-4-E4B_q4_0-i
 test('the address of a file on Hugging Face is the one under which the package stores it', () => {
   const source = { repo: 'a/b', file: 'big models/m+1.gguf', revision: 'refs/pr/1' };
   assert.equal(addressOf(source), hubAddress(source));
+});
+
+test('a stored copy is opened under the address under which it is stored', async (t) => {
+  const url = 'https://huggingface.co/a/b/resolve/main/m.gguf';
+  const urls = [url, `${url}?download=true`];
+  const entries = urls.map((one) => ({ key: one, url: one, file: 'm.gguf', stored: 1, total: 1, complete: true }));
+  t.mock.method(modelCache, 'list', async () => entries);
+  assert.deepEqual(
+    (await modelsHere()).map(({ choice }) => addressOf(choice.source)),
+    urls,
+  );
 });
 
 for (const preset of PRESETS.filter(({ memory }) => memory)) {

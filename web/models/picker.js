@@ -7,7 +7,7 @@ import { action, box, byId, el, input, onClick, onSubmit, takeFiles, underDialog
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
 import { t } from '../shell/language.js';
-import { actions, state, update } from '../shell/store.js';
+import { actions, state } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { repository, setUpHub } from './hub.js';
 import { memoryLimit, tooLarge } from './preflight.js';
@@ -26,11 +26,11 @@ export function setUpPicker() {
   showPresets();
   onSubmit('hub-form', () => attempt(hubChoice));
   onSubmit('web-form', () => attempt(webChoice));
-  for (const id of ['hub-repo', 'hub-file']) input(id).addEventListener('input', showHubSize);
+  box('hub-form').addEventListener('input', showHubSize);
   setUpHub(({ file, bytes: size }) =>
     attempt(() => {
       input('hub-file').value = file;
-      return { bytes: size, ...hubChoice() };
+      return { ...hubChoice(), bytes: size };
     }),
   );
   onClick('choose', () => input('file').click());
@@ -41,10 +41,7 @@ export function setUpPicker() {
 /** @param {() => Choice} make */
 function attempt(make) {
   try {
-    const choice = make();
-    update({ gated: null });
-    showTrouble(null);
-    actions.choose(choice);
+    actions.choose(make());
   } catch (error) {
     showTrouble(error);
   }
@@ -98,7 +95,7 @@ function sizeOf(preset) {
 }
 
 function showHubSize() {
-  const preset = presetOf(text('hub-repo'), text('hub-file'));
+  const preset = presetOf({ repo: text('hub-repo'), file: text('hub-file'), revision: text('hub-revision') });
   box('hub-size').textContent = preset ? t('download.about', { size: sizeOf(preset) }) : '';
 }
 
@@ -106,23 +103,16 @@ function showHubSize() {
 function hubChoice() {
   const { repo, revision } = repository();
   const file = text('hub-file');
-  if (!file) {
-    throw new PageError('hub.no-file');
-  }
-  const known = revision ? undefined : presetOf(repo, file);
-  return {
-    source: { repo, file, ...(revision && { revision }) },
-    label: file,
-    bytes: known && !known.about ? known.bytes : undefined,
-  };
+  if (!file) throw new PageError('hub.no-file');
+  const source = { repo, file, revision: revision || undefined };
+  const known = presetOf(source);
+  return { source, label: file, bytes: known?.about ? undefined : known?.bytes };
 }
 
 /** @returns {Choice} */
 function webChoice() {
   const address = text('web-url');
-  if (!URL.canParse(address, location.href) || !address) {
-    throw new PageError('url.wrong');
-  }
+  if (!URL.canParse(address, location.href) || !address) throw new PageError('url.wrong');
   const url = new URL(address, location.href);
   if (url.origin !== location.origin && url.protocol !== 'https:' && !isLocal(url)) {
     throw new PageError('url.http');

@@ -141,9 +141,9 @@ export function recommended(limit) {
   return fitting.sort((a, b) => b.bytes - a.bytes)[0];
 }
 
-/** @param {string} repo @param {string} file */
-export function presetOf(repo, file) {
-  return PRESETS.find((p) => p.repo === repo && p.file === file);
+/** @param {{ repo: string, file: string, revision?: string }} source */
+export function presetOf({ repo, file, revision }) {
+  return revision ? undefined : PRESETS.find((p) => p.repo === repo && p.file === file);
 }
 
 /** @param {Preset} preset @returns {Choice} */

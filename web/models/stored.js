@@ -65,7 +65,7 @@ function allParts({ url, keys }) {
 /** @param {string} url @param {string} file */
 function describe(url, file) {
   const hub = hubAddress(url);
-  if (hub) return { label: presetOf(hub.repo, hub.file)?.name ?? hub.file, from: `${hub.repo} / ${hub.file}` };
+  if (hub) return { label: presetOf(hub)?.name ?? hub.file, from: `${hub.repo} / ${hub.file}` };
   const host = URL.canParse(url) ? new URL(url).host : url;
   return { label: decoded(file), from: host };
 }
@@ -121,12 +121,11 @@ function row(model) {
 /** @param {StoredModel} model @returns {Choice} */
 function choiceOf({ label, url, total, complete }) {
   const hub = hubAddress(url);
-  const preset = hub?.revision ? undefined : hub && presetOf(hub.repo, hub.file);
   return {
-    source: hub ?? url,
+    source: hub && addressOf(hub) === url ? hub : url, // other addresses, such as with ?download=true, are other keys
     label,
     bytes: total,
-    sha256: preset?.sha256,
+    sha256: hub ? presetOf(hub)?.sha256 : undefined,
     kind: complete ? 'stored' : undefined,
   };
 }
@@ -136,8 +135,9 @@ async function removeModel({ label, keys }) {
   for (const key of keys) await modelCache.delete(key);
   await addLater();
   announce(t('deleted.file', { name: label }));
-  const left = await showStored();
-  const next = left.length ? box('stored-list').querySelector('button') : box('presets').querySelector('button');
+  await showStored();
+  /** @type {HTMLElement | null} */
+  const next = document.querySelector(':is(#stored-list, #presets) > :not([hidden]) button');
   next?.focus();
 }
 
