@@ -200,8 +200,11 @@ test('files of a repository: sizes, files too large for this device, one row for
             ])
           : new Response('no', { status: /later/.test(String(url)) ? 429 : 404 });
       };
-      Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
+      Worker.prototype.postMessage = function (/** @type {any} */ message) {
         /** @type {any} */ (window).sent ??= JSON.stringify(message);
+        const error = { code: 'no-memory', message: '', expected: '', got: '', cause: '' };
+        const data = { kind: 'failed', id: message.id, error };
+        if (message.kind === 'open') setTimeout(() => this.onmessage?.(/** @type {any} */ ({ data })), 0);
       };
     },
   });
@@ -210,17 +213,18 @@ test('files of a repository: sizes, files too large for this device, one row for
   await page.click('#hub-list');
   await until(page, FAILED);
   assert.match(await textOf(page, FAILED), /no public repository/);
-  await fill(page, '#hub-repo', 'a/later');
-  await page.click('#hub-list');
-  await untilText(page, '.error', /Wait a few minutes/);
   await press(page, '#presets button', 'Enter token…');
   await until(page, '#token-form:not([hidden])');
   assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
+  await fill(page, '#hub-repo', 'a/later');
+  await page.click('#hub-list');
+  await untilText(page, '.error', /Wait a few minutes/);
   await fill(page, '#hub-repo', 'a/b');
   await page.focus('#hub-list');
   await page.keyboard.press('Enter');
   await page.waitForSelector('#hub-files li');
   assert.equal(await focused(page), 'hub-list');
+  assert.equal(await page.$(FAILED), null);
   const rows = await page.$$eval('#hub-files li', (all) =>
     all.map((one) => /** @type {HTMLElement} */ (one).innerText.replaceAll('\u00a0', ' ')),
   );
@@ -233,8 +237,10 @@ test('files of a repository: sizes, files too large for this device, one row for
     await page.evaluate(() => /** @type {any} */ (window).sent),
     /huggingface\.co\/a\/b\/resolve\/main\/m-Q4_0\.gguf/,
   );
-  await page.click('#loading-cancel');
-  await until(page, PICKING);
+  await until(page, FAILED);
+  const offers = await page.$$eval('.error > button', (all) => all.map((one) => one.textContent).join());
+  assert.match(offers, /Gemma 3 270M/);
+  assert.doesNotMatch(offers, /Gemma 3 1B/, 'it is larger than the file that did not fit');
 });
 
 test('a link that names a model of another host asks first, and shows the host', async ({ open, server }) => {

@@ -60,6 +60,7 @@ export function setUpHub(choose) {
   for (const id of ['hub-repo', 'hub-revision']) input(id).addEventListener('input', clear);
   button('hub-list').addEventListener('click', async () => {
     const isLatest = clear();
+    showTrouble(null);
     try {
       const { repo, revision } = repository();
       const [files] = await Promise.all([filesOf(repo, revision || 'main'), addLater()]);
@@ -68,7 +69,7 @@ export function setUpHub(choose) {
       if (!files.length) list.replaceChildren(el('li', t('hub.empty')));
       announce(t('files', { n: files.length }));
     } catch (error) {
-      showTrouble(error);
+      if (isLatest()) showTrouble(error);
     }
   });
 }

@@ -18,9 +18,7 @@ export function setUpToken() {
       showTrouble(new PageError('token.wrong'));
       return input('token').focus();
     }
-    const choice = state.gated;
-    update({ gated: null });
-    if (choice) actions.choose({ ...choice, token });
+    if (state.gated) actions.choose({ ...state.gated, token });
   });
   box('token-form').addEventListener('reset', () => update({ gated: null }));
   watch(['gated'], show);
@@ -39,7 +37,7 @@ export function needsToken(error, choice) {
 
 /** @param {Choice} choice   what to load with the token */
 export function askToken(choice) {
-  if (repository(choice.source)) update({ gated: { ...choice, token: undefined } });
+  update({ gated: { ...choice, token: undefined } });
 }
 
 function show() {
