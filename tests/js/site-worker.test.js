@@ -52,6 +52,8 @@ class World {
   /** Whether the network redirects the document to another origin, as captive portals do. */
   portal = false;
   room = Infinity;
+  /** Called when the worker asks for the locks of open tabs. */
+  onQuery = (/** @type {any} */ registration) => registration;
   /** @type {{ name: string, cache: string }[]} */
   asked = [];
   /** @type {Map<string, Response>} */
@@ -139,7 +141,7 @@ class World {
       fetch: this.fetch.bind(this),
       registration: {},
       skipWaiting: async () => {},
-      navigator: { hardwareConcurrency: 4, locks: { query: async () => ({}) } },
+      navigator: { hardwareConcurrency: 4, locks: { query: async () => this.onQuery(scope.registration) } },
       clients: { claim: async () => {}, matchAll: async () => [] },
       addEventListener: (/** @type {string} */ type, /** @type {(event: any) => void} */ listen) =>
         listeners.set(type, listen),
@@ -361,6 +363,16 @@ test('if storage is full, an update is not activated and the old version works; 
   world.assertClean();
   world.online = false;
   assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);
+});
+
+test('a version whose installation begins while old versions are deleted is kept', async () => {
+  const { world, worker } = await installed();
+  world.onQuery = (registration) => {
+    world.stored.set(`gemma-wasm ${HOME} next`, new Map());
+    return Object.assign(registration, { installing: {} });
+  };
+  await worker.open();
+  assert.equal(world.stored.size, 2);
 });
 
 test('a tab of the old version gets its files from the new worker; missing ones come from the host and are not stored', async () => {

@@ -144,12 +144,13 @@ async function asset(event, name) {
 
 /** Deletes versions that no tab has open. Does nothing while a tab has no lock, because it may have any version. */
 async function tidy() {
-  const { installing, waiting } = scope.registration;
+  const stored = await caches.keys(); // before the check for a version that is being installed
   const { held = [] } = await navigator.locks.query();
   const open = held.map(({ name }) => name).filter((name) => name?.startsWith(cachesOf(HOME)));
   const windows = await scope.clients.matchAll({ type: 'window', includeUncontrolled: true });
+  const { installing, waiting } = scope.registration;
   if (installing || waiting || open.length < windows.length) return;
-  for (const name of await caches.keys()) {
+  for (const name of stored) {
     if (name.startsWith(cachesOf(HOME)) && name !== OURS && !open.includes(name)) await caches.delete(name);
   }
 }
