@@ -59,7 +59,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     int code = gw_vocabulary_finish(&t->v, (gw_spelling)spelling, e);
     if (code) return code;
     bool merges = spelling != GW_BY_SCORE, bytes = spelling == GW_BYTE_LEVEL;
-    t->space_prefix = kind->space_prefix && !bytes;
+    t->space_prefix = kind->space_prefix && !merges;
     if (merges) code = gw_bpe_make(&t->bpe, &t->v, kind->pre, e);
     else gw_buffer_free(&t->bpe.in_merges);
     const gw_bpe *by = merges ? &t->bpe : NULL;
