@@ -218,7 +218,7 @@ static int check_header(gw_state_io *io, const gw_state_header *h) {
                        "The saved state belongs to another model: the hash of its model must be %016llx (got %016llx).",
                        (unsigned long long)own.model, (unsigned long long)h->model);
     if (h->kv_type != own.kv_type)
-        return refuse(io, "its kvType (1: f32, 2: i16, 3: q8_0) must be", own.kv_type, h->kv_type);
+        return refuse(io, "its kvType (0: auto, 1: f32, 2: i16, 3: q8_0) must be", own.kv_type, h->kv_type);
     if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim ||
         (h->window != own.window && io->of.session->state.config->window))
         return refuse(io, "its layers must have this model's heads and window, and their number must be", own.n_layer,
