@@ -106,7 +106,7 @@ static const struct {
 };
 
 static void check_shape(const tiny_config *c, double tolerance, const char *name) {
-    enum { N = 110 }; /* more tokens than a batch or a KV ring holds */
+    enum { N = 170 }; /* more tokens than a batch or a KV ring holds */
     scoped_file f = tiny_make(c);
     scoped_rig r = rig_new(c, 2, 0);
     int32_t ids[N];
@@ -244,7 +244,6 @@ THREADED_TEST(engine_reuses_what_the_cache_still_holds) {
     check_fresh(a.m, b.m, ids, n, "repetition");
     CHECK_INT(sync_run(a.m, ids, n - 10), n - 11); /* the KV rings still hold what position n - 11 needs */
     check_fresh(a.m, b.m, ids, n - 10, "a little back");
-    append(a.m, ids, &n, 0, 0);
     memcpy(other, ids, sizeof other);
     make_ids(other + 280, 40, VOCAB, 4);
     CHECK_INT(sync_run(a.m, other, 320), 280); /* the KV rings still hold what position 280 needs */

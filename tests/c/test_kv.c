@@ -6,7 +6,7 @@
 #include "scoped.h"
 #include "test.h"
 
-enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* RING: 10 + 16, in blocks of 16 */
+enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* RING: 10 + 16, in blocks of 32 */
 /* Layers with different heads: one local, one global, one with a shorter window, and one that shares the rows of layer
  * 1. */
 static const gw_layer_shape shapes[LAYERS] = {
@@ -101,7 +101,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     scoped_rig r;
     rig_init(&r, CONTEXT);
     CHECK_INT(r.kv.layers[0].rows, RING);
-    CHECK_INT(r.kv.layers[1].rows, 320); /* cache rows come in whole blocks of 16 */
+    CHECK_INT(r.kv.layers[1].rows, 320); /* cache rows come in whole blocks of 32 */
     CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
     CHECK_INT(r.kv.saved[0].rows, WINDOW);
     CHECK_INT(r.kv.saved[1].rows, 0);

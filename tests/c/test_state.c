@@ -9,7 +9,7 @@
 #include "rig.h"
 #include "test.h"
 
-/* A prompt has more tokens than a KV ring has rows, so the rings have lost their first rows. */
+/* A prompt and its answer have more tokens than a KV ring has rows, so the rings have lost their first rows. */
 enum { VOCAB = 50, CONTEXT = 300, PROMPT = 150, ANSWER = 20, MORE = 30, ALL = PROMPT + ANSWER + MORE };
 
 static rig rig_of(const tiny_config *c, int threads, uint32_t n_ctx, const char *kv_type) {
@@ -17,8 +17,8 @@ static rig rig_of(const tiny_config *c, int threads, uint32_t n_ctx, const char 
 }
 
 static const int32_t *some_ids(void) {
-    static int32_t ids[ALL];
-    for (int i = 0; i < ALL; i++) ids[i] = (i * 17 + i / 7) % VOCAB;
+    static int32_t ids[CONTEXT];
+    for (int i = 0; i < CONTEXT; i++) ids[i] = (i * 17 + i / 7) % VOCAB;
     return ids;
 }
 
@@ -72,6 +72,7 @@ static void check_same(gw_model *a, gw_model *b, const int32_t *ids, uint32_t n,
 static const char *const kv_types[] = { "auto", "f32", "i16", "q8_0" };
 
 THREADED_TEST(state_goes_on_bit_for_bit) {
+    enum { SAVED = 230, END = 260 }; /* the saved KV rings lack rows that a retry of the prompt needs */
     static const uint32_t windows[] = { 24, 1, 999 };
     const int32_t *ids = some_ids();
     for (int i = 0; i < 12; i++) {
@@ -79,20 +80,20 @@ THREADED_TEST(state_goes_on_bit_for_bit) {
         tiny_config c = base;
         c.window = windows[i / 4];
         scoped_rig whole = rig_of(&c, 1, CONTEXT, kv_types[i % 4]), other = rig_of(&c, 2, CONTEXT, kv_types[i % 4]);
-        eval(whole.m, ids, PROMPT, PROMPT + ANSWER);
-        scoped_bytes b = save(whole.m, ids, PROMPT + ANSWER);
-        CHECK(b.n < gw_plan_bytes(whole.m, CONTEXT, "kv") + 4 * ALL + 4096);
+        eval(whole.m, ids, PROMPT, SAVED);
+        scoped_bytes b = save(whole.m, ids, SAVED);
+        CHECK(b.n < gw_plan_bytes(whole.m, CONTEXT, "kv") + 4 * END + 4096);
         scoped_bytes all = save(whole.m, NULL, 0);
         CHECK_INT(all.n, b.n);
         CHECK(!memcmp(all.at, b.at, b.n));
         CHECK_INT(gw_save(other.m, NULL, 0), 1); /* nothing to save: no ids were evaluated */
         eval(other.m, ids + 40, 60, 60);
         CHECK_INT(restore(other.m, b, i % 3 ? 1000 : 1 << 30), 0);
-        CHECK_INT(gw_position(other.m), PROMPT + ANSWER);
-        check_same(whole.m, other.m, ids, ALL, PROMPT + ANSWER);
-        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]); /* a retry needs the saved ring rows */
+        CHECK_INT(gw_position(other.m), SAVED);
+        check_same(whole.m, other.m, ids, END, SAVED);
+        scoped_rig again = rig_of(&c, 1, CONTEXT, kv_types[i % 4]);
         CHECK_INT(restore(again.m, b, 4096), 0);
-        CHECK_INT(eval(again.m, ids, PROMPT, PROMPT), PROMPT - 1);
+        check_same(whole.m, again.m, ids, PROMPT, PROMPT - 1);
     }
 }
 
