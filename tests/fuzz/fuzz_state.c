@@ -8,7 +8,8 @@
 #include "file/types.h"
 #include "run/session.h"
 
-enum { MODELS = 8, VOCAB = 30, CONTEXT = 120, MOST_STATE = 1 << 18, BLANK = 5 };
+/* CONTEXT: more tokens than a KV ring has rows, so that rows of rings are saved for a retry. */
+enum { MODELS = 8, VOCAB = 30, CONTEXT = 250, MOST_STATE = 1 << 18, BLANK = 5 };
 
 typedef struct {
     gw_pool *pool;
@@ -71,8 +72,9 @@ static rig *rig_of(unsigned i) {
 }
 
 static void edit(fuzz_input *in, uint8_t *at, size_t n) {
-    static const uint32_t rogues[] = { 0,        1,          0x7f,       0x80,       0x7fff, 0x8000, 0x7f80, 0xffc0,
-                                       1u << 31, UINT32_MAX, 0x7f800000, 0x7fc00000, 100,    120,    121,    1 << 20 };
+    static const uint32_t rogues[] = { 0,      1,       0x7f,        0x80,       0x7fff,     0x8000,
+                                       0x7f80, 0xffc0,  1u << 31,    UINT32_MAX, 0x7f800000, 0x7fc00000,
+                                       100,    CONTEXT, CONTEXT + 1, 1 << 20 };
     unsigned how = fuzz_byte(in), place = (unsigned)fuzz_byte(in) << 8;
     place |= fuzz_byte(in);
     size_t where = how % 2 ? place % gw_min(n, 700) : (size_t)place * 17 % n;
