@@ -59,7 +59,8 @@ static int check_loops(gw_grammar *g, gw_error *e) {
         if (l->min > l->max || l->members > all - members)
             return wrong(e, "a loop", "consistent in min, max and members", l->members);
         g->first_member[i] = members;
-        members += l->members;
+        g->required[i] = 0;
+        for (uint32_t k = 0; k < l->members; k++) g->required[i] += g->members[members++] >> 1 & 1;
     }
     return members == all ? 0 : wrong(e, "the number of members", "the sum over all loops", all);
 }
@@ -153,10 +154,11 @@ int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab
                        4 * HEAD, 4 * GW_GRAMMAR_WORDS, n);
     memcpy(&head, bytes, sizeof head);
     if (head.n_loops > n / 4) return wrong(e, "the number of loops", "at most the number of words", head.n_loops);
-    g->words = gw_alloc(n + 4 * (size_t)head.n_loops);
+    g->words = gw_alloc(n + 8 * (size_t)head.n_loops);
     if (!g->words) return gw_no_memory(e, GW_FORMAT_MEMORY, n);
     memcpy(g->words, bytes, n);
     g->first_member = g->words + n / 4;
+    g->required = g->first_member + head.n_loops;
     int bad = read_head(g, n / 4, e);
     if (!bad) bad = check_nodes(g, e);
     if (!bad) bad = check_loops(g, e);

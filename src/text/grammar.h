@@ -52,14 +52,14 @@ typedef struct {
     const gw_byte_span *spans;
     const gw_edge *edges;
     const gw_loop *loops;
-    uint32_t *first_member; /* [n_loops] */
+    uint32_t *first_member, *required; /* [n_loops] index of a loop's first member; number of its required members */
 } gw_grammar;
 
 /* Copies a grammar and validates it; token ids must be below n_vocab. Returns 0, or a coded error; after an error there
  * is nothing to free. */
 int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab, gw_error *e);
 void gw_grammar_free(gw_grammar *g);
-static inline size_t gw_grammar_bytes(const gw_grammar *g) { return 4 * (g->head->size + (size_t)g->head->n_loops); }
+static inline size_t gw_grammar_bytes(const gw_grammar *g) { return 4 * (g->head->size + 2 * g->head->n_loops); }
 
 static inline uint32_t gw_first(const uint32_t *ends, uint32_t i) { return i ? ends[i - 1] : 0; }
 static inline uint32_t gw_low(const gw_byte_span *s) { return s->bytes & 255; }

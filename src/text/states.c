@@ -8,12 +8,15 @@ enum { STACKS = 0, MEMBER_SETS = 1, STATES = 2 };
 /* Numbers of hash chains of stacks, member sets and DFA states; the DFA cache's array has room for 700,000 stacks. */
 static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
-enum { EDGES_PER_STEP = 3 };
+enum { EDGES_PER_STEP = 3, SET_WORDS_PER_STEP = 16 };
 
 /* Entries of the DFA cache's array, like gw_stack. A member set has the members that a JSON object has so far. */
 typedef struct {
     gw_link link;
-    uint32_t loop, taken, bits[];
+    uint32_t loop, taken;
+    uint32_t missing; /* number of required members that the object lacks */
+    uint32_t open;    /* number of members that it lacks or may have again */
+    uint32_t bits[];
 } member_set;
 typedef struct {
     gw_link link;
@@ -123,25 +126,22 @@ static uint32_t set_size(const gw_dfa *d, uint32_t loop) {
 static bool has(const gw_dfa *d, uint32_t set, uint32_t i) { return set && set_at(d, set)->bits[i / 32] >> i % 32 & 1; }
 static uint32_t taken(const gw_dfa *d, uint32_t set) { return set_at(d, set)->taken; }
 
-static uint32_t missing(const gw_dfa *d, uint32_t loop, uint32_t set) {
-    const uint32_t *what = d->g->members + d->g->first_member[loop];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < d->g->loops[loop].members; i++) n += what[i] & 2 && !has(d, set, i);
-    return n;
+static uint32_t member(const gw_dfa *d, uint32_t loop, uint32_t i) {
+    return d->g->members[d->g->first_member[loop] + i];
 }
 
 static bool may_take(const gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) {
-    const gw_loop *l = &d->g->loops[loop];
-    uint32_t what = d->g->members[d->g->first_member[loop] + i];
-    if ((what & 1 && has(d, set, i)) || taken(d, set) >= l->max) return false;
-    uint32_t left = missing(d, loop, set) - (what & 2 && !has(d, set, i));
-    return left <= l->max - taken(d, set) - 1;
+    uint32_t what = member(d, loop, i), max = d->g->loops[loop].max;
+    if ((what & 1 && has(d, set, i)) || taken(d, set) >= max) return false;
+    uint32_t missing = set ? set_at(d, set)->missing : d->g->required[loop];
+    return missing - (what & 2 && !has(d, set, i)) <= max - taken(d, set) - 1;
 }
 
+/* Returns whether may_take() is true for any member. The set is not empty. */
 static bool may_take_any(const gw_dfa *d, uint32_t loop, uint32_t set) {
-    for (uint32_t i = 0; i < d->g->loops[loop].members; i++)
-        if (may_take(d, loop, set, i)) return true;
-    return false;
+    const member_set *s = set_at(d, set);
+    uint32_t max = d->g->loops[loop].max;
+    return s->open && s->taken < max && s->missing <= max - s->taken;
 }
 
 /* Returns the member set of the DFA cache that is equal to *s. If there is none, stores it; the array has room. */
@@ -160,11 +160,13 @@ static uint32_t with_member(gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) 
     uint32_t size = set_size(d, loop);
     if (size > d->size - d->used) return 0;
     member_set *s = set_at(d, d->used); /* makes the set in unused words, where it stays if it is new */
+    memset(s, 0, size * sizeof(uint32_t));
+    s->missing = d->g->required[loop], s->open = d->g->loops[loop].members;
     if (set) memcpy(s, set_at(d, set), size * sizeof(uint32_t));
-    else memset(s, 0, size * sizeof(uint32_t));
     s->loop = loop;
     /* A loop without a maximum stops counting members at its minimum. */
     s->taken += d->g->loops[loop].max != GW_NEVER || s->taken < d->g->loops[loop].min;
+    if (!has(d, set, i)) s->missing -= member(d, loop, i) >> 1 & 1, s->open -= member(d, loop, i) & 1;
     s->bits[i / 32] |= 1u << i % 32;
     return intern_set(d, s, size);
 }
@@ -199,7 +201,7 @@ static bool may_end(const gw_dfa *d, uint32_t state, uint32_t reg) {
     const gw_loop *l = &d->g->loops[loop];
     if (!loop) return true;
     if (!l->members) return reg + 1 >= l->min;
-    return taken(d, reg) >= l->min && !missing(d, loop, reg);
+    return taken(d, reg) >= l->min && !set_at(d, reg)->missing;
 }
 
 /* Returns a representative of equivalent counts of rounds. Round reg + 1 of a repetition is in progress, and a token
@@ -286,8 +288,10 @@ static int push(gw_dfa *d, gw_frame frame) {
 
 static int follow(gw_dfa *d, const gw_edge *e, gw_frame from) {
     gw_frame to = { e->to, from.reg, from.below };
-    if (!apply_register(d, from.to, e, &to.reg)) return 0;
-    if (gw_edge_act(e) == GW_TAKE && !to.reg) return GW_FULL;
+    bool takes = gw_edge_act(e) == GW_TAKE;
+    int bad = takes ? gw_dfa_spend(d, set_size(d, gw_loop_of(d->g, e->to)) / SET_WORDS_PER_STEP) : 0;
+    if (bad || !apply_register(d, from.to, e, &to.reg)) return bad;
+    if (takes && !to.reg) return GW_FULL;
     if (gw_edge_kind(e) == GW_BYTES) return gw_set_add(d, (gw_item){ e->label, to });
     if (gw_edge_kind(e) == GW_TOKEN) return gw_set_add(d, (gw_item){ GW_AT_TOKEN | e->label, to });
     uint32_t below = is_tail(d, e->to) ? to.below : stack_of(d, &to, 1);
