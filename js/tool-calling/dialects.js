@@ -38,8 +38,9 @@ const FUNCTION_GEMMA_CALLS = unquotedCalls({
   start: '<start_function_call>',
   end: '<end_function_call>',
   quote: '<escape>',
+  stop: '<start_function_response>',
 });
-/** The dialect of FunctionGemma (270M), which has control tokens for calls. @type {Dialect} */
+/** The dialect of FunctionGemma (270M). @type {Dialect} */
 const FUNCTION_GEMMA = {
   name: 'functiongemma',
   fits: ({ probe, has }) =>
@@ -58,7 +59,7 @@ const GEMMA4_CALLS = unquotedCalls({
   quote: '<|"|>',
   stop: '<|tool_response>',
 });
-/** The dialect of Gemma 4. Its answers with calls end where the model expects the first result. @type {Dialect} */
+/** The dialect of Gemma 4. @type {Dialect} */
 const GEMMA4 = {
   name: 'gemma4',
   fits: ({ probe, has }) => probe.includes('<|tool>') && GEMMA4_CALLS.marks.every((name) => has(name)),

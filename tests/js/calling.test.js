@@ -197,6 +197,14 @@ test('functiongemma: names keep backslashes and control characters; the first of
   assert.deepEqual(await called(model, closed({ c: { type: ['null', 'boolean'], enum: [null] } })), [{ c: null }]);
 });
 
+test('functiongemma: an answer with calls can end where the model expects the first result', async (t) => {
+  const model = await open(t, 'functiongemma');
+  const [token] = await model.tokenize('<start_function_response>', { special: true });
+  const chat = model.chat({ tools: [SAY], toolChoice: 'required', ...WILD, logitBias: { [token]: 1000 } });
+  const { toolCalls = [], finishReason } = await chat.send('Hi', { seed: 1 }).result();
+  assert.deepEqual([toolCalls.length, finishReason], [1, 'tool-calls']);
+});
+
 test('parameters without a type are treated as an object', async (t) => {
   for (const name of ['functiongemma', 'qwen3-tools']) {
     const model = await open(t, name);
