@@ -183,6 +183,18 @@ test('documents of an older version are reported as unreadable, and can be delet
   await untilTexts(page, TEXTS, ['notes.md']);
   await reopen(page);
   await untilTexts(page, TEXTS, ['notes.md']);
+  await chooseFiles(page, MODEL_FILE, await testModel('embed-q8_0'));
+  await until(page, '#search .notice button');
+  const shown = await page.evaluate(async () => {
+    /** @type {(string | null)[]} */ const values = [];
+    const bar = /** @type {Element} */ (document.querySelector('#search progress'));
+    new MutationObserver(() => values.push(bar.getAttribute('value'))).observe(bar, { attributeFilter: ['value'] });
+    const again = /** @type {HTMLElement} */ (document.querySelector('#search .notice button'));
+    for (let i = 0; i < 2; i++) again.click();
+    while (again.isConnected) await new Promise((done) => setTimeout(done, 30));
+    return values;
+  });
+  assert.deepEqual(shown, ['0'], 'a second click does not index again');
 });
 
 test('an embedding model indexes documents again; long work can be cancelled; without saving, nothing is stored', async ({

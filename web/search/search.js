@@ -208,7 +208,7 @@ export class Search {
   async #read(file, signal) {
     const reader = this.#reader;
     if (!reader) return;
-    if (!this.#texts.fits(reader)) await this.#texts.readAnew(reader, this.#reading(signal));
+    await this.#texts.readAnew(reader, this.#reading(signal));
     const passages = await this.#texts.add(reader, file, this.#reading(signal));
     announce(t('search.added', { name: file.name, passages: t('passages', { n: passages }) }));
     this.#show();

@@ -113,8 +113,9 @@ export class Collection {
     return texts;
   }
 
-  /** @param {Maker} maker @param {Reading} reading */
+  /** Indexes all texts again if another model made their vectors. @param {Maker} maker @param {Reading} reading */
   async readAnew(maker, { signal, onProgress }) {
+    if (this.fits(maker)) return;
     const old = this.#texts;
     const made = await this.#begin(maker);
     try {
