@@ -12,7 +12,7 @@ import { Unsupported } from './refusal.js';
 
 /** Returns the names of the rules that match some text. @param {Grammar} grammar
  * @param {(node: Node) => boolean} hasText whether a regular node matches some text @param {Budget} budget */
-function fruitful({ rules }, hasText, budget) {
+export function fruitful(rules, hasText, budget) {
   /** @type {Set<string>} */
   const good = new Set();
   /** @type {Map<string, Set<string>>} */
@@ -20,7 +20,7 @@ function fruitful({ rules }, hasText, budget) {
   const open = Object.keys(rules);
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (good.has(name)) continue;
-    budget.spend(0, 2);
+    budget.spend('', 2);
     /** @type {Set<string>} */
     const missing = new Set();
     if (!endsBy(good, missing, hasText, budget)(rules[name])) {
@@ -98,7 +98,7 @@ export function trimmed(grammar, languages, budget) {
     known.set(node, some);
     return some;
   };
-  const good = fruitful(grammar, hasText, budget);
+  const good = fruitful(grammar.rules, hasText, budget);
   if (!good.has(grammar.start)) throw new Unsupported('no value can match, because the format contradicts itself');
   const pruned = pruning(endsBy(good, new Set(), hasText, budget), budget);
   /** @type {Grammar['rules']} */

@@ -11,7 +11,7 @@ import { parametersOf } from './messages.js';
 /** Input for a grammar of answers. id: returns the id of the token with a name, or null; control: returns whether an id
  * is a control token; schema: compiles a schema into a grammar of its JSON texts; choice: whether the answer must call
  * tools, or which one; text: grammar of an answer without calls, if it has a format.
- * @typedef {{ budget?: import('../grammar/refusal.js').Budget, text?: Grammar | null,
+ * @typedef {{ budget: import('../grammar/refusal.js').Budget, text?: Grammar | null,
  *   tools: Tool[], choice: 'auto' | 'required' | { name: string }, id: (name: string) => number | null,
  *   control: (id: number) => boolean, schema: (schema: any, place: string) => Grammar }} CallGrammarOptions */
 
@@ -33,7 +33,7 @@ export class Builder {
   /** Returns the callable tools, each with the grammar of its arguments. Throws `bad-format` for unusable `parameters`.
    * @param {(node: Node) => Node} change maps the node of each rule of the arguments
    * @param {(grammar: Grammar) => Grammar} [order] fixes the order of properties
-   * @returns {{ name: string, args: Node }[]} */
+   * @returns {{ name: string, args: { rule: string }, place: string }[]} place: JSON pointer of its parameters */
   tools(change, order = (grammar) => ordered(grammar, this.budget)) {
     const { tools, choice: only, schema } = this.#wanted;
     const named = typeof only === 'string' ? tools : tools.filter(({ name }) => name === only.name);
@@ -45,12 +45,12 @@ export class Builder {
       if (parameters.type !== 'object') {
         throw new Unsupported(`the parameters of the tool ${name} must have the type object`, `${place}/type`);
       }
-      return { name, args: this.#taken(order(schema(parameters, place)), `${name} `, change) };
+      return { name, args: this.#taken(order(schema(parameters, place)), `${name} `, change), place };
     });
   }
 
   /** Adds a grammar's rules under prefixed names. Returns a reference to the start rule. @param {Grammar} grammar
-   * @param {string} prefix @param {(node: Node) => Node} change @returns {Node} */
+   * @param {string} prefix @param {(node: Node) => Node} change */
   #taken({ rules, start }, prefix, change) {
     const renamed = eachOnce((node, visit) => ('rule' in node ? { rule: prefix + node.rule } : mapped(node, visit)));
     for (const [name, node] of Object.entries(rules)) this.rules[prefix + name] = change(renamed(node));

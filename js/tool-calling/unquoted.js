@@ -3,6 +3,8 @@
  * call to JSON; building a grammar converts the JSON grammar of a tool's schema to this form. */
 import { ANY_TEXT, EMPTY, choice, literal, optional, sequence } from '../grammar/nodes.js';
 import { Ordering, eachOnce, mapped } from '../grammar/ordered.js';
+import { Unsupported } from '../grammar/refusal.js';
+import { fruitful } from '../grammar/trim.js';
 import { Builder } from './build.js';
 import { parametersOf } from './messages.js';
 import { partialJson } from './partial.js';
@@ -97,6 +99,11 @@ function typed(schema) {
 function grammar(wanted, { start, end, quote, stop }) {
   const build = new Builder(wanted);
   const tools = build.tools(converter(build, build.mark(quote)), (as) => as);
+  const able = fruitful(build.rules, () => true, build.budget);
+  for (const { name, args, place } of tools) {
+    if (able.has(args.rule)) continue;
+    throw new Unsupported(`the tool ${name} requires properties without a name, which this model cannot write`, place);
+  }
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
   const call = sequence(build.mark(start), calls, build.mark(end));
   const behind = stop ? optional(build.mark(stop)) : EMPTY;

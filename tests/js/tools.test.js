@@ -2,7 +2,7 @@
  * written parses to the same values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compile } from '../../js/grammar/index.js';
+import { Budget, compile } from '../../js/grammar/index.js';
 import { mapped } from '../../js/grammar/ordered.js';
 import { CallReader } from '../../js/tool-calling/index.js';
 import { accepts } from '../support/acceptor.js';
@@ -294,7 +294,7 @@ function asText(node) {
 }
 
 /** @param {any} vocabulary @param {any} dialect @param {any} choice @param {any[]} items */
-function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
+function accepted(vocabulary, dialect, choice, items, tools = /** @type {any[]} */ ([NOTE, WEATHER])) {
   const { rules, start } = dialect.grammar({
     tools,
     choice,
@@ -306,6 +306,7 @@ function accepted(vocabulary, dialect, choice, items, tools = [NOTE, WEATHER]) {
   const text = items.map((item) => item.text ?? String.fromCodePoint(SIGN + vocabulary.idOf(item.mark))).join('');
   return accepts({ rules: texts, start }, text);
 }
+    budget: new Budget(),
 
 for (const { name, write, vocabulary, dialect } of FAMILIES) {
   test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, () => {
@@ -315,6 +316,17 @@ for (const { name, write, vocabulary, dialect } of FAMILIES) {
     let shown = '';
     for (const id of tokensOf(vocabulary, write([call]))) shown += reader.add(id, vocabulary.bytes(id, -1));
     assert.deepEqual([shown + reader.end(), reader.parsed.calls], ['', [{ ...call, done: true }]]);
+test('FunctionGemma: properties without a name are left out; a tool that requires them is refused by name', async () => {
+  const vocabulary = await vocabularyOf('functiongemma');
+  const dialect = await vocabulary.dialect();
+  const items = [mark('<start_function_call>'), said('call:f{a:{}}'), mark('<end_function_call>')];
+  const free = { type: 'object', additionalProperties: { type: 'string' } };
+  const judge = (/** @type {object} */ a) =>
+    accepted(vocabulary, dialect, 'auto', items, [{ name: 'f', parameters: { properties: { a }, required: ['a'] } }]);
+  assert.ok(judge(free));
+  assert.throws(() => judge({ ...free, minProperties: 1 }), /the tool f requires .*#\/tools\/0\/parameters/);
+});
+
     const other = '{"name": "other", "parameters": {}, "arguments": {}}';
     for (const text of [
       '',
