@@ -116,7 +116,10 @@ export function withoutTools(messages) {
   const out = [];
   inCallOrder(messages).forEach((message, i) => {
     const { role, name, content, toolCalls } = message;
-    if (toolCalls?.length) return void out.push({ role: 'assistant', content: callsAsText(toolCalls) });
+    if (toolCalls?.length) {
+      const said = [content, callsAsText(toolCalls)].filter(Boolean).join('\n');
+      return void out.push({ ...plain(message), content: said });
+    }
     if (role !== 'tool') return void out.push(plain(message));
     const text = JSON.stringify({ tool_response: { name, content } });
     if (messages[i - 1]?.role === 'tool') out[out.length - 1].content += `\n${text}`;

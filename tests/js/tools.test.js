@@ -119,6 +119,14 @@ function argumentsOf(seed) {
   return Object.fromEntries(Object.entries(all).filter(([name]) => name === 'text' || next(2)));
 }
 
+test('generic: a message with text and calls keeps both', async () => {
+  const { render } = await (await vocabularyOf('tiny')).dialect();
+  const toolCalls = [{ id: 'a', name: 'f', arguments: {} }];
+  const { messages } = render([{ role: 'assistant', content: 'I look.', thoughts: 'Hm', toolCalls }], []);
+  const content = 'I look.\n{"tool_call":{"name":"f","arguments":{}}}';
+  assert.deepEqual(messages, [{ role: 'assistant', content, thoughts: 'Hm' }]);
+});
+
 test('results of parallel calls are rendered in the order of the calls', async () => {
   const toolCalls = ['a', 'b'].map((id) => ({ id, name: 'get_weather', arguments: { location: id } }));
   const results = ['a', 'b'].map((id) => ({ role: 'tool', name: 'get_weather', id, content: { of: id } }));
