@@ -11,10 +11,10 @@ import { trimmed } from './trim.js';
 /** @import { Grammar } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
 
-/** Matches the keywords of drafts 4 to 2020-12 that limit values, and `nullable` of OpenAPI. */
+/** Matches the keywords of drafts 4 to 2020-12 that limit values. */
 const LIMITS = new RegExp(
   '^(\\$(ref|dynamicRef|recursiveRef)|type|enum|const|format|if|then|else|not|(all|any|one)Of|items|prefixItems' +
-    '|contains|properties|required|pattern|dependencies|dependent(Required|Schemas)|multipleOf|uniqueItems|nullable' +
+    '|contains|properties|required|pattern|dependencies|dependent(Required|Schemas)|multipleOf|uniqueItems' +
     '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
     '|patternProperties|propertyNames)$',
 );

@@ -184,6 +184,7 @@ test('choices and any JSON are supported; malformed formats are rejected', () =>
   }
 });
 
+  refuses({ schema: { nullable: true } }, /no keyword of JSON Schema/, '');
 test('numbers in answers are finite and limited in digits; texts to be matched may have any number', () => {
   const held = (/** @type {any} */ schema) => {
     const grammar = ordered(compile({ schema }));
