@@ -121,11 +121,13 @@ export class Emitter {
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
   }
 
-  /** Limits the length of texts that the schema leaves unbounded. @param {Node} texts */
+  /** Limits the length of texts that the schema leaves unbounded, unless all of them are longer. @param {Node} texts */
   bounded(texts) {
     const [least, most] = lengths(texts);
     const { length } = this.most;
-    return most === Infinity && length < Infinity ? ofLength(texts, 0, Math.max(least, length)) : texts;
+    if (most < Infinity || length === Infinity) return texts;
+    const short = ofLength(texts, 0, Math.max(least, length));
+    return this.logic.languages.isEmpty(short) ? texts : short;
   }
 
   /** @param {Arm} arm @param {number} depth @returns {Node} */

@@ -218,6 +218,7 @@ test('bounds of the format apply only where the schema has none', () => {
   );
   assert.ok(accepts(held({ type: 'array', minItems: 4, items: { const: 1 } }), '[1,1,1,1]'));
   assert.ok(accepts(held({ required: ['longer', 'names'], type: 'object' }), '{"longer":1,"names":1}'));
+  assert.ok(accepts(held({ allOf: [{ pattern: 'ab' }, { pattern: 'bcd' }] }), '"abcd"'));
 });
 
 test('malformed keywords are rejected by name', () => {
