@@ -214,9 +214,13 @@ export class Rule {
   #trie(texts, at, quoted) {
     this.whole.spend(8 + (texts.length * 3) / 4);
     const { spell } = this.whole;
+    const [first, last] = [texts[0], texts[texts.length - 1]];
     if (texts.length === 1) {
-      return this.#literal(texts[0].slice(at).join(''), quoted ? spell.bytes([QUOTE]) : undefined);
+      return this.#literal(first.slice(at).join(''), quoted ? spell.bytes([QUOTE]) : undefined);
     }
+    let end = at;
+    while (end < first.length && first[end] === last[end]) end++;
+    if (end > at) return this.#literal(first.slice(at, end).join(''), this.#trie(texts, end, quoted));
     /** @type {Map<number, string[][]>} */
     const groups = new Map();
     let ends = false;

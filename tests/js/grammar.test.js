@@ -179,6 +179,7 @@ digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
 test('choices and any JSON are supported; malformed formats are rejected', () => {
   judges({ choices: ['yes', 'no', 'no way'] }, ['yes', 'no way'], ['', 'no w', 'yesno']);
   judges('json', ['{"a":[1,2.5e3,"\\u00e9",null]}', 'true'], ['{a:1}', "'x'", '[1,]']);
+  assert.ok(toBytes({ choices: ['a', 'b'].map((end) => 'long'.repeat(9000) + end) }));
   for (const format of [{ choices: [] }, { regex: 'a', choices: ['b'] }, {}, 'xml', { schema: 7 }, { grammar: 1 }]) {
     refuses(format, /must /, '');
   }
