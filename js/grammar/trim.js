@@ -44,7 +44,7 @@ function endsBy(good, missing, hasText, budget) {
     if ('literal' in node) return true;
     const before = known.get(node);
     if (before !== undefined) return before;
-    budget.spend(0, 1 / 4);
+    budget.spend('', 1 / 4);
     const found = endsIn(node);
     known.set(node, found);
     return found;
@@ -107,7 +107,7 @@ export function trimmed(grammar, languages, budget) {
   const open = [grammar.start];
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (name in rules) continue;
-    budget.spend(0, 2);
+    budget.spend('', 2);
     rules[name] = pruned(grammar.rules[name]);
     for (const other of ruleNames(rules[name])) open.push(other);
   }

@@ -322,5 +322,17 @@ test('numbers in answers are within their bounds when parsed', () => {
 });
 
 test('a pattern that needs too much work is reported as too complex, not as malformed', () => {
+test('a schema that needs too much work is refused at a place of the schema', () => {
+  const schema = { properties: { a: { type: 'string' } } };
+  assert.ok(compile({ schema }, { steps: 1000 }));
+  for (let steps = 0; steps < 1000; steps += 3) {
+    try {
+      compile({ schema }, { steps });
+    } catch (error) {
+      assert.equal(typeof (/** @type {any} */ (error).place), 'string');
+    }
+  }
+});
+
   assert.throws(() => compile({ schema: { pattern: 'a?b'.repeat(200_000) } }), { code: 'format-too-complex' });
 });
