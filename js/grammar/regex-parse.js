@@ -316,13 +316,13 @@ class Parser {
       const from = this.member();
       this.budget.spend(this.at, from.length / 4);
       const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;
-      if (!range || !isPoint(from)) {
+      if (!range) {
         ranges.push(...from);
         continue;
       }
       const dash = this.at++;
       const to = this.member();
-      if (!isPoint(to)) ranges.push(...from, ...point(45), ...to);
+      if (!isPoint(from) || !isPoint(to)) ranges.push(...from, ...point(45), ...to);
       else if (to[0][0] < from[0][0]) this.refuse('a range ends before it begins', dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));
     }

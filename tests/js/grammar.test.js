@@ -76,6 +76,7 @@ test('regular expressions match whole texts; unsupported ones are rejected by po
   judges({ regex: '[a-c]+(-\\d{2})?' }, ['abc', 'a-12'], ['', 'a-1', 'xa', 'a\n']);
   judges({ regex: /yes|no/i }, ['YES', 'no', 'nO'], ['yess']);
   judges({ regex: '(a*)*b|(a+)+c' }, ['aaab', 'aac', 'b'], ['aaaa']);
+  judges({ regex: '[\\w--/]' }, ['a', '-', '/'], ['.']);
   refuses({ regex: '(a)\\1' }, /back-reference \\1/, 3);
   refuses({ regex: 'x(?<=a)b' }, /lookbehind/, 1);
   refuses({ regex: '(?:a' }, /not closed/, 0);
