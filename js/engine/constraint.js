@@ -1,9 +1,10 @@
-/* constraint: compiles the options `format` and `tools` into a constraint on the answer, as bytes for the engine.
- * Loads the compilers on first use. */
+/* constraint: compiles the options `format` and `tools` into a constraint on the answer, as bytes for the engine. */
 /** @import { GenerateArgs, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Engine } from './engine.js' */
-/** @import { Grammars, PromptEncoder } from './prompt-encoder.js' */
+/** @import { PromptEncoder } from './prompt-encoder.js' */
 import { ModelError } from '../errors.js';
+import { Budget, Unsupported, compile, lower } from '../grammar/index.js';
+import { ordered } from '../grammar/ordered.js';
 import { Matcher } from './grammar.js';
 import { utf8 } from './heap.js';
 
@@ -25,15 +26,13 @@ export async function constraintOf(encoder, { format, tools }, pause) {
   // If the model may choose to call a tool (`tools` without `format`), the constraint applies from the first token of
   // the call. Otherwise it applies from the first token of the answer.
   const begins = tools && mayAnswer && !format ? await beginning(encoder, tools.list) : null;
-  const part = await encoder.load();
-  const { Budget, Unsupported, compile, lower, ordered } = part;
   const budget = new Budget({ alive });
   try {
     const nodes = format && mayAnswer ? compile(format, { tokenOf, budget }) : null;
     await pause();
     const text = nodes ? ordered(nodes, budget) : null;
     const grammar = tools
-      ? await ofTools(encoder, part, { ...tools, ...(begins && { choice: 'required' }), text, budget })
+      ? await ofTools(encoder, { ...tools, ...(begins && { choice: 'required' }), text, budget })
       : /** @type {NonNullable<typeof text>} */ (text);
     await pause();
     // Allows only the shortest spelling of characters in JSON, so that more tokens are jump-forward tokens.
@@ -78,10 +77,9 @@ async function beginning(encoder, tools) {
 
 /** Returns the grammar of answers with tools. text: grammar of an answer without tool calls, null if such an answer is
  * unconstrained.
- * @param {PromptEncoder} encoder @param {Grammars} part
- * @param {NonNullable<GenerateArgs['tools']> & { text: import('../grammar/nodes.js').Grammar | null,
- *   budget: import('../grammar/refusal.js').Budget }} asked */
-async function ofTools(encoder, { Unsupported, compile }, { list, choice, text, budget }) {
+ * @param {PromptEncoder} encoder @param {NonNullable<GenerateArgs['tools']> & { budget: Budget,
+ *   text: import('../grammar/nodes.js').Grammar | null }} asked */
+async function ofTools(encoder, { list, choice, text, budget }) {
   return (await encoder.dialect()).grammar({
     tools: list,
     choice,

@@ -8,9 +8,6 @@ import { SWITCH, thoughtMarks } from './thinking.js';
 /** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
 /** @import { ChatTemplate, Message } from './template.js' */
-/** The exports of js/grammar.js, which is imported on first use.
- * @typedef {typeof import('../grammar/index.js') & typeof import('../grammar/ordered.js')
- *   & typeof import('../tool-calling/index.js')} Grammars */
 
 /** Number of bytes that are decoded per call of a TextDecoder, because a call has a fixed cost; and typical maximum
  * size of a token in bytes. */
@@ -167,7 +164,7 @@ export class PromptEncoder {
     return prefix?.of === this.#native.stateName ? prefix : undefined;
   }
 
-  /** Imports the module for formats and tools. @returns {Promise<Grammars>} */
+  /** Imports the module for formats and tools. @returns {Promise<typeof import('../tool-calling/index.js')>} */
   load() {
     return this.#load('grammar');
   }
