@@ -1,14 +1,15 @@
 /* Fuzz harness of the tokenizer: the input holds a vocabulary (pieces of any bytes, types, scores, and damage to their
- * arrays) and a text. The result must be a coded error, or the ids of a slow tokenizer that is written here from the
- * definition (Kudo and Richardson 2018, see spm.h). Decoding must restore the text. Texts with a space prefix are
- * tested too. */
+ * arrays, in half of the inputs merges) and a text. The result must be a coded error, or the ids of a slow tokenizer
+ * that is written here from the definition (Kudo and Richardson 2018, see spm.h). Decoding must restore the text. Texts
+ * with a space prefix are tested too. */
 #include "fuzz.h"
 #include "parts.h"
 #include "text/tokenizer.h"
 
 #include <math.h>
 
-enum { MOST_PIECES = 64, MOST_LENGTH = 24, MOST_TEXT = 160, MOST_IDS = MOST_PIECES + 260 };
+enum { MOST_PIECES = 64, MOST_MERGES = 64, MOST_LENGTH = 24, MOST_TEXT = 160 };
+enum { MOST_IDS = MOST_PIECES + MOST_MERGES + 260 };
 
 /* A piece of the vocabulary, with spaces for U+2581, as pieces are matched with text. */
 typedef struct {
@@ -21,9 +22,25 @@ typedef struct {
 static piece pieces[MOST_IDS];
 static int n_pieces, byte_ids[256]; /* byte_ids: ids of byte pieces, -1 for a missing piece */
 static gw_tokenizer *t;
-static gw_tokenizer_kind by_score = { .model = "llama" };
+static bool space_prefix, by_merges; /* settings of the tokenizer */
 
-enum { HAS_BYTES = 1, HAS_TYPES = 2, MARKS = 4, LACKS_SCORE = 8, LACKS_TYPE = 16, SPECIAL = 32, PREFIX = 64 };
+/* Pieces by index until the tokenizer is finished; then the ids that the texts of these pieces name. */
+typedef struct {
+    int left, right, made;
+} merge;
+static merge merges[MOST_MERGES];
+static int n_merges;
+
+enum {
+    HAS_BYTES = 1,
+    HAS_TYPES = 2,
+    MARKS = 4,
+    LACKS_SCORE = 8,
+    LACKS_TYPE = 16,
+    SPECIAL = 32,
+    PREFIX = 64,
+    MERGES = 128
+};
 
 static int add(const uint8_t *text, size_t len, float score, int type, int flags) {
     piece *p = &pieces[n_pieces++];
@@ -63,6 +80,42 @@ static int add_bytes(int flags) {
     return bad;
 }
 
+/* Avoids memcmp() because the fuzzer traces its arguments, which is slow with so many calls. */
+static bool is_text(int id, const uint8_t *text, size_t len) {
+    size_t same = 0;
+    while (pieces[id].len == len && same < len && pieces[id].text[same] == text[same]) same++;
+    return len && same == len;
+}
+
+static int find_normal(const uint8_t *text, size_t len) {
+    for (int i = 0; i < n_pieces; i++) {
+        int id = by_merges ? n_pieces - 1 - i : i; /* with merges, the later of two pieces counts */
+        if (is_text(id, text, len) && pieces[id].type == GW_TOKEN_NORMAL) return id;
+    }
+    return -1;
+}
+
+static int find_any(const uint8_t *text, size_t len) {
+    int normal = find_normal(text, len);
+    for (int id = 0; id < n_pieces; id++)
+        if (is_text(id, text, len) && (id == normal || pieces[id].type != GW_TOKEN_NORMAL)) return id;
+    return -1;
+}
+
+/* Returns the piece of a symbol that may be the result of merges, or part of a merge. */
+static int named(const uint8_t *text, size_t len) {
+    int id = find_normal(text, len);
+    return id < 0 ? find_any(text, len) : id;
+}
+
+static int named_piece(int i) { return named(pieces[i].text, pieces[i].len); }
+
+/* Returns whether text may merge into a piece. */
+static bool may_make(int id) {
+    int type = pieces[id].type;
+    return type == GW_TOKEN_NORMAL || type == GW_TOKEN_USER || type == GW_TOKEN_UNUSED;
+}
+
 static void note_types(void) {
     memset(byte_ids, -1, sizeof byte_ids);
     for (int id = n_pieces - 1; id >= 0; id--) {
@@ -72,32 +125,52 @@ static void note_types(void) {
         REQUIRE(gw_tokenizer_decode(t, id, 0, &value, 1) == 1);
         byte_ids[(uint8_t)value] = id;
     }
+    for (merge *m = merges; m < merges + n_merges; m++)
+        *m = (merge){ named_piece(m->left), named_piece(m->right), named_piece(m->made) };
+}
+
+static size_t spell(const piece *p, char *out) { /* writes a piece as a file does, with U+2581 for spaces */
+    size_t n = 0;
+    for (size_t i = 0; i < p->len; i++) {
+        if (p->text[i] == ' ') memcpy(out + n, "\xE2\x96\x81", 3), n += 3;
+        else out[n++] = (char)p->text[i];
+    }
+    return n;
+}
+
+/* Adds a merge of two pieces from `first` on, and the piece that it makes, mostly of type normal. */
+static int add_merge(fuzz_input *in, int first, int flags) {
+    uint8_t left = fuzz_byte(in), right = fuzz_byte(in), type = fuzz_byte(in), both[MOST_LENGTH];
+    char form[6 * MOST_LENGTH + 1];
+    const piece *a = &pieces[first + left % (n_pieces - first)], *b = &pieces[first + right % (n_pieces - first)];
+    if (!a->len || !b->len || a->len + b->len > MOST_LENGTH) return 0;
+    memcpy(both, a->text, a->len);
+    memcpy(both + a->len, b->text, b->len);
+    size_t len = spell(a, form);
+    form[len++] = ' ';
+    len += spell(b, form + len);
+    bool zero = memchr(form, 0, len);
+    REQUIRE(gw_tokenizer_add_merge(t, form, len) == (zero ? GW_E_BAD_TOKENIZER : 0));
+    if (zero) return 0;
+    merges[n_merges++] = (merge){ (int)(a - pieces), (int)(b - pieces), n_pieces };
+    return add(both, a->len + b->len, 0, type < 224 ? GW_TOKEN_NORMAL : type % 6 + 1, flags);
 }
 
 static int build(fuzz_input *in, int flags) {
     gw_error e = { 0 };
     int bad = flags & HAS_BYTES || fuzz_byte(in) % 16 ? add_bytes(flags & ~(LACKS_SCORE | LACKS_TYPE)) : 0;
+    int first = n_pieces;
     for (int n = fuzz_byte(in) % MOST_PIECES; n > 0 && !bad; n--)
         bad = add_from(in, n == 1 ? flags : flags & ~(LACKS_SCORE | LACKS_TYPE));
+    for (int n = by_merges && n_pieces > first ? fuzz_byte(in) % MOST_MERGES : 0; n > 0 && !bad; n--)
+        bad = add_merge(in, first, flags & ~(LACKS_SCORE | LACKS_TYPE));
     if (bad) return bad;
     if (flags & MARKS) gw_tokenizer_mark_control(t, fuzz_byte(in));
-    bad = gw_tokenizer_finish(t, &by_score, &e);
+    gw_tokenizer_kind kind = { .model = by_merges ? "gemma4" : "llama", .space_prefix = flags & PREFIX };
+    bad = gw_tokenizer_finish(t, &kind, &e);
     if (bad) fuzz_check_error(&e, bad);
     else note_types();
     return bad;
-}
-
-/* Avoids memcmp() because the fuzzer traces its arguments, which is slow with so many calls. */
-static bool is_text(int id, const uint8_t *text, size_t len) {
-    size_t same = 0;
-    while (pieces[id].len == len && same < len && pieces[id].text[same] == text[same]) same++;
-    return len && same == len;
-}
-
-static int find(const uint8_t *text, size_t len, bool normal_only) {
-    for (int id = 0; id < n_pieces; id++)
-        if (is_text(id, text, len) && (!normal_only || pieces[id].type == GW_TOKEN_NORMAL)) return id;
-    return -1;
 }
 
 /* Returns the longest added token at the start of a text; on ties a user-defined one, then the lowest id. */
@@ -117,7 +190,7 @@ static int match(const uint8_t *text, size_t left, bool special) {
 /* Writes the ids of a character that is not part of a longer piece. Returns their number, -1 for the unknown piece. */
 static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     int32_t bytes[4];
-    ids[0] = find(p, len, true);
+    ids[0] = find_normal(p, len);
     if (ids[0] >= 0) return 1;
     for (size_t i = 0; i < len; i++)
         if ((bytes[i] = byte_ids[p[i]]) < 0) return -1;
@@ -125,24 +198,44 @@ static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     return (int)len;
 }
 
-/* Tokenizes the text between two added tokens: merges the best pair, the leftmost of equals, until none is left.
- * `ends` are the ends of the n characters. Ids of -1 stand for the unknown piece. */
+/* Returns the id of a symbol, which is a character or the result of merges; -1 for a character without a piece. */
+static int id_of(const uint8_t *text, const uint8_t *ends, int i) {
+    size_t begin = i ? ends[i - 1] : 0, len = ends[i] - begin;
+    return char_len(text + begin, len) == len ? find_normal(text + begin, len) : named(text + begin, len);
+}
+
+/* Returns the first symbol of the pair whose merge is listed first, the leftmost of equals; -1 if no pair merges. */
+static int best_by_merges(const uint8_t *text, const uint8_t *ends, int n) {
+    int best = -1, rank = n_merges, ids[MOST_TEXT + 1];
+    for (int i = 0; i < n; i++) ids[i] = id_of(text, ends, i);
+    for (int i = 0; i + 1 < n; i++)
+        for (int k = 0; k < rank; k++)
+            if (merges[k].left == ids[i] && merges[k].right == ids[i + 1] && may_make(merges[k].made))
+                best = i, rank = k;
+    return best;
+}
+
+static int best_by_score(const uint8_t *text, const uint8_t *ends, int n) {
+    int best = -1, best_id = -1;
+    for (int i = 0; i + 1 < n; i++) {
+        int begin = i ? ends[i - 1] : 0, id = find_normal(text + begin, (size_t)(ends[i + 1] - begin));
+        if (id >= 0 && (best < 0 || pieces[id].score > pieces[best_id].score)) best = i, best_id = id;
+    }
+    return best;
+}
+
+/* Tokenizes the text between two added tokens: merges the best pair until none is left. `ends` are the ends of the n
+ * characters. Ids of -1 stand for the unknown piece. */
 static int slow_merge(const uint8_t *text, uint8_t *ends, int n, int32_t *ids) {
-    for (;;) {
-        int best = -1, best_id = -1;
-        for (int i = 0; i + 1 < n; i++) {
-            int begin = i ? ends[i - 1] : 0, id = find(text + begin, (size_t)(ends[i + 1] - begin), true);
-            if (id >= 0 && (best < 0 || pieces[id].score > pieces[best_id].score)) best = i, best_id = id;
-        }
+    for (int best;; n--) {
+        best = by_merges ? best_by_merges(text, ends, n) : best_by_score(text, ends, n);
         if (best < 0) break;
         memmove(ends + best, ends + best + 1, (size_t)(n - best - 1));
-        n--;
     }
     int count = 0;
     for (int i = 0; i < n; i++) {
-        int begin = i ? ends[i - 1] : 0, got;
-        int id = find(text + begin, (size_t)(ends[i] - begin), true);
-        if (id >= 0) got = 1, ids[count] = id;
+        int begin = i ? ends[i - 1] : 0, id = id_of(text, ends, i), got = 1;
+        if (id >= 0) ids[count] = id;
         else got = slow_char(text + begin, (size_t)(ends[i] - begin), ids + count);
         if (got < 0) got = 1, ids[count] = -1;
         count += got;
@@ -158,7 +251,7 @@ static int slow_encode(const uint8_t *given, size_t len, bool special, bool pref
         if (id >= 0) {
             ids[n++] = id;
             at += pieces[id].len;
-            prefix = by_score.space_prefix;
+            prefix = space_prefix;
             continue;
         }
         uint8_t ends[MOST_TEXT + 1], copy[MOST_TEXT + 1];
@@ -199,18 +292,19 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
     enum { MOST = 2 * MOST_TEXT };
     static int32_t ids[MOST], slow[MOST];
     static char back[MOST + MOST_LENGTH];
-    bool prefix = by_score.space_prefix;
-    size_t cap = prefix ? 2 * len : len;
+    size_t cap = space_prefix ? 2 * len : len;
     int n = gw_tokenizer_encode(t, (const char *)text, len, flags, ids, cap), known = 0;
     REQUIRE(n >= 0 && (size_t)n <= cap);
-    REQUIRE(n == slow_encode(text, len, flags & GW_TOKENIZE_SPECIAL, prefix && !(flags & GW_TOKENIZE_CONTINUES), slow));
+    REQUIRE(n == slow_encode(text, len, flags & GW_TOKENIZE_SPECIAL, space_prefix && !(flags & GW_TOKENIZE_CONTINUES),
+                             slow));
     for (int i = 0; i < n; i++) {
         REQUIRE(gw_tokenizer_type(t, ids[i]) >= 0 && (ids[i] == slow[i] || slow[i] == -1));
         REQUIRE(flags & GW_TOKENIZE_SPECIAL || slow[i] < 0 || gw_tokenizer_type(t, ids[i]) != GW_TOKEN_CONTROL);
         known += known == i && slow[i] >= 0;
     }
     size_t at = decode(ids, known, flags, back, sizeof back);
-    bool first = flags & GW_TOKENIZE_CONTINUES && prefix; /* the first token's decoding needs the token before it */
+    bool first = flags & GW_TOKENIZE_CONTINUES &&
+                 space_prefix; /* the first token's decoding needs the token before it */
     REQUIRE(first || (at <= len && !memcmp(back, text, at) && (known < n || at == len)));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
@@ -222,8 +316,8 @@ static void check_pieces(void) {
     REQUIRE((int)gw_tokenizer_size(t) == n_pieces);
     for (int id = 0; id < n_pieces; id++) {
         REQUIRE(gw_tokenizer_find(t, (const char *)pieces[id].text, pieces[id].len) ==
-                find(pieces[id].text, pieces[id].len, false));
-        REQUIRE(gw_tokenizer_score(t, id) == pieces[id].score);
+                find_any(pieces[id].text, pieces[id].len));
+        REQUIRE(by_merges || gw_tokenizer_vocabulary(t)->scores[id] == pieces[id].score);
     }
     REQUIRE(gw_tokenizer_type(t, -1) == GW_E_BAD_TOKEN && gw_tokenizer_type(t, n_pieces) == GW_E_BAD_TOKEN);
 }
@@ -231,10 +325,11 @@ static void check_pieces(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_input in = { data, size };
     int flags = fuzz_byte(&in);
-    by_score.space_prefix = flags & PREFIX;
+    by_merges = flags & MERGES;
+    space_prefix = flags & PREFIX && !by_merges;
     t = gw_tokenizer_new();
     REQUIRE(t != NULL);
-    n_pieces = 0;
+    n_pieces = n_merges = 0;
     if (build(&in, flags) == 0) {
         size_t len = gw_min(in.left, MOST_TEXT);
         check_pieces();
