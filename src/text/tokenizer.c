@@ -75,7 +75,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
  * case. */
 enum { MOST_TEXT = INT32_MAX / 4, AHEAD = 8 };
 
-/* Returns whether the character at p is certainly not white space. U+0085, U+00A0, U+1680, U+180E, U+2000 to U+205F and
+/* Returns whether the character at p is certainly not white space. U+0085, U+00A0, U+1680, U+2000 to U+205F and
  * U+3000 are white space; for speed some other characters count as white space too. */
 static bool no_blank(const uint8_t *p) {
     bool two = p[0] == 0xC2 || (p[0] > 0xE0 && p[0] < 0xE4),
@@ -185,10 +185,6 @@ int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id,
 }
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id) { return in_range(t, id) ? t->v.types[id] : GW_E_BAD_TOKEN; }
-
-float gw_tokenizer_score(const gw_tokenizer *t, int32_t id) {
-    return in_range(t, id) && t->v.scores ? t->v.scores[id] : 0.0f;
-}
 
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len) {
     return gw_find_any(&t->v, (const uint8_t *)piece, len);

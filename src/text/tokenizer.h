@@ -68,9 +68,8 @@ int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id,
 /* Writes the text of a token like gw_tokenizer_decode_after(), but never omits a space. */
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
-int gw_tokenizer_type(const gw_tokenizer *t, int32_t id);    /* returns a token's type, GW_TOKEN_*, or GW_E_BAD_TOKEN */
-float gw_tokenizer_score(const gw_tokenizer *t, int32_t id); /* returns a token's score, 0 if there are no scores */
-/* Returns the lowest id of a piece by its decoded text (" " for U+2581), -1 if there is none. */
+int gw_tokenizer_type(const gw_tokenizer *t, int32_t id); /* returns a token's type, GW_TOKEN_*, or GW_E_BAD_TOKEN */
+/* Calls gw_find_any(): finds a piece by its decoded text (" " for U+2581). Returns its id, -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 
 #endif

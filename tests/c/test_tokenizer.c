@@ -174,7 +174,7 @@ TEST(decode_of_each_type) {
     CHECK_INT(gw_tokenizer_decode(t, -1, 0, out, sizeof out), GW_E_BAD_TOKEN);
     CHECK_INT(gw_tokenizer_type(t, 1), GW_TOKEN_CONTROL);
     CHECK_INT(gw_tokenizer_type(t, 9999), GW_E_BAD_TOKEN);
-    CHECK_NEAR(gw_tokenizer_score(t, 261), -2, 0);
+    CHECK_NEAR(gw_tokenizer_vocabulary(t)->scores[261], -2, 0);
     CHECK_INT(gw_tokenizer_size(t), 262);
     CHECK_INT(gw_tokenizer_find(t, "z", 1), -1);
 }
@@ -338,15 +338,16 @@ static uint32_t next_random(uint32_t *state) {
 /* Applies the merge rule in O(n^2) to a text of single-byte characters; symbols are stored as lengths. */
 static int naive(const gw_tokenizer *t, const char *text, size_t len, int32_t *ids) {
     size_t lengths[64], n = len;
+    const float *scores = gw_tokenizer_vocabulary(t)->scores;
     for (size_t i = 0; i < n; i++) lengths[i] = 1;
     for (;;) {
         size_t best = n, at = 0;
         float best_score = 0;
         for (size_t i = 0; i + 1 < n; at += lengths[i++]) {
             int32_t id = gw_tokenizer_find(t, text + at, lengths[i] + lengths[i + 1]);
-            if (id < 0 || (best < n && gw_tokenizer_score(t, id) <= best_score)) continue;
+            if (id < 0 || (best < n && scores[id] <= best_score)) continue;
             best = i;
-            best_score = gw_tokenizer_score(t, id);
+            best_score = scores[id];
         }
         if (best == n) break;
         lengths[best] += lengths[best + 1];
