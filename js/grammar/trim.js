@@ -10,7 +10,7 @@ import { Unsupported } from './refusal.js';
 /** @import { Grammar, Node } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
 
-/** Returns the names of the rules that match some text. @param {Grammar} grammar
+/** Returns the names of the rules that match some text. @param {Grammar['rules']} rules
  * @param {(node: Node) => boolean} hasText whether a regular node matches some text @param {Budget} budget */
 export function fruitful(rules, hasText, budget) {
   /** @type {Set<string>} */

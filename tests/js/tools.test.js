@@ -306,6 +306,7 @@ function accepted(vocabulary, dialect, choice, items, tools = /** @type {any[]} 
   const { rules, start } = dialect.grammar({
     tools,
     choice,
+    budget: new Budget(),
     id: (/** @type {string} */ name) => vocabulary.idOf(name),
     control: (/** @type {number} */ id) => vocabulary.isControl(id),
     schema: (/** @type {unknown} */ schema) => compile({ schema }),
@@ -314,16 +315,7 @@ function accepted(vocabulary, dialect, choice, items, tools = /** @type {any[]} 
   const text = items.map((item) => item.text ?? String.fromCodePoint(SIGN + vocabulary.idOf(item.mark))).join('');
   return accepts({ rules: texts, start }, text);
 }
-    budget: new Budget(),
 
-for (const { name, write, vocabulary, dialect } of FAMILIES) {
-  test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, () => {
-    const readerOf = () => new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
-    const call = { name: 'get_weather', arguments: { location: 'Paris' } };
-    const reader = readerOf();
-    let shown = '';
-    for (const id of tokensOf(vocabulary, write([call]))) shown += reader.add(id, vocabulary.bytes(id, -1));
-    assert.deepEqual([shown + reader.end(), reader.parsed.calls], ['', [{ ...call, done: true }]]);
 test('FunctionGemma: properties without a name are left out; a tool that requires them is refused by name', async () => {
   const vocabulary = await vocabularyOf('functiongemma');
   const dialect = await vocabulary.dialect();
@@ -335,6 +327,14 @@ test('FunctionGemma: properties without a name are left out; a tool that require
   assert.throws(() => judge({ ...free, minProperties: 1 }), /the tool f requires .*#\/tools\/0\/parameters/);
 });
 
+for (const { name, write, vocabulary, dialect } of FAMILIES) {
+  test(`${NAMES[name]}: with a format, only text that begins like a call of a tool is parsed as a call`, () => {
+    const readerOf = () => new CallReader(dialect, (mark) => vocabulary.idOf(mark), dialect.openings([NOTE, WEATHER]));
+    const call = { name: 'get_weather', arguments: { location: 'Paris' } };
+    const reader = readerOf();
+    let shown = '';
+    for (const id of tokensOf(vocabulary, write([call]))) shown += reader.add(id, vocabulary.bytes(id, -1));
+    assert.deepEqual([shown + reader.end(), reader.parsed.calls], ['', [{ ...call, done: true }]]);
     const other = '{"name": "other", "parameters": {}, "arguments": {}}';
     for (const text of [
       '',
