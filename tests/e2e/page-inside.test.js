@@ -16,6 +16,7 @@ import {
   catchCopies,
   fill,
   focused,
+  importConversations,
   onlyIn,
   pageIn,
   plainBuild,
@@ -374,6 +375,30 @@ test('a running answer has priority; a text that is too long is reported; Escape
   );
   await page.click('#change-model');
   assert.ok(await page.$('#inside[hidden]'));
+});
+
+test('an answer stays selected when it becomes the last one, because another version of the next question is shown', async ({
+  openWith,
+}) => {
+  const page = await openWith('tiny');
+  await page.click('#library-toggle');
+  const [user, assistant] = ['user', 'assistant'].map((role) => ({ role, text: 'Words', state: 'whole' }));
+  const said = [
+    { ...user, id: 'a', parent: null },
+    { ...assistant, id: 'b', parent: 'a' },
+    { ...user, id: 'c', parent: 'b' },
+    { ...user, id: 'd', parent: 'b' },
+    { ...assistant, id: 'e', parent: 'd' },
+  ];
+  await importConversations(page, [{ title: 'T', said, leaf: 'e' }]);
+  await page.waitForSelector('.talk');
+  await page.click('.talk');
+  await shortcut(page, 'i');
+  await page.waitForSelector('#inside .about select');
+  await page.select('#inside .about select', 'b');
+  await page.click('.question-foot .versions button');
+  await page.waitForFunction(() => document.querySelectorAll('.from-model').length === 1);
+  assert.equal(await valueOf(page, '#inside .about select'), 'last');
 });
 
 test('a closed panel leaves no listeners, no elements and no engine calls behind', async ({ openWith }) => {

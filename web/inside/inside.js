@@ -136,7 +136,7 @@ export class Inside {
 
   #showAbout() {
     const { answers } = this.#conversation;
-    const known = this.#wanted === OWN || answers.some(({ said }) => said.id === this.#wanted);
+    const known = this.#wanted === OWN || answers.slice(0, -1).some(({ said }) => said.id === this.#wanted);
     if (!known) this.#wanted = LAST;
     if (!answers.length) this.#wanted = OWN;
     const had = this.#about.contains(document.activeElement);
