@@ -100,6 +100,30 @@ test('an answer with thoughts is continued in the engine’s chat only if that c
   assert.deepEqual(calls, ['begin', 'send', 'continue', 'begin', 'continue']);
 });
 
+test('a chat that is being saved while its conversation is deleted is deleted, too', async () => {
+  const archive = new MemoryArchive();
+  const tree = new Tree();
+  const { asked, said } = turn(tree, null, 'a', 'A');
+  await archive.put(head('1', 'T'), tree.kept());
+  const names = new Set();
+  const chat = () => ({ send() {}, save: () => new Promise((resolve) => setTimeout(resolve, 20)) });
+  const chatCache = {
+    get: async () => null,
+    put: async (/** @type {string} */ name) => names.add(name),
+    list: async () => [...names].map((name) => ({ name })),
+    delete: async (/** @type {string} */ name) => names.delete(name),
+  };
+  const talk = new Talk(/** @type {any} */ ({ archive: Object.assign(archive, { kept: true }) }));
+  talk.model = /** @type {any} */ ({ info: { chatTemplate: true }, chatCache, chat });
+  await talk.ask({ tree, head: head('1', 'T'), question: asked, before: null }, {});
+  talk.answered('1', asked, said);
+  talk.leave();
+  await archive.remove('1');
+  await talk.sweep();
+  await talk.settled();
+  assert.equal(names.size, 0);
+});
+
 test('the tokens in use, the title and a branch are those of the open conversation', async () => {
   class HTMLElement {
     querySelector() {}

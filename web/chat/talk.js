@@ -184,6 +184,7 @@ export class Talk {
 
   /** Deletes the saved states of conversations that were deleted. */
   async sweep() {
+    await this.#kept; // a chat that is being saved may be that of a deleted conversation
     if (!this.#library.archive.kept) return;
     const states = this.model?.chatCache;
     try {
