@@ -238,7 +238,7 @@ export default {
     'Schon deine letzte Nachricht allein ist zu lang für den Kontext dieses Modells. Bitte kürze sie.',
   'not-saved':
     'Diese Unterhaltung konnte nicht gespeichert werden: Der Speicher des Browsers ist voll. Lösche Unterhaltungen oder ' +
-    'Modelle, oder exportiere diese Unterhaltung, bevor du den Tab schließt.',
+    'Modelle.',
 
   'saving.off': 'Unterhaltungen werden nicht mehr gespeichert.',
   'saving.on': 'Unterhaltungen werden wieder gespeichert.',

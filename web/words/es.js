@@ -235,8 +235,7 @@ export default {
   'hindered.model': 'No hay ningún modelo cargado. Carga uno para obtener una respuesta.',
   'message.too-long': 'Tu último mensaje por sí solo es demasiado largo para el contexto de este modelo. Acórtalo.',
   'not-saved':
-    'No se pudo guardar esta conversación: el almacenamiento del navegador está lleno. Borra conversaciones o modelos, o ' +
-    'expórtala antes de cerrar esta pestaña.',
+    'No se pudo guardar esta conversación: el almacenamiento del navegador está lleno. Borra conversaciones o modelos.',
 
   'saving.off': 'Las conversaciones ya no se guardan.',
   'saving.on': 'Las conversaciones vuelven a guardarse.',
