@@ -75,8 +75,9 @@ export function addLater() {
 /** Chooses the first of the reader's locales for which the page has texts, and translates the document.
  * @param {readonly string[]} wanted   the reader's, best first */
 export async function speak(wanted) {
-  const [chosen = 'en'] = wanted.filter((one) => one.slice(0, 2) in LANGUAGES);
-  const code = chosen.slice(0, 2);
+  const languageOf = (/** @type {string} */ one) => one.split('-')[0];
+  const chosen = wanted.find((one) => languageOf(one) in LANGUAGES) ?? 'en';
+  const code = languageOf(chosen);
   const file = await FILES[code]?.().catch(() => null);
   if (code !== 'en' && !file) return;
   [locale, language] = [chosen, code];
