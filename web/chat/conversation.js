@@ -242,7 +242,8 @@ export class Conversation {
     let cut = head;
     for (const { id } of questions.slice(questions.findIndex(({ id }) => id === head.from) + 1)) {
       cut = { ...head, from: id };
-      used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]);
+      // If counting fails, the answer fails too and shows the error.
+      used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]).catch(() => 0);
       if (used <= contextLength / 2) break;
     }
     // While tokens were counted, another conversation may have been opened, or the button pressed again.
