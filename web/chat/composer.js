@@ -48,7 +48,7 @@ export class Composer {
     watch(['busy'], () => showBusy(this.#field));
     watch(['used', 'model'], showContext);
     watch(['model'], () => showMode(this.#field));
-    watch(['busy', 'model'], () => countDraft(this.#draft()));
+    watch(['busy', 'model', 'used'], () => state.busy || countDraft(this.#draft()));
     this.#act();
   }
 
