@@ -132,7 +132,9 @@ function origin(t) {
   const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator');
   const value = { storage: { getDirectory: async () => root } };
   Object.defineProperty(globalThis, 'navigator', { configurable: true, value });
+  const timer = setInterval(() => {}, 1000); // keeps the process alive, which the store's pauses do not
   t.after(() => {
+    clearInterval(timer);
     if (before) Object.defineProperty(globalThis, 'navigator', before);
     else Reflect.deleteProperty(globalThis, 'navigator');
   });
@@ -263,4 +265,8 @@ test('folders are not listed, so that no caller removes them as copies', async (
   await store.write(NAME, 0, new Uint8Array(1));
   files.set('cd.gguf', /** @type {any} */ ({ kind: 'directory' }));
   assert.deepEqual(await store.list(), [NAME]);
+});
+
+test('a folder is refused, because the files would be those of the default cache', () => {
+  assert.throws(() => openStore('folder'), { code: 'bad-option' });
 });
