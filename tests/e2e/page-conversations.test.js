@@ -425,6 +425,19 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   await draft('');
   await page.click('#new-chat');
   await draft('half');
+
+  // A changed earlier message becomes the draft if another conversation is opened; an unchanged one does not.
+  const openFirst = () => page.$eval('.talk', (one) => /** @type {HTMLElement} */ (one).click());
+  for (const typed of ['', ' and more']) {
+    await openFirst();
+    await until(page, '.question-foot button');
+    await page.click('.question-foot button');
+    await page.type('#input', typed);
+    await page.click('#new-chat');
+    await draft('half');
+    await openFirst();
+    await draft(typed && `About boats${typed}`);
+  }
 });
 
 testInOne(

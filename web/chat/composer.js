@@ -23,7 +23,7 @@ export class Composer {
   #conversation;
   #keeper;
   #follow;
-  /** The draft that the field held before an earlier message was edited in it. @type {Draft | null} */
+  /** The draft that the field held before the message that is edited in it; null: none is. @type {Draft | null} */
   #before = null;
 
   /** @param {import('./conversation.js').Conversation} conversation @param {import('./keeper.js').Keeper} keeper
@@ -61,7 +61,7 @@ export class Composer {
   draft(kept) {
     this.#before = null;
     this.#attachments.place++;
-    this.#set(kept, false);
+    this.#set(kept);
   }
 
   #draft() {
@@ -76,23 +76,25 @@ export class Composer {
 
   #typed() {
     const draft = this.#draft();
-    if (!this.#conversation.editing) this.#keeper.typed(draft);
+    // A changed earlier message is stored as the draft, too, unless that would replace another draft.
+    if (!this.#before || !spoken(this.#before)) this.#keeper.typed(draft);
     countDraft(draft);
   }
 
-  /** @param {Draft} draft @param {boolean} [editing] */
-  #set({ text, files }, editing = !box('editing').hidden) {
-    box('editing').hidden = !editing;
+  /** @param {Draft} draft */
+  #set({ text, files }) {
+    box('editing').hidden = !this.#before;
     this.#field.value = text;
     this.#attachments.set(files);
     this.#grow();
-    this.#typed();
+    if (this.#before) countDraft({ text, files });
+    else this.#typed();
   }
 
   #back() {
     const kept = this.#before ?? nothing();
     this.#before = null;
-    this.#set(kept, false);
+    this.#set(kept);
   }
 
   #leave() {
@@ -104,16 +106,15 @@ export class Composer {
   #send() {
     const [text, { files }] = [this.#field.value.trim(), this.#attachments];
     if (state.busy || !(text || files.length)) return;
-    const { editing } = this.#conversation;
     // The draft of a new conversation is stored without an id, so it is cleared before sending creates one.
-    if (!editing) this.#keeper.typed(nothing());
+    if (!this.#before) this.#keeper.typed(nothing());
     if (this.#conversation.send({ text, files })) this.#back();
-    else if (!editing) this.#keeper.typed({ text, files });
+    else if (!this.#before) this.#keeper.typed({ text, files });
   }
 
   /** @param {KeyboardEvent} event */
   #pressed(event) {
-    if (event.key === 'Escape' && !event.isComposing && !box('editing').hidden) {
+    if (event.key === 'Escape' && !event.isComposing && this.#before) {
       event.stopPropagation();
       return this.#leave();
     }
@@ -138,7 +139,7 @@ export class Composer {
     };
     actions.edit = (said) => {
       this.#before ??= this.#draft();
-      this.#set(said, true);
+      this.#set(said);
       this.#field.focus();
     };
     actions.ask = ({ text, files }) => {

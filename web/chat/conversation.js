@@ -280,10 +280,6 @@ export class Conversation {
     this.#editing = null;
   }
 
-  get editing() {
-    return this.#editing !== null;
-  }
-
   /** @returns {Draft} */
   get message() {
     const { text = '', files = [] } = this.tree.path().findLast(({ role }) => role === 'user') ?? {};
