@@ -626,4 +626,16 @@ test('exports and imports a file; rejects other files', async ({ opened }) => {
   await untilCount(page, '.talk', 2);
   await importFile(page, readFileSync(new URL(import.meta.url), 'utf8'));
   await untilText(page, '#library-said', /Nothing was imported/);
+  await page.evaluate(() => {
+    const { put } = IDBObjectStore.prototype;
+    let left = 5; // The second conversation does not fit.
+    IDBObjectStore.prototype.put = function (/** @type {[value: any, key?: IDBValidKey]} */ ...args) {
+      if (left-- > 0) return put.apply(this, args);
+      throw new DOMException('no room', 'QuotaExceededError');
+    };
+  });
+  const { conversations } = JSON.parse(exported);
+  await importConversations(page, [...conversations, ...conversations]);
+  await untilText(page, '#library-said', /storage is full/);
+  assert.equal((await kept(page)).length, 2);
 });

@@ -56,9 +56,9 @@ export class Library {
       event.stopPropagation();
       this.#turn(false);
     });
-    onClick('library-export', () => void this.#exportAll());
+    onClick('library-export', () => void this.#do(() => this.#exportAll()));
     onClick('library-import', () => input('library-file').click());
-    input('library-file').addEventListener('change', () => void this.#importFile());
+    input('library-file').addEventListener('change', () => void this.#do(() => this.#importFile()));
     const keep = input('library-keep');
     keep.checked = keepsNothing();
     keep.addEventListener('change', () => void this.#keep(!keep.checked));
@@ -97,7 +97,16 @@ export class Library {
     remember('keep', kept);
     this.archive = kept ? await this.#open() : new MemoryArchive();
     await addLater();
-    announce(t(kept ? 'saving.on' : 'saving.off'));
+    announce(t(input('library-keep').checked ? 'saving.off' : 'saving.on'));
+    await this.show();
+  }
+
+  /** Reads or changes the archive, then updates the list and the line under it.
+   * @param {() => Promise<string | void>} work   returns the text of that line */
+  async #do(work) {
+    const said = (await work().catch(failure)) ?? '';
+    box('library-said').textContent = said;
+    if (said) announce(said);
     await this.show();
   }
 
@@ -171,18 +180,19 @@ export class Library {
   #actions(head, item) {
     const { id, title, pinned } = head;
     const small = 'quiet small';
-    const save = async (/** @type {'.md' | '.json'} */ end) => {
-      const [one] = await Promise.all([this.archive.get(id), addLater()]);
-      if (!one) return;
-      if (end === '.md') saveFile(fileName(title) + end, 'text/markdown', toMarkdown(one));
-      else saveFile(fileName(title) + end, 'application/json', toJson([one]));
-    };
+    const save = (/** @type {'.md' | '.json'} */ end) =>
+      this.#do(async () => {
+        const [one] = await Promise.all([this.archive.get(id), addLater()]);
+        if (!one) return;
+        if (end === '.md') saveFile(fileName(title) + end, 'text/markdown', toMarkdown(one));
+        else saveFile(fileName(title) + end, 'application/json', toJson([one]));
+      });
     return [
       action(t('rename'), () => this.#rename(head, item), small),
       action(t(pinned ? 'unpin' : 'pin'), () => void this.#change(id, { pinned: pinned ? 0 : 1 }), small),
       action(t('save.markdown'), () => void save('.md'), small),
       action(t('save.json'), () => void save('.json'), small),
-      action(t('delete'), () => void this.#remove(head), `${small} danger`),
+      action(t('delete'), () => void this.#do(() => this.#remove(head)), `${small} danger`),
     ];
   }
 
@@ -190,8 +200,7 @@ export class Library {
   async #change(id, news) {
     this.on.changed(id, news); // updates the open conversation first: it may be saved meanwhile
     closeMenus();
-    await this.archive.change(id, news);
-    await this.show();
+    await this.#do(() => this.archive.change(id, news));
   }
 
   /** Lets the user rename a conversation: Enter keeps the new name, Escape the old one. @param {Head} head
@@ -226,13 +235,11 @@ export class Library {
     const draft = await archive.draft(head.id);
     await archive.remove(head.id);
     this.on.removed();
-    await this.show();
     input('library-search').focus();
     if (!one) return;
     this.#offerUndo(head.title, async () => {
       await archive.put(one.head, one.body);
       if (draft) await archive.setDraft(head.id, draft);
-      await this.show();
     });
   }
 
@@ -249,7 +256,7 @@ export class Library {
     };
     place.replaceChildren(
       el('span', t('deleted', { name })),
-      action(t('undo'), () => void back(), 'link'),
+      action(t('undo'), () => void this.#do(back), 'link'),
     );
     place.hidden = false;
     announce(t('deleted.undo', { name }));
@@ -268,21 +275,27 @@ export class Library {
   async #importFile() {
     const [file] = takeFiles(input('library-file'));
     if (!file) return;
-    const said = box('library-said');
+    const { archive } = this;
     await addLater();
+    const all = fromJson(await file.text());
     try {
-      const all = fromJson(await file.text());
-      for (const { head, body } of all) await this.archive.put(head, body);
-      said.textContent = t('imported', { n: all.length });
+      for (const { head, body } of all) await archive.put(head, body);
     } catch (error) {
-      const { title, advice } = explain(error);
-      said.textContent = `${title} ${advice}`;
+      for (const { head } of all) await archive.remove(head.id); // a second attempt would add them again
+      throw error;
     }
-    announce(said.textContent);
-    await this.show();
+    return t('imported', { n: all.length });
   }
 }
 
+/** @param {any} error */
+async function failure(error) {
+  await addLater();
+  const { title, advice } = explain(error);
+  return /^Quota/.test(error.name) ? t('not-saved') : `${title} ${advice}`;
+}
+
+/** Returns whether a menu was open. */
 function closeMenus() {
   for (const menu of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'))) {
     const more = /** @type {HTMLButtonElement} */ (menu.parentElement?.querySelector('[aria-expanded]'));
