@@ -9,7 +9,11 @@ Object.assign(
     startThread: () => new Worker(new URL('./thread.js', import.meta.url), { type: 'module' }),
   }),
   // The store is imported on first use, because only pages that list or delete cached models need it.
-  { openStore: async () => (await import('./download/store-browser.js')).openStore() },
+  {
+    openStore: async (/** @type {string | undefined} */ where) => {
+      return (await import('./download/store-browser.js')).openStore(where);
+    },
+  },
 );
 
 export * from './public.js';

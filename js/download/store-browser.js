@@ -1,6 +1,7 @@
 /* store-browser: stores models in the origin private file system. The worker uses synchronous access handles. While one
  * is open, other tabs cannot write the file, and may have to read it as a Blob, which is slower. Chromium never frees
  * 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files are reused. */
+import { ModelError } from '../errors.js';
 import { sleep } from './http.js';
 import { filler, pumpOf } from './pump.js';
 
@@ -137,9 +138,12 @@ class Folder {
   }
 }
 
-/** Opens the store. Operations fail if the browser has no private file system.
+/** Opens the store. Operations fail if the browser has no private file system. Throws `bad-option` for a folder.
  * @type {import('../platform/env.js').OpenStore} */
-export function openStore() {
+export function openStore(where) {
+  if (where !== undefined) {
+    throw new ModelError('bad-option', 'A browser has no folders. Pass a store to openCache(), or use `modelCache`.');
+  }
   const { storage } = navigator;
   const folder = new Folder();
   return {
