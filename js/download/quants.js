@@ -2,6 +2,8 @@
  * as `siblings` of GET api/models/REPO/revision/REVISION. Loaded on first use. */
 /** @import { HubSource } from './hub.js' */
 import { ModelError, abortError, failure } from '../errors.js';
+import { environment } from '../platform/env.js';
+import { TUNING } from './http.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
 /** Access to the hub. hub: URL of a mirror; kept: returns the URLs of completely cached files, which can be used
@@ -32,8 +34,14 @@ export async function withFile(source, access) {
 async function filesOf({ repo, revision = 'main' }, access) {
   const { hub = HUB, headers, signal } = access;
   const address = `${base(hub)}/api/models/${escape(repo)}/revision/${encodeURIComponent(revision)}`;
+  const { stallMs } = { ...TUNING, ...environment.tuning };
+  const abort = new AbortController();
+  const stop = () => abort.abort(new Error(`no answer within ${stallMs} ms`));
+  const timer = setTimeout(stop, stallMs);
+  signal?.addEventListener('abort', stop);
   try {
-    const response = await fetch(address, { headers, signal });
+    if (signal?.aborted) stop();
+    const response = await fetch(address, { headers, signal: abort.signal });
     const got = `status ${response.status}`;
     if (!response.ok) {
       const remedy = 'Check the repository and the revision; private ones need a `token`.';
@@ -46,7 +54,7 @@ async function filesOf({ repo, revision = 'main' }, access) {
     if (signal?.aborted) throw abortError(signal);
     const before = hubAddress({ repo, revision, file: '-' }, hub).slice(0, -1);
     const here = (await access.kept().catch(() => [])).filter((url) => url.startsWith(before));
-    const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0]));
+    const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0])).filter(isModel);
     if (names.length) return names;
     throw failure(
       'network-error',
@@ -54,6 +62,9 @@ async function filesOf({ repo, revision = 'main' }, access) {
       cause,
       'Name the `file` instead.',
     );
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', stop);
   }
 }
 

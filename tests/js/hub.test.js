@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { inspectModel, loadModel, openCache, probe } from '../../js/index.node.js';
+import { environment } from '../../js/platform/env.js';
 import { listen } from '../support/listen.js';
 import { newFolder, refuses } from './helpers.js';
 import { memoryStore } from './memory-store.js';
@@ -29,6 +30,7 @@ async function hub(t) {
     if (url.startsWith('/api/models/a/b/revision/')) {
       return void response.end(JSON.stringify({ siblings: FILES.map((rfilename) => ({ rfilename })) }));
     }
+    if (url.startsWith('/api/models/a/silent/')) return;
     if (!url.startsWith('/a/b/resolve/main/')) return void response.writeHead(404).end();
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? '') ?? [];
     const piece = first ? bytes.subarray(Number(first), Number(last) + 1) : bytes;
@@ -53,11 +55,12 @@ test('a repository and a quantisation name a file of a mirror, also offline once
   assert.match(none.message, /with IQ1_S\. It has: tiny-Q4_K_M\.gguf, tiny-Q4_K\.gguf, tiny-q8_0\.gguf\.$/);
   await refuses(loadModel({ repo: 'x/y', quant: 'Q4_K' }, options), 'http-error', /status 404/);
   await refuses(loadModel({ repo: 'a/b' }, options), 'unsupported-source');
+  await (await loadModel(`${address}/a/b/resolve/main/mmproj-Q8_0.gguf`, options)).dispose();
   await close();
   const again = await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options);
   assert.equal(again.info.cache, 'cached');
   await again.dispose();
-  await refuses(loadModel({ repo: 'a/b', quant: 'Q5_K' }, options), 'unsupported-source');
+  await refuses(loadModel({ repo: 'a/b', quant: 'Q8_0' }, options), 'unsupported-source', /has: tiny-Q4_K\.gguf\./);
   await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { ...options, cache: false }), 'network-error');
 });
 
@@ -65,6 +68,16 @@ test('if neither the hub nor the cache can be read, the error is that of the hub
   const { address } = await hub(t);
   const cache = openCache(memoryStore({ list: () => Promise.reject(new Error('no storage')) }));
   await refuses(loadModel({ repo: 'x/y', quant: 'Q4_K' }, { hub: address, cache }), 'http-error', /status 404/);
+});
+
+test('a hub that does not answer is not awaited for ever', async (t) => {
+  const { address } = await hub(t);
+  environment.tuning = { stallMs: 100 };
+  t.after(() => {
+    environment.tuning = undefined;
+  });
+  const loading = loadModel({ repo: 'a/silent', quant: 'Q4_K' }, { hub: address, cache: false });
+  await refuses(loading, 'network-error', /no answer within 100 ms/);
 });
 
 test('an entry of the cache can be loaded, also offline', async (t) => {
