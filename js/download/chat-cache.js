@@ -115,7 +115,9 @@ export class ChatFiles {
       if (before.some(isAbandoned) || (await this.#missing(before.filter(others), length)) > 0) {
         await this.#makeRoom((await this.#all()).filter(others), length);
       }
-      await this.#write(name, bytes, pause);
+      // The first file may be lost, because another process that stores the same chat removes unfinished files.
+      const isStored = (await this.#write(name, bytes, pause)) || (await this.#write(name, bytes, pause));
+      if (!isStored) throw new Error('the store has lost the written bytes');
       for (const found of before) if (!others(found)) await this.#remove(found.file);
     });
   }
@@ -125,7 +127,8 @@ export class ChatFiles {
   remove(name) {
     return this.#inTurn(async () => {
       const start = name === undefined ? '' : this.#prefix(name);
-      for (const { file } of await this.#all()) if (file.startsWith(start)) await this.#store.remove(file);
+      const names = (await this.#store.list()).filter((file) => isState(file) && file.startsWith(start));
+      for (const file of names) await this.#store.remove(file);
     });
   }
 
@@ -196,7 +199,8 @@ export class ChatFiles {
     }
   }
 
-  /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause */
+  /** Writes a file. Returns false if the store has lost it. @param {string} name @param {Uint8Array} bytes
+   * @param {Pause} pause */
   async #write(name, bytes, pause) {
     const { length: total } = bytes;
     const lane = { start: 0, bytes };
@@ -208,17 +212,19 @@ export class ChatFiles {
       { ...emptyJournal(total, AT_ONCE), url: name },
       DEPS,
     );
+    let isStored = false;
     try {
       for (let at = 0; at < total; at += AT_ONCE) {
         await entry.put(lane, at, Math.min(at + AT_ONCE, total), { journalEvery: Infinity, same: true });
         await pause();
       }
       await entry.close();
-      if (!(await entry.there())) throw new Error('the store has lost the written bytes');
-    } catch (error) {
-      await entry.leave().catch(() => {});
-      await entry.remove().catch(() => {});
-      throw error;
+      return (isStored = await entry.there());
+    } finally {
+      if (!isStored) {
+        await entry.leave().catch(() => {});
+        await entry.remove().catch(() => {});
+      }
     }
   }
 

@@ -1,7 +1,7 @@
 /* Tests chatCache: a stored chat continues in another model instance without re-evaluation; entries of other models,
  * and damaged, incomplete or oversized ones do no harm; model files stay. */
 import assert from 'node:assert/strict';
-import { readFile, readdir, stat, writeFile } from 'node:fs/promises';
+import { readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openCache } from '../../js/index.node.js';
@@ -243,6 +243,17 @@ for (const [method, way] of [
     }
   });
 }
+
+test('a chat whose unfinished file another process removes is written again', async (t) => {
+  const { folder } = place(t);
+  const store = openStore(folder);
+  let flushes = 0;
+  const flush = async (/** @type {string} */ name) => void (flushes++ || (await rm(join(folder, name))));
+  const model = await open(t, 'tiny', { cache: openCache({ ...store, flush }) });
+  const saved = await (await talk(model)).save();
+  await model.chatCache.put('x', saved);
+  assert.deepEqual(await model.chatCache.get('x'), saved);
+});
 
 test('chatCache needs a cache, rejects other bytes, and can be aborted', async (t) => {
   const { cache } = place(t);
