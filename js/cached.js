@@ -8,17 +8,10 @@ import { partsOf } from './model.js';
  * a source { repo, quant }, requests the list of files from the hub.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<boolean>} */
 export async function isCached(source, options = {}) {
-  // Streams and bytes need no download. They are not passed to partsOf(), because describing a stream locks it.
-  const addresses = [source].flat().filter(isAddress);
-  if (!addresses.length) return true;
-  const parts = await partsOf(Array.isArray(source) ? addresses : source, options);
+  const parts = await partsOf(source, options);
   const urls = parts.flatMap(({ descriptor }) => (descriptor.kind === 'url' ? [shownUrl(descriptor.url)] : []));
   if (!urls.length) return true;
   if (options.cache === false) return false;
   const entries = (await cacheOf(options.cache).list()).filter(({ complete }) => complete);
   return urls.every((url) => entries.some((entry) => entry.url === url));
 }
-
-/** @param {any} source */
-const isAddress = (source) =>
-  typeof source === 'string' || source instanceof URL || Boolean(source?.repo ?? source?.url);

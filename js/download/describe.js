@@ -103,10 +103,16 @@ export function asBytes(value) {
   return value instanceof ArrayBuffer ? new Uint8Array(value) : null;
 }
 
-/** @param {any} source @returns {ByteIterator | undefined} */
+/** Returns an iterator over the bytes of a stream or iterable, which does not use or lock the source before the first
+ * call. @param {any} source @returns {ByteIterator | undefined} */
 function iteratorOf(source) {
-  if (source?.getReader) return streamIterator(source);
-  return (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator])?.call(source);
+  if (source?.locked) throw new TypeError('The stream is locked.');
+  const begin = source?.getReader ? streamIterator : (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator]);
+  if (!begin) return undefined;
+  /** @type {any} */
+  let iterator;
+  const begun = () => (iterator ??= begin.call(source, source));
+  return { next: () => begun().next(), return: () => begun().return?.() };
 }
 
 /** @param {ReadableStream} stream @returns {ByteIterator} */

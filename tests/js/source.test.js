@@ -79,6 +79,9 @@ test('an invalid source is rejected', async () => {
     await refuses(loadModel(wrong(source)), 'unsupported-source');
   }
   await refuses(loadModel([]), 'unsupported-source', /Pass at least one file/);
+  const stream = new ReadableStream();
+  await refuses(loadModel([stream, wrong(5)]), 'unsupported-source');
+  assert.equal(stream.locked, false);
   await refuses(loadModel(''), 'unsupported-source', /must be a valid path or URL/);
   await refuses(loadModel(new Blob(['a']).stream().pipeThrough(wrong(new TextDecoderStream()))), 'read-error');
   await refuses(loadModel('/no/such/file.gguf'), 'read-error', /^\/no\/such\/file\.gguf could not be read: ENOENT/);
