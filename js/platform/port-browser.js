@@ -13,7 +13,7 @@ export function browserPort(worker, whyNot) {
         event.preventDefault?.();
         // Browsers report no message if a worker's script cannot be loaded.
         if (event.message) handler(new Error(event.message));
-        else void whyNot().then(handler);
+        else void whyNot().then(handler, handler); // the module of whyNot() may fail to load, too
       };
     },
   };

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { setImmediate as immediate } from 'node:timers/promises';
 import { ModelError } from '../../js/errors.js';
 import { Generation } from '../../js/generation.js';
+import { browserPort } from '../../js/platform/port-browser.js';
 import { answersOf } from '../../js/rpc/answers.js';
 import { Connection, charactersIn } from '../../js/rpc/connection.js';
 import { Heartbeat } from '../../js/rpc/heartbeat.js';
@@ -401,6 +402,15 @@ test('steps that the caller has received are not delivered again by the next wor
   };
   await assert.rejects(iterate(), { code: 'worker-failed' });
   assert.deepEqual(seen, [7, 8]);
+});
+
+test('a worker that does not start fails even if the reason cannot be found', async () => {
+  const worker = wrong({});
+  const failed = new Promise((resolve) => {
+    browserPort(worker, () => Promise.reject(new Error('offline'))).onFailure(resolve);
+  });
+  worker.onerror({});
+  assert.match(Object(await failed).message, /offline/);
 });
 
 test('charactersIn() also counts characters in lists that begin with a number', () => {
