@@ -332,7 +332,7 @@ export class Download {
   /** @param {Answer} [answer] */
   async #start(answer) {
     // If the request of a range failed, requests the whole file, because some servers refuse a range of a small file.
-    this.#requests.begin(answer ?? (await this.#requests.ask()), 0);
+    this.#requests.begin(answer ?? (await this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask())), 0);
     this.state = 'starting';
   }
 

@@ -393,7 +393,7 @@ test('a token is sent only to the host of the URL, in a header', async (t) => {
     response.writeHead(302, { Location: `${files.url}?X-Amz-Signature=SIGNATURE` }).end();
   });
   const url = `${hub.replace('127.0.0.1', 'localhost')}/owner/name/resolve/main/model.gguf`;
-  const headers = { 'X-Secret': 'hf_SECRET' };
+  const headers = { 'X-Secret': 'hf_SECRET', Authorization: 'Basic SECRET' };
   assert.deepEqual(await logitsOf(url, { token: 'hf_SECRET', headers }), expected);
   assert.ok(asked.every((one) => one.headers.authorization === 'Bearer hf_SECRET' && one.headers['x-secret']));
   assert.ok(asked.every((one) => !one.url.includes('SECRET')));
@@ -423,9 +423,11 @@ test('if the target of a redirect refuses or breaks every connection, the origin
 });
 
 test('a server that answers requests of ranges with status 416 is asked for the whole file', async (t) => {
-  const server = await faultyServer(t, bytes, (_, { headers }) => (headers.range ? { status: 416 } : {}));
+  const server = await faultyServer(t, bytes, (n, { headers }) => {
+    return headers.range ? { status: 416 } : n === 1 ? { status: 503 } : {};
+  });
   assert.deepEqual(await logitsOf(server.url), expected);
-  assert.equal(server.seen.length, 2);
+  assert.equal(server.seen.length, 3);
 });
 
 test('ranges are requested whatever the case of the URL', async (t) => {
