@@ -522,6 +522,23 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   await setRoom(false);
   await ask(page, 'Without room again');
   await until(page, '#failures .notice');
+  await page.evaluate(() => dispatchEvent(new Event('pagehide')));
+  await page.click('#library-toggle');
+  await page.click('.talk-line .icon');
+  await press(page, '.talk-menu:not([hidden]) button', 'Pin');
+  await untilText(page, '#library-said', /storage is full/);
+  const left = await page.evaluate(() => sessionStorage.getItem('gemma-wasm.left'));
+  assert.match(left ?? '', /Without room again/, 'messages stay in the tab until they are saved');
+  await page.type('#input', 'half');
+  await sleep(400);
+  const address = page.url();
+  await page.click('#new-chat');
+  await until(page, '.empty');
+  await page.evaluate((url) => location.replace(url), address);
+  await page.waitForFunction(
+    () => /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === 'half',
+  );
+  await fill(page, '#input', '');
   await setRoom(true);
   await ask(page, 'With room again');
   await untilCount(page, '#failures .notice', 0);

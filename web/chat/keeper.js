@@ -11,7 +11,7 @@ import { leaveBehind, leftBehind } from '../history/storage.js';
 /** @import { Conversation } from './conversation.js' */
 /** @import { Draft } from '../shell/store.js' */
 /** @import { Head } from '../history/archive.js' */
-/** @typedef {{ draft: Draft, id: string }} Written */
+/** @import { Left } from '../history/storage.js' */
 
 const PARTLY_EVERY = 1000;
 const DRAFT_AFTER = 300;
@@ -34,14 +34,15 @@ export class Keeper {
   #library;
   #timer = 0;
   #draftTimer = 0;
-  /** The latest draft typed in this tab; other tabs have their own drafts. @type {Written | null} */ #typed = null;
-  /** A draft that is not saved yet. @type {Written | null} */ #waiting = null;
+  /** The latest draft typed in this tab; other tabs have their own drafts. @type {Left | null} */ #typed = null;
+  /** Drafts that are not saved yet, by id. @type {Map<string, Draft>} */ #unsaved = new Map();
   /** Whether the page has shown a failure to save since the last success. */
   #said = false;
   /** Whether there are unsaved changes. Without any, nothing is written, because another tab may have deleted the
    * conversation. */
   #news = false;
   /** Whether another tab has changed the open conversation. */ #elsewhere = false;
+  /** What the last visit left behind, if it cannot be saved. @type {Left | null} */ #left = null;
   #puts = latest();
 
   /** @param {Conversation} conversation @param {import('../history/library.js').Library} library */
@@ -67,16 +68,13 @@ export class Keeper {
     const leave = (/** @type {boolean} */ going) => {
       conversation.flush();
       const { head, tree } = conversation;
-      const waiting = this.#waiting;
-      const typed = waiting ?? this.#typed;
+      const draft = this.unwritten;
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
-      leaveBehind(this.#archive.kept && (said || typed) ? { ...typed, ...said } : null);
-      if (!said && !waiting) return;
+      this.#leaveBehind({ ...(draft && { draft, id: draftId(head) }), ...said });
+      const writes = this.#putDrafts();
       // An unloading page has no time to merge with the saved conversation, unless another tab has changed it.
-      const put = said && this.#put(true, !going || this.#elsewhere);
-      void Promise.all([put, waiting && this.#putDraft(waiting.draft, waiting.id)]).then(() =>
-        leaveBehind(this.#archive.kept ? this.#typed : null),
-      );
+      if (said) writes.push(this.#put(true, !going || this.#elsewhere));
+      void Promise.all(writes).then((saved) => saved.every(Boolean) && this.#leaveBehind());
     };
     addEventListener('pagehide', () => leave(true));
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && leave(false));
@@ -86,13 +84,21 @@ export class Keeper {
     return this.#library.archive;
   }
 
+  /** @param {Left} [more]   what is not saved yet */
+  #leaveBehind(more) {
+    const left = { ...this.#left, ...this.#typed, ...more };
+    leaveBehind(this.#archive.kept && Object.keys(left).length ? left : null);
+  }
+
   /** Saves the messages and the draft that the last visit had no time to save. */
   async recover() {
     const left = leftBehind();
     if (!left || !this.#archive.kept) return;
+    this.#left = left;
     try {
       if (left.head && left.body) await this.#bring(left.head, left.body, left.news);
       if (left.id && left.draft) await this.#archive.setDraft(left.id, isEmpty(left.draft) ? null : left.draft);
+      this.#left = null;
       leaveBehind(null);
     } catch {
       // Saving failed, for example because there is no space. The next visit tries again.
@@ -134,30 +140,38 @@ export class Keeper {
 
   /** Saves changes now instead of after a pause, because another conversation is being opened. */
   flush() {
+    this.#putDrafts();
     if (!this.#timer) return;
     clearTimeout(this.#timer);
     this.#timer = 0;
     void this.#put(false);
   }
 
-  /** @param {boolean} found   updates the search index @param {boolean} [beside]   merges what another tab has added */
+  /** Returns whether the conversation was saved. @param {boolean} found   updates the search index
+   * @param {boolean} [beside]   merges what another tab has added */
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
-    if (!head) return;
+    if (!head) return false;
     const isLatest = this.#puts();
     const { news } = tree;
     try {
       const now = await this.#archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
       tree.settle(news);
       this.#conversation.join(now);
-      if (!isLatest()) return; // a later write, which may already have failed, decides what is shown
+      if (!isLatest()) return true; // a later write, which may already have failed, decides what is shown
       if (!this.#timer && !this.#conversation.busy) this.#news = false;
       resolve('keep');
       this.#said = false;
+      return true;
     } catch {
-      if (!this.#said) await notSaved();
-      this.#said = true;
+      return this.#failed();
     }
+  }
+
+  #failed() {
+    if (!this.#said) void notSaved();
+    this.#said = true;
+    return false;
   }
 
   /** Handles the message that another tab has changed a conversation. @param {string} id */
@@ -175,26 +189,32 @@ export class Keeper {
   /** @param {Draft} draft */
   typed(draft) {
     const id = draftId(this.#conversation.head);
-    // Saves the draft with its conversation's id, because another one may be open when the timer fires.
-    if (this.#waiting && this.#waiting.id !== id) void this.#putDraft(this.#waiting.draft, this.#waiting.id);
     clearTimeout(this.#draftTimer);
-    this.#waiting = { draft, id };
-    if (this.#typed && isEmpty(draft)) leaveBehind(null); // after sending, the copy in sessionStorage is obsolete
-    this.#typed = isEmpty(draft) ? null : this.#waiting;
-    if (isEmpty(draft)) void this.#putDraft(draft, id);
-    else this.#draftTimer = window.setTimeout(() => void this.#putDraft(draft, id), DRAFT_AFTER);
+    const had = this.#typed;
+    this.#typed = isEmpty(draft) ? null : { draft, id };
+    this.#unsaved.set(id, draft);
+    if (this.#typed) this.#draftTimer = window.setTimeout(() => this.#putDrafts(), DRAFT_AFTER);
+    else this.#putDrafts();
+    if (had && !this.#typed) this.#leaveBehind(); // after sending, the copy in sessionStorage is obsolete
   }
 
-  /** @param {Draft} draft @param {string} id */
-  async #putDraft(draft, id) {
+  /** Saves the drafts; returns for each whether it was saved. */
+  #putDrafts() {
     clearTimeout(this.#draftTimer);
-    await this.#archive.setDraft(id, isEmpty(draft) ? null : draft).catch(() => {});
-    if (this.#waiting?.draft === draft) this.#waiting = null; // kept until saved: the page may unload during the write
+    return [...this.#unsaved].map(async ([id, draft]) => {
+      try {
+        await this.#archive.setDraft(id, isEmpty(draft) ? null : draft);
+      } catch {
+        return this.#failed();
+      }
+      if (this.#unsaved.get(id) === draft) this.#unsaved.delete(id); // kept until saved: the page may unload meanwhile
+      return true;
+    });
   }
 
   /** The open conversation's draft, if it is not saved yet. */
   get unwritten() {
-    return this.#waiting?.id === draftId(this.#conversation.head) ? this.#waiting.draft : null;
+    return this.#unsaved.get(draftId(this.#conversation.head));
   }
 
   /** @param {Head | null} [head]   without one, returns the draft of a new conversation @returns {Promise<Draft>} */
