@@ -371,6 +371,9 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   assert.ok(gaps[3] > gaps[0], `“Delete” is set apart: ${gaps}`);
   await page.click('.scroller');
   assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
+  await page.click('.talk-line button');
+  await page.keyboard.press('Escape');
+  assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'Escape closes it, also on its button');
   await (await page.$$('.talk-line button'))[1].click();
   await page.click('.talk-menu:not([hidden]) button:nth-child(2)'); // Presses “Pin”.
   await untilText(page, '.talk-title', /^Fire$/);

@@ -52,9 +52,11 @@ export class Library {
     onClick('library-toggle', () => this.#turn(!state.library));
     onClick('library-close', () => this.#turn(false));
     box('library').addEventListener('keydown', (event) => {
-      if (event.key !== 'Escape' || !isNarrow()) return;
+      if (event.key !== 'Escape') return;
+      const closes = closeMenus();
+      if (!closes && !isNarrow()) return;
       event.stopPropagation();
-      this.#turn(false);
+      if (!closes) this.#turn(false);
     });
     onClick('library-export', () => void this.#do(() => this.#exportAll()));
     onClick('library-import', () => input('library-file').click());
@@ -170,7 +172,6 @@ export class Library {
       menu.style.setProperty('--left', `${from}px`);
       menu.style.setProperty('--top', `${under}px`);
     };
-    onEscape(menu, closeMenus);
     const item = el('li', el('div.talk-line', link, more), menu);
     item.dataset.id = head.id;
     return item;
@@ -297,12 +298,14 @@ async function failure(error) {
 
 /** Returns whether a menu was open. */
 function closeMenus() {
-  for (const menu of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'))) {
+  const open = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'));
+  for (const menu of open) {
     const more = /** @type {HTMLButtonElement} */ (menu.parentElement?.querySelector('[aria-expanded]'));
     more.ariaExpanded = 'false';
     if (menu.contains(document.activeElement)) more.focus({ preventScroll: true });
     menu.hidden = true;
   }
+  return open.length > 0;
 }
 
 /** Replaces the rows; keeps the focus and the open menu. @param {HTMLLIElement[]} rows */
