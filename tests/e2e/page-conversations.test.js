@@ -414,6 +414,8 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   await page.click('#toast button');
   await untilCount(page, '.talk', 2);
   assert.deepEqual(await listed(page), ['About boats', 'About dragons']);
+  await page.waitForFunction(() => /** @type {HTMLElement} */ (document.querySelector('#toast')).hidden);
+  assert.equal(await focused(page), 'library-search');
 
   // A draft stays in its conversation, even if another conversation is opened immediately.
   const draft = (/** @type {string} */ text) =>

@@ -248,6 +248,10 @@ export class Library {
   #offerUndo(name, undo) {
     const place = box('toast');
     const close = () => {
+      if (place.contains(document.activeElement)) {
+        box('main').focus();
+        input('library-search').focus(); // has no effect while the list is hidden
+      }
       place.hidden = true;
     };
     const back = async () => {
