@@ -576,14 +576,28 @@ test('no button covers the suggestions of a new conversation in a small window',
 
 testInOne('with saving turned off, no conversation is stored', async ({ opened }) => {
   const page = await opened();
+  const other = await page.browserContext().newPage();
+  await other.goto(page.url());
+  await until(other, READY);
+  await page.bringToFront();
   await page.click('#library-toggle');
   await page.click('#library-keep');
+  await page.click('#theme');
+  await until(other, 'html[data-theme="light"] #library-keep:checked');
+  const color = await other.$eval('#theme-color', (one) => /** @type {HTMLMetaElement} */ (one).content);
+  assert.equal(color, '#fbfbf9');
+  await other.bringToFront();
+  await ask(other, 'Another secret');
+  await page.bringToFront();
   await ask(page, 'A secret');
   assert.deepEqual(await listed(page), ['A secret']);
   assert.deepEqual(await kept(page), []);
   await reload(page);
   assert.deepEqual(await listed(page), []);
   await until(page, '.empty');
+  await ask(page, 'No secret');
+  await page.click('#library-keep'); // The open conversation is saved at once.
+  while ((await kept(page)).length < 1) await sleep(20);
 });
 
 testInOne('an invalid file or a failing server leaves the conversation and the model in place', async ({ opened }) => {

@@ -63,6 +63,11 @@ export class Keeper {
         update({ title: conversation.head.title });
       },
       heard: (id) => void this.#heard(id),
+      kept: () => {
+        // The stored archive may lack the open conversation, so all its messages count as changed.
+        for (const one of conversation.tree.kept().said) conversation.tree.touch(one);
+        this.changed(true);
+      },
       removed: () => void conversation.sweep(),
     };
     const leave = (/** @type {boolean} */ going) => {

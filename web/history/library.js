@@ -8,7 +8,7 @@ import { explain } from '../shell/errors.js';
 import { addLater, locale, t } from '../shell/language.js';
 import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
-import { keepsNothing, recall, remember } from './storage.js';
+import { keepsNothing, onChoice, recall, remember } from './storage.js';
 import { hitIn, spoken } from './tree.js';
 
 /** @import { Head, Archive } from './archive.js' */
@@ -19,15 +19,16 @@ const DAY = 86_400_000;
 /** Returns whether the window is so narrow that the list of conversations covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
 
-/** Callbacks of the list. changed: a name or a pin has changed; heard: another tab has changed a conversation; removed:
- * a conversation was deleted.
- * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void,
+/** Callbacks of the list. changed: a name or a pin has changed; heard: another tab has changed a conversation; kept:
+ * the user has turned saving on; removed: a conversation was deleted.
+ * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void, kept: () => void,
  *   removed: () => void }} On */
 
 export class Library {
   /** @type {Archive} */ archive = new MemoryArchive();
   on = /** @type {On} */ ({});
   #latest = latest();
+  #uses = latest();
   /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;
   #undoTimer = 0;
@@ -36,7 +37,9 @@ export class Library {
   #opened = null;
 
   async start() {
-    if (!keepsNothing()) this.archive = await this.#open();
+    const keep = input('library-keep');
+    keep.checked = keepsNothing();
+    await this.#use();
     input('library-search').addEventListener('input', () => {
       this.#most = PAGE;
       box('library-list').parentElement?.scrollTo(0, 0);
@@ -61,9 +64,15 @@ export class Library {
     onClick('library-export', () => void this.#do(() => this.#exportAll()));
     onClick('library-import', () => input('library-file').click());
     input('library-file').addEventListener('change', () => void this.#do(() => this.#importFile()));
-    const keep = input('library-keep');
-    keep.checked = keepsNothing();
-    keep.addEventListener('change', () => void this.#keep(!keep.checked));
+    keep.addEventListener('change', async () => {
+      remember('keep', !keep.checked);
+      await this.#keep();
+      if (!keep.checked) this.on.kept();
+    });
+    onChoice('keep', () => {
+      keep.checked = keepsNothing();
+      void this.#keep();
+    });
     watch(['library'], () => {
       box('library').hidden = !state.library;
       button('library-toggle').ariaExpanded = String(state.library);
@@ -94,10 +103,17 @@ export class Library {
     if (isNarrow()) update({ library: false });
   }
 
-  /** @param {boolean} kept */
-  async #keep(kept) {
-    remember('keep', kept);
-    this.archive = kept ? await this.#open() : new MemoryArchive();
+  /** Uses the archive that the checkbox asks for. */
+  async #use() {
+    const isLatest = this.#uses();
+    const archive = input('library-keep').checked ? new MemoryArchive() : await this.#open();
+    if (!isLatest()) return;
+    this.archive = archive;
+    update({ stored: archive.kept });
+  }
+
+  async #keep() {
+    await this.#use();
     await addLater();
     announce(t(input('library-keep').checked ? 'saving.off' : 'saving.on'));
     await this.show();

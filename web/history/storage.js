@@ -31,6 +31,9 @@ export function remember(key, value) {
   }
 }
 
+/** Calls a function when another tab has changed a choice. @param {string} key @param {() => void} f */
+export const onChoice = (key, f) => addEventListener('storage', (event) => event.key === PREFIX + key && f());
+
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
 /** The messages and the draft when the page unloads. IndexedDB may not finish then, but sessionStorage does.

@@ -42,6 +42,7 @@ const NEXT = {
  * @property {string} title            title of the open conversation
  * @property {string | null} leaf      the last message shown; null: none
  * @property {number} used             tokens of context in use
+ * @property {boolean} stored          conversations are stored for the next visit
  * @property {string} saved            the conversation whose engine state was saved last
  * @property {import('../../js/index.js').Model | null} model   the loaded model
  * @property {Choice | null} choice    source of the loaded model, or of the last one
@@ -66,6 +67,7 @@ export const state = {
   title: '',
   leaf: null,
   used: 0,
+  stored: false,
   saved: '',
   model: null,
   choice: null,
