@@ -137,15 +137,16 @@ inEach('the language can be switched on the first page, before a model is loaded
 inEach(
   'if conversations are not saved, a switch does not reload the page, which would lose the open one',
   async ({ open }) => {
-    const page = await open('', {
-      before: () => localStorage.setItem('gemma-wasm.keep', 'false'),
-    });
-    await until(page, READY);
-    await ask(page, 'Hello');
-    await page.click('#settings-toggle');
-    await page.select('#settings .language', 'es');
-    assert.match(await textOf(page, '#language-said'), /Reload the page/);
-    assert.equal(await textOf(page, '.from-user'), 'Hello');
+    const withoutDatabase = () => Object.defineProperty(window, 'indexedDB', { value: null });
+    for (const before of [withoutDatabase, () => localStorage.setItem('gemma-wasm.keep', 'false')]) {
+      const page = await open('', { before });
+      await until(page, READY);
+      await ask(page, 'Hello');
+      await page.click('#settings-toggle');
+      await page.select('#settings .language', 'es');
+      assert.match(await textOf(page, '#language-said'), /Reload the page/);
+      assert.equal(await textOf(page, '.from-user'), 'Hello');
+    }
   },
 );
 

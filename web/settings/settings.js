@@ -6,7 +6,7 @@ import { box, button, byId, el, input, onClick } from '../shell/dom.js';
 import { bytes, parameters } from '../shell/format.js';
 import { LANGUAGES, language, list, t } from '../shell/language.js';
 import { actions, state, update, watch } from '../shell/store.js';
-import { keepsNothing, recall, remember } from '../history/storage.js';
+import { recall, remember } from '../history/storage.js';
 
 /** Google's recommendation for Gemma 3: temperature 1, top-k 64, top-p 0.95. */
 const GEMMA = { temperature: 1, topK: 64, topP: 0.95, maxTokens: 1024, seed: '' };
@@ -119,9 +119,9 @@ function setUpLanguage() {
     field.value = language;
     field.addEventListener('change', () => {
       remember('language', field.value);
-      const { busy, leaf, model, choice, coming } = state;
-      const ofFile = model && typeof choice?.source === 'object' && !('repo' in choice.source);
-      if (busy || coming || ofFile || (keepsNothing() && leaf)) box('language-said').textContent = t('language.reload');
+      const { busy, stored, model, choice, coming } = state;
+      const ofFile = typeof choice?.source === 'object' && !('repo' in choice.source);
+      if (busy || coming || (model && (ofFile || !stored))) box('language-said').textContent = t('language.reload');
       else location.reload();
     });
   }
