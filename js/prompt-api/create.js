@@ -124,7 +124,7 @@ class Factory {
           const session = new Class({ model, initial, tools, samplingMode, maxTokens, schemaBounds });
           await session.prepare(signal);
           if (signal?.aborted) return;
-          signal?.addEventListener('abort', () => session.end(signal.reason), { once: true });
+          session.follow(signal);
           resolve(session);
         })
         .catch((error) => reject(domErrorOf(error, 'create')))

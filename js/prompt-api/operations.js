@@ -7,14 +7,15 @@ export class Operations {
   #last = Promise.resolve();
   /** Functions that abort the pending calls. @type {Set<(reason: unknown) => void>} */
   #pending = new Set();
-  /** The reason for which the session ended; null before. @type {{ reason: unknown } | null} */
-  #end = null;
+  #end = new AbortController();
+  /** Aborts when the session ends. */
+  ended = this.#end.signal;
 
   /** Throws the session's reason if the session has ended, or the signal's reason if the signal is aborted.
    * @param {AbortSignal} [signal] */
   check(signal) {
-    if (this.#end) throw this.#end.reason;
-    if (signal?.aborted) throw signal.reason;
+    this.ended.throwIfAborted();
+    signal?.throwIfAborted();
   }
 
   /** Runs a task after the earlier ones. Throws immediately if check() does. Rejects as soon as the signal aborts or
@@ -46,8 +47,7 @@ export class Operations {
 
   /** Ends the session: aborts pending calls, and rejects later ones. @param {unknown} reason */
   end(reason) {
-    if (this.#end) return;
-    this.#end = { reason };
+    this.#end.abort(reason);
     for (const stop of [...this.#pending]) stop(reason);
   }
 }

@@ -167,12 +167,13 @@ export class LanguageModel extends EventTarget {
 
   /** Ends the session: aborts its calls, and rejects later ones. @returns {undefined} */
   destroy() {
-    this.end(domError('InvalidStateError', 'The session was destroyed. Create another one.'));
+    this.#operations.end(domError('InvalidStateError', 'The session was destroyed. Create another one.'));
   }
 
-  /** @internal @param {unknown} reason */
-  end(reason) {
-    this.#operations.end(reason);
+  /** Ends the session when a signal aborts. @internal @param {AbortSignal} [signal] */
+  follow(signal) {
+    const end = () => this.#operations.end(signal?.reason);
+    signal?.addEventListener('abort', end, { once: true, signal: this.#operations.ended });
   }
 
   /** Evaluates the initial messages and the tools. Throws QuotaExceededError if they do not fit. @internal

@@ -3,6 +3,7 @@
  * `node tools/check/wpt.js` runs the tests of web-platform-tests in a browser. */
 /// <reference types="dom-chromium-ai" />
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { after, test } from 'node:test';
 import { readFileSync } from 'node:fs';
 import { loadModel, openCache } from '../../js/index.node.js';
@@ -397,6 +398,12 @@ test('destruction and aborts: the signal of create() rejects it, and later destr
   for (const call of [pending, session.prompt(ASKED)]) await assert.rejects(call, (error) => error === reason);
 });
 
+  // A signal does not keep sessions that are destroyed.
+  const { signal } = new AbortController();
+  const destroyed = await Local.create({ signal });
+  const before = getEventListeners(signal, 'abort').length;
+  destroyed.destroy();
+  assert.equal(getEventListeners(signal, 'abort').length, before - 1);
 test('destruction and aborts: prompt() rejects if the model is disposed of', async () => {
   const own = await loadModel(await testModel('tiny'), { threads: 1 });
   const session = await createLanguageModel(own).create();
