@@ -97,8 +97,10 @@ class Factory {
   /** @param {string} tag canonical language tag */
   #knows(tag) {
     const { languages } = this.#options;
-    if (languages) return languages.some((known) => tag === known || tag.startsWith(`${known}-`));
-    return new Intl.DisplayNames(['en'], { type: 'language', fallback: 'none' }).of(tag) !== undefined;
+    if (languages) return languages.some((known) => `${tag}-`.toLowerCase().startsWith(`${known}-`.toLowerCase()));
+    // DisplayNames throws for tags with extensions, such as de-u-co-phonebk.
+    const { baseName } = new Intl.Locale(tag);
+    return new Intl.DisplayNames(['en'], { type: 'language', fallback: 'none' }).of(baseName) !== undefined;
   }
 
   /** Creates a session. Converts the options and calls the monitor synchronously.

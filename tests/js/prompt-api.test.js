@@ -356,13 +356,13 @@ test('conversions of Web IDL: options of create() and availability()', async () 
     assert.equal(await Local.availability(options), 'unavailable');
     await assert.rejects(Local.create(options), dom('NotSupportedError'));
   }
-  const English = createLanguageModel(model, { languages: ['en'] });
+  const English = createLanguageModel(model, { languages: ['EN'] });
   const languages = (/** @type {string} */ tag) => ({
     expectedInputs: [{ type: /** @type {const} */ ('text'), languages: [tag] }],
   });
   assert.equal(await English.availability(languages('EN-us')), 'available');
   assert.equal(await English.availability(languages('de')), 'unavailable');
-  assert.equal(await Local.availability(languages('de')), 'available');
+  for (const tag of ['de', 'de-u-co-phonebk']) assert.equal(await Local.availability(languages(tag)), 'available');
   assert.throws(() => new Session(wrong(undefined)), TypeError);
   await refuses(() => createLanguageModel('x', wrong({ thread: 1 })), 'bad-option');
   await refuses(() => createLanguageModel('x', { languages: wrong('en') }), 'bad-option');
