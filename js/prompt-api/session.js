@@ -175,6 +175,8 @@ export class LanguageModel extends EventTarget {
     const end = () => this.#operations.end(signal?.reason);
     signal?.addEventListener('abort', end, { once: true, signal: this.#operations.ended });
   }
+      const tokens = await model.countTokens(conversationOf(initial), { signal });
+      if (tokens > this.#window) throw quotaError(tokens, this.#window);
 
   /** Evaluates the initial messages and the tools. Throws QuotaExceededError if they do not fit. @internal
    * @param {AbortSignal} [signal] */
@@ -182,10 +184,7 @@ export class LanguageModel extends EventTarget {
     const { model, initial, tools } = this.#setup;
     if (tools.length) {
       const { usage } = await this.#evaluate(initial, signal);
-      this.#state.toolTokens = Math.max(
-        0,
-        usage.promptTokens - (await model.countTokens(conversationOf(initial), { signal })),
-      );
+      this.#state.toolTokens = Math.max(0, usage.promptTokens - tokens);
     }
     this.#state.usage = await this.#measure(initial, signal);
     if (this.#state.usage > this.#window) throw quotaError(this.#state.usage, this.#window);

@@ -274,6 +274,8 @@ test('tools run in a closed loop, count as context, and stay in the conversation
   const tools = [{ ...weather, inputSchema: parameters, execute }];
   const Tooled = createLanguageModel(calling, { maxTokens: 64 });
   const session = await Tooled.create({ tools, expectedOutputs: [{ type: 'tool-call' }] });
+  const large = Tooled.create({ tools, initialPrompts: [user('word '.repeat(2000))] });
+  await assert.rejects(large, dom('QuotaExceededError'));
   const exact = own.chat({ messages: [user('')], tools: [{ ...weather, parameters }] }).retry({ maxTokens: 0 });
   assert.equal(session.contextUsage, (await exact.result()).usage.promptTokens - (await own.countTokens([user('')])));
   assert.equal(await session.measureContextUsage(ASKED), await own.countTokens([user(ASKED)]));
@@ -396,14 +398,14 @@ test('destruction and aborts: the signal of create() rejects it, and later destr
   const pending = session.prompt(ASKED);
   later.abort(reason);
   for (const call of [pending, session.prompt(ASKED)]) await assert.rejects(call, (error) => error === reason);
-});
-
   // A signal does not keep sessions that are destroyed.
   const { signal } = new AbortController();
   const destroyed = await Local.create({ signal });
   const before = getEventListeners(signal, 'abort').length;
   destroyed.destroy();
   assert.equal(getEventListeners(signal, 'abort').length, before - 1);
+});
+
 test('destruction and aborts: prompt() rejects if the model is disposed of', async () => {
   const own = await loadModel(await testModel('tiny'), { threads: 1 });
   const session = await createLanguageModel(own).create();
