@@ -66,10 +66,8 @@ export class LanguageModel extends EventTarget {
         const enqueue = (/** @type {string} */ piece) => stream.enqueue(piece);
         this.#operations
           .run(cancelled.signal, (signal) => this.#answer(prompt, signal, enqueue))
-          .then(
-            () => stream.close(),
-            (error) => stream.error(error),
-          )
+          .then(() => stream.close())
+          .catch((error) => stream.error(error))
           .finally(() => prompt.signal?.removeEventListener('abort', abort));
       },
       cancel: (reason) => cancelled.abort(reason),
@@ -157,12 +155,8 @@ export class LanguageModel extends EventTarget {
    * @param {SignalOptions} [options] @returns {Promise<this>} */
   async clone(options = {}) {
     const { signal } = toSignalOptions(options);
-    const copy = async () => {
-      const { exchanges, ...state } = this.#state;
-      const Class = /** @type {new (setup: Setup, state: State) => this} */ (this.constructor);
-      return new Class(this.#setup, { ...state, exchanges: [...exchanges] });
-    };
-    return this.#operations.run(signal, copy, false);
+    const Class = /** @type {new (setup: Setup, state: State) => this} */ (this.constructor);
+    return this.#operations.run(signal, async () => new Class(this.#setup, this.#state), false);
   }
 
   /** Ends the session: aborts its calls, and rejects later ones. @returns {undefined} */
@@ -175,14 +169,14 @@ export class LanguageModel extends EventTarget {
     const end = () => this.#operations.end(signal?.reason);
     signal?.addEventListener('abort', end, { once: true, signal: this.#operations.ended });
   }
-      const tokens = await model.countTokens(conversationOf(initial), { signal });
-      if (tokens > this.#window) throw quotaError(tokens, this.#window);
 
   /** Evaluates the initial messages and the tools. Throws QuotaExceededError if they do not fit. @internal
    * @param {AbortSignal} [signal] */
   async prepare(signal) {
     const { model, initial, tools } = this.#setup;
     if (tools.length) {
+      const tokens = await model.countTokens(conversationOf(initial), { signal });
+      if (tokens > this.#window) throw quotaError(tokens, this.#window);
       const { usage } = await this.#evaluate(initial, signal);
       this.#state.toolTokens = Math.max(0, usage.promptTokens - tokens);
     }
