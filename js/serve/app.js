@@ -216,7 +216,8 @@ export class App {
       await ticket.turn(this.#lineOf(bytes), signal);
     }
     const request = new Request(new URL(`http://localhost${target}`), {
-      method: req.method,
+      // A Request cannot have the method TRACE. OPTIONS is rejected in its place: no route of the handlers has either.
+      method: req.method === 'TRACE' ? 'OPTIONS' : req.method,
       headers: headersOf(req),
       body: bytes,
       signal,

@@ -159,14 +159,15 @@ test('request bodies are limited in size and time', async (t) => {
     [405, 'DELETE /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
     [405, 'GET /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
   ]);
+    [405, 'TRACE /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
   const replies = await Promise.all(cases.map(([, text]) => raw(port, text, 4000)));
   assert.deepEqual(
     replies.map(statusOf),
     cases.map(([status]) => status),
   );
   assert.deepEqual(
-    replies.slice(-2).map((reply) => /^allow: (.*)\r$/im.exec(reply)?.[1]),
-    ['GET, HEAD', 'POST'],
+    replies.slice(-3).map((reply) => /^allow: (.*)\r$/im.exec(reply)?.[1]),
+    ['GET, HEAD', 'POST', 'GET'],
   );
   const large = await post(chat, chatBody({ user: 'x'.repeat(5000) }));
   assert.equal(large.status, 413);
