@@ -50,9 +50,10 @@ function isOrigin(origin) {
 }
 
 /** Checks the server's options. Throws `bad-option`. @param {ServeOptions} options */
-export function checkServeOptions({ port, queue, apiKey, cors = [], allowHost = [] }) {
+export function checkServeOptions({ port, host, queue, apiKey, cors = [], allowHost = [] }) {
   const faults = /** @type {[wrong: boolean, expected: string, got: unknown][]} */ ([
     [port !== undefined && !isWhole(port, 0, 65535), '`port` must be an integer from 0 to 65535', port],
+    [host === '', '`host` must be an address or a host name', host],
     [queue !== undefined && !isWhole(queue, 1, 100_000), '`queue` must be an integer from 1 to 100000', queue],
     ...cors.map((origin) => [!isOrigin(origin), '`cors` must be an origin such as https://example.com, or *', origin]),
     ...allowHost.map((name) => [!/^[\w.-]+$/.test(name), '`allowHost` must be a host name without a port', name]),

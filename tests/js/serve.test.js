@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { send } from '../../js/serve/exchange.js';
 import { Guard } from '../../js/serve/guard.js';
+import { checkServeOptions } from '../../js/serve/options.js';
 import { startServer } from '../../js/serve/server.js';
 import { chatBody, metricsOf, post, raw, startServing, statusOf } from '../support/serving.js';
 import { open, refuses, serveWith, sleep, until } from './helpers.js';
@@ -158,8 +159,8 @@ test('request bodies are limited in size and time', async (t) => {
     [400, head('Connection: close', 'Content-Length: 0')],
     [405, 'DELETE /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
     [405, 'GET /api/chat HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
-  ]);
     [405, 'TRACE /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'],
+  ]);
   const replies = await Promise.all(cases.map(([, text]) => raw(port, text, 4000)));
   assert.deepEqual(
     replies.map(statusOf),
@@ -307,12 +308,13 @@ test('options out of range are refused', async () => {
   const wrong = [
     { port: -1 },
     { port: 1.5 },
+    { host: '' },
     { queue: 0 },
     { cors: ['example.com'] },
     { allowHost: ['a:1'] },
     { apiKey: '' },
   ];
-  for (const options of wrong) await refuses(() => startServer({}, options), 'bad-option');
+  for (const options of wrong) await refuses(() => checkServeOptions(options), 'bad-option');
 });
 
 test('the serve command: several models, no text of a request in the log, an orderly shutdown', async () => {
