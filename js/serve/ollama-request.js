@@ -1,6 +1,7 @@
 /* ollama-request: translates fields of Ollama's requests into prompts and options of the package. */
 /** @import { GenerateOptions } from '../options.js' */
 /** @import { ChatMessage, ModelInfo } from '../protocol.js' */
+import { alternating } from '../answer-parts.js';
 import { show } from '../errors.js';
 import { RequestError } from '../openai/errors.js';
 
@@ -81,12 +82,13 @@ export function toolsOf(tools) {
   });
 }
 
-/** Converts messages of Ollama's API into messages of the package. @param {any} messages @returns {ChatMessage[]} */
+/** Converts messages of Ollama's API into messages of the package. As Ollama does, joins successive messages with the
+ * same role. @param {any} messages @returns {ChatMessage[]} */
 export function messagesOf(messages) {
   if (!Array.isArray(messages)) throw wrong('`messages` must be an array.');
   /** Names of tools that the last answer called and whose results are missing so far. @type {string[]} */
   let called = [];
-  return messages.map((message) => {
+  const converted = messages.map((message) => {
     const { role, content: given, thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};
     checkAbsent(message ?? {}, ['images'], 'Models take text only.');
     const content = given ?? '';
@@ -98,6 +100,7 @@ export function messagesOf(messages) {
     called = toolCalls.map((call) => call.name);
     return { ...said, toolCalls };
   });
+  return alternating(converted);
 }
 
 /** @param {any} calls */
