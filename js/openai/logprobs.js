@@ -4,8 +4,8 @@
 /** OpenAI's log probability of impossible tokens, because JSON cannot express -Infinity. */
 const LEAST = -9999;
 
-/** @param {Pick<AlternativeToken, 'bytes' | 'logprob'>} token */
-function tokenOf({ bytes, logprob }) {
+/** Returns text, bytes and log probability of a token. @param {Pick<AlternativeToken, 'bytes' | 'logprob'>} token */
+export function tokenOf({ bytes, logprob }) {
   const token = new TextDecoder('utf-8', { ignoreBOM: true }).decode(new Uint8Array(bytes));
   return { token, bytes, logprob: Math.max(logprob, LEAST) };
 }

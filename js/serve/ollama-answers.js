@@ -3,6 +3,7 @@
 /** @import { Generation } from '../generation.js' */
 /** @import { Model } from '../model.js' */
 /** @import { GenerateResult, Step, ToolCall } from '../protocol.js' */
+import { tokenOf } from '../openai/logprobs.js';
 import { streamed } from '../openai/sse.js';
 import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
 
@@ -128,14 +129,10 @@ function ending({ finishReason, usage, timings }, ms) {
   };
 }
 
-/** Returns the log probabilities of a step in Ollama's form. With log probabilities, each step has one token.
- * @param {Step} step */
-function logprobsOf({ text, logprobs = [] }) {
-  const entry = (/** @type {string} */ token, /** @type {number} */ logprob) => {
-    return { token, logprob, bytes: [...new TextEncoder().encode(token)] };
-  };
-  return logprobs.map(({ id, logprob, top }) => ({
-    ...entry(top.find((other) => other.id === id)?.text ?? text, logprob),
-    ...(top.length && { top_logprobs: top.map((other) => entry(other.text, other.logprob)) }),
+/** Returns the log probabilities of a step in Ollama's form. @param {Step} step */
+function logprobsOf({ logprobs = [] }) {
+  return logprobs.map((one) => ({
+    ...tokenOf(one),
+    ...(one.top.length && { top_logprobs: one.top.map(tokenOf) }),
   }));
 }

@@ -173,6 +173,14 @@ test('generate accepts a prompt or raw text', async () => {
   assert.equal(whole.response, ' time');
   follows('Logprob', whole.logprobs[0]);
   assert.equal(whole.logprobs[0].token, ' time');
+  const split = await only('generate', {
+    ...{ ...raw, stream: false, logprobs: true, format: { const: '😀' } },
+    options: { num_predict: 20 },
+  });
+  /** @type {number[][]} */
+  const bytes = split.logprobs.map((/** @type {any} */ one) => one.bytes);
+  assert.equal(Buffer.from(bytes.flat()).toString(), split.response);
+  assert.ok(bytes.length > 3 && bytes.every(({ length }) => length), 'bytes of parts of characters');
   const { lines } = await call('generate', {
     model: 'story',
     prompt: 'A story',
