@@ -37,8 +37,12 @@ export async function chat(question) {
 /** Handles POST /api/generate. @param {Question} question */
 export async function generate(question) {
   const { model, body, signal } = question;
-  const { prompt = '', system, raw } = body;
-  if (typeof prompt !== 'string') throw wrong('`prompt` must be a string.');
+  const { raw } = body;
+  const [prompt, system] = ['prompt', 'system'].map((name) => {
+    const text = body[name] ?? '';
+    if (typeof text !== 'string') throw wrong(`\`${name}\` must be a string.`);
+    return text;
+  });
   checkAbsent(body, ['images'], 'Models take text only.');
   checkAbsent(body, ['suffix', 'template', 'context'], 'Leave it out.');
   if (raw) checkAbsent(body, ['system'], 'With `raw`, it belongs into `prompt`.');

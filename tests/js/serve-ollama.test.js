@@ -191,7 +191,9 @@ test('generate accepts a prompt or raw text', async () => {
     'thinking done_reason total_duration load_duration prompt_eval_count prompt_eval_duration eval_count eval_duration';
   for (const line of lines.slice(0, -1)) follows('GenerateStreamEvent', line, late);
   follows('GenerateStreamEvent', lines[lines.length - 1], 'thinking');
-  assert.equal((await only('generate', { model: 'story', prompt: '' })).done_reason, 'load');
+  for (const prompt of ['', null]) {
+    assert.equal((await only('generate', { model: 'story', prompt })).done_reason, 'load');
+  }
   assert.equal((await only('chat', { model: 'story', messages: [], keep_alive: 0 })).done_reason, 'unload');
 });
 
@@ -240,6 +242,7 @@ test('unsupported and invalid requests are rejected by name', async () => {
     [400, /`format` must be/, 'chat', asked({ format: 'xml' })],
     [400, /context/, 'chat', asked({ messages: [{ role: 'user', content: 'word '.repeat(5000) }] })],
     [400, /`suffix` is not supported/, 'generate', { model: 'story', prompt: 'x', suffix: 'y' }],
+    [400, /`system` must be a string/, 'generate', { model: 'story', prompt: 'x', system: 5 }],
     [400, /belongs into `prompt`/, 'generate', { model: 'story', prompt: 'x', raw: true, system: 'y' }],
     [400, /only computes embeddings/, 'generate', { model: 'embedder', prompt: 'x' }],
     [400, /`input` is required/, 'embed', { model: 'embedder' }],
