@@ -54,15 +54,16 @@ function callOf(call, place) {
   return { id, name, arguments: argumentsOf(json, `${place}.function.arguments`) };
 }
 
-/** Parses the arguments of a tool call. @param {any} json @param {string} place */
-export function argumentsOf(json, place) {
+/** Parses the arguments of a tool call. @param {any} json @param {string} place @param {string} [problem] message of the
+ * error if they are not valid */
+export function argumentsOf(json, place, problem = `Invalid '${place}': pass a JSON object, encoded as a string.`) {
   try {
     const value = JSON.parse(json || '{}');
     if (typeof value === 'object' && value) return value;
   } catch {
     // The error for invalid JSON is thrown after this block.
   }
-  throw invalid(`Invalid '${place}': pass a JSON object, encoded as a string.`, place);
+  throw invalid(problem, place);
 }
 
 /** Parses a tool's result if it is a JSON object or array, because some chat templates write values in another

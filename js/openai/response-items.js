@@ -89,7 +89,8 @@ export function messagesOf(items, instructions) {
     }
     if (item.type === 'function_call') {
       called.add(id);
-      const call = { id, name, arguments: argumentsOf(item.arguments, 'input') };
+      const cut = `The response with the call '${id}' was cut off inside the call. Send its other items as \`input\`.`;
+      const call = { id, name, arguments: argumentsOf(item.arguments, 'input', cut) };
       messages.push({ role: 'assistant', content: '', toolCalls: [call] });
     }
     if (item.type !== 'function_call_output') continue;

@@ -118,6 +118,24 @@ test('errors before the answer set the status, also of streams; later errors end
   assert.equal(whole.status, 500);
 });
 
+test('a response that was cut off inside a call cannot be continued, and the error says so', async () => {
+  const cut = {
+    info: { name: 'cut', contextLength: 9, defaults: {} },
+    generate: () => ({
+      steps: async function* () {
+        yield { kind: 'text', text: '', ids: [1], forced: false };
+      },
+      calls: () => [{ name: 'f', arguments: { a: 'x' }, done: false }],
+      result: async () => ({ text: '', finishReason: 'length', usage: {}, toolCalls: [] }),
+    }),
+  };
+  const { responses } = clientOf(wrong(cut));
+  const { id, status } = await responses.create({ model: 'any', input: 'x' });
+  assert.equal(status, 'incomplete');
+  const next = responses.create({ model: 'any', input: 'x', previous_response_id: id });
+  await assert.rejects(next, { status: 400, message: /cut off inside the call/ });
+});
+
 test('aborting a request and leaving its stream end the answer within 100 ms', async (t) => {
   const model = await open(t, 'deep');
   const handler = createHandler(model);
