@@ -118,7 +118,7 @@ export async function listInputItems(context) {
 /** Handles POST /v1/responses/input_tokens. @param {Context} context */
 export async function countInputTokens({ body, models, responses, signal }) {
   const request = requestOf(body, responses);
-  const { model } = await models.get(body.model);
+  const { model } = await models.get(request.body.model);
   const formatted = request.options.format !== undefined;
   const prompt = { ...promptOf(model, request), tools: toolsIn(request), formatted };
   const input_tokens = await model.call('count', { prompt }, signal);

@@ -103,8 +103,13 @@ test('a function loads its model once, and again if it failed', async (t) => {
   assert.match((await failed.json()).error.message, /no network/);
   const all = await Promise.all([handle(CHAT, asked), handle(CHAT, asked), handle(CHAT, asked)]);
   assert.deepEqual([...all.map(({ status }) => status), calls], [200, 200, 200, 2]);
-  const missing = await handle(CHAT, post({ messages: MESSAGES }));
-  assert.equal((await missing.json()).error.code, 'missing_required_parameter');
+  for (const [url, body] of /** @type {[string, object][]} */ ([
+    [CHAT, { messages: MESSAGES }],
+    ['http://local/v1/responses/input_tokens', { model: null, input: 'Hi' }],
+  ])) {
+    const missing = await handle(url, post(body));
+    assert.equal((await missing.json()).error.code, 'missing_required_parameter');
+  }
 });
 
 test('createHandler() rejects values that are not models', async (t) => {
