@@ -37,4 +37,4 @@ function textOf(part, media) {
 }
 
 /** @param {string} data */
-const bytesOf = (data) => Math.floor((String(data).replace(/=+$/, '').length * 3) / 4);
+const bytesOf = (data) => Math.floor((String(data).replace(/=?=$/, '').length * 3) / 4);

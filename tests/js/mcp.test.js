@@ -7,6 +7,7 @@ import { McpServer, Server } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import { mcpTools, offerTools } from '../../js/mcp.js';
 import { namesFor } from '../../js/mcp/names.js';
+import { valueOf } from '../../js/mcp/results.js';
 import { deferred } from '../../js/rpc/signals.js';
 import { open, refuses, sleep, until, wrong } from './helpers.js';
 
@@ -204,6 +205,9 @@ test('results become text or JSON; failures and refused media become errors', as
   for (const name of ['image', 'blob']) {
     await assert.rejects(async () => run(strict.find((tool) => tool.name === name)), /reads only text/);
   }
+  const before = performance.now();
+  valueOf({ content: [{ type: 'image', data: `${'='.repeat(2e5)}A` }] }, 'describe');
+  assert.ok(performance.now() - before < 1000, 'the size is computed in linear time');
 });
 
 function weatherServer() {
