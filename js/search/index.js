@@ -162,15 +162,15 @@ export class SearchIndex {
     for (const { entry, stamp, vector } of all.values()) this.#put(entry, stamp, vector);
   }
 
-  /** Applies a change. Writes its file first, so that a change that cannot be stored is not applied.
+  /** Applies a change. First reserves memory and writes its file, so that a change is stored and applied, or neither.
    * @param {Segment} segment */
   async #change(segment) {
     const { entries, deleted } = segment.about;
     const { dimensions } = this;
     if (!entries.length && !deleted.length) return;
+    this.#reserve(this.#rows.length + entries.length);
     const stamp = await this.#write(segment);
     for (const id of deleted) this.#remove(id);
-    this.#reserve(this.#rows.length + entries.length);
     entries.forEach((entry, i) => {
       this.#put(entry, stamp, segment.vectors.subarray(i * dimensions, (i + 1) * dimensions));
     });

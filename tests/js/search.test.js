@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ModelError, deleteIndex, openIndex } from '../../js/search.node.js';
+import { ModelError, SearchIndex, deleteIndex, openIndex } from '../../js/search.node.js';
 import { passagesOf } from '../../examples/search/passages.js';
 import { Texts } from '../../examples/search/texts.js';
 import { openFolder } from '../../js/search/folder-node.js';
@@ -326,6 +326,16 @@ test('a write that fails leaves no unfinished file', async (t) => {
   mkdirSync(join(folder, 'a.vectors'));
   await assert.rejects(files.write('a.vectors', new Uint8Array(4)));
   assert.deepEqual(readdirSync(folder), ['a.vectors']);
+});
+
+test('an item for which there is no memory is not stored', async (t) => {
+  const folder = newFolder(t);
+  const full = () => {
+    throw new Error('full');
+  };
+  const index = new SearchIndex(wrong({ reserve: full }), 1, await openFolder(folder));
+  await assert.rejects(index.add({ id: 'a', vector: [1] }), /full/);
+  assert.deepEqual(readdirSync(folder), []);
 });
 
 test('files without a checksum, with the highest number or with NaN are rejected by name', async (t) => {
