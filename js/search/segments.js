@@ -136,7 +136,6 @@ export async function readAll(folder, dimensions) {
 /** Returns the contents of a file without its vectors, and their offset; null if the file is not valid.
  * @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
-  if (buffer.byteLength < HEAD) return null;
   const view = new DataView(buffer);
   const length = view.getUint32(4, true);
   const at = HEAD + Math.ceil(length / 4) * 4;
