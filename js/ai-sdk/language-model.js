@@ -39,12 +39,13 @@ export class GemmaWasmLanguageModel {
 
   /** Loads the model, and returns this object. Fails as `loadModel` does.
    * @param {(fraction: number, progress: Progress) => void} [onProgress] Called as the model is read, with the fraction
-   *   from 0 to 1 @param {CallOptions} [options] */
+   *   from 0 to 1 (ready) @param {CallOptions} [options] */
   async createSessionWithProgress(onProgress, { signal } = {}) {
     try {
       await this.#model.open(signal, (progress) => {
         const { phase, loaded, total } = progress;
-        onProgress?.(phase === 'ready' ? 1 : total ? loaded / total : 0, progress);
+        // The whole file is read before the model is ready.
+        onProgress?.(phase === 'ready' ? 1 : total ? Math.min(loaded / total, 0.999) : 0, progress);
       });
     } catch (error) {
       throw sdkError(error, signal);

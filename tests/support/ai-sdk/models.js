@@ -117,6 +117,7 @@ export const MODELS = {
     const loading = model.createSessionWithProgress((fraction) => void fractions.push(fraction));
     equal(await model.availability(), 'downloading', 'meanwhile');
     equal(await loading, model, 'the model');
+    equal(fractions.indexOf(1), fractions.length - 1, 'only the last one is 1');
     ok(fractions.at(-1) === 1 && fractions.every((x, i) => x >= (fractions[i - 1] ?? 0)), fractions.join());
     equal(await model.availability(), 'available', 'behind');
     const { usage } = await hello(model);
