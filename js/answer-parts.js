@@ -79,6 +79,10 @@ export class ArgumentWriter {
     const names = [...known, ...Object.keys(value).filter((name) => !known.includes(name))];
     this.#names.set(path, names);
     this.#isOrdered &&= !names.some((name) => /^\d+$/.test(name));
-    return `{${names.map((name) => `${JSON.stringify(name)}:${this.#json(value[name], `${path}/${name}`)}`)}}`;
+    const members = names.map((name) => {
+      const key = JSON.stringify(name);
+      return `${key}:${this.#json(value[name], `${path}/${key}`)}`;
+    });
+    return `{${members}}`;
   }
 }

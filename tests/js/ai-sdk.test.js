@@ -103,6 +103,7 @@ test('the JSON of a growing value is written piece by piece, also with names tha
     { what: 'a "quoted"\n text 😀', list: ['x', '', 'yz'] },
     { a: { b: [{ c: 1.5 }, {}], d: [] }, e: null, f: [true, false], g: '' },
     [[], [[-1e-7, 'end']], {}],
+    { a: { b: { c: 'x' } }, 'a/b': { d: 'y' } },
   ];
   for (const value of values) {
     const whole = JSON.stringify(value);
