@@ -42,9 +42,7 @@ export class GemmaWasmChatTransport {
   async sendMessages(options) {
     if (this.#model.getContextWindow() !== undefined) return this.#transport.sendMessages(options);
     const abort = new AbortController();
-    const unsubscribe = onAbort(options.abortSignal, () => abort.abort(options.abortSignal?.reason));
-    const chunks = this.#chunks(options, abort.signal, unsubscribe);
-    return readable(chunks, () => abort.abort(), options.abortSignal);
+    return readable(this.#chunks(options, abort), () => abort.abort(), options.abortSignal);
   }
 
   /** Calls reconnectToStream() of the transport that answers. Called by the SDK. @param {any} options */
@@ -52,9 +50,11 @@ export class GemmaWasmChatTransport {
     return this.#transport.reconnectToStream(options);
   }
 
-  /** @param {any} options @param {AbortSignal} signal @param {() => void} onLoaded
+  /** @param {any} options @param {AbortController} abort called when the stream is cancelled
    * @returns {AsyncGenerator<unknown, void, undefined>} */
-  async *#chunks(options, signal, onLoaded) {
+  async *#chunks(options, abort) {
+    const { signal } = abort;
+    const unsubscribe = onAbort(options.abortSignal, () => abort.abort(options.abortSignal?.reason));
     /** @type {ProgressChunk | undefined} */
     let latest;
     let wake = () => {};
@@ -69,7 +69,7 @@ export class GemmaWasmChatTransport {
       )
       .finally(() => {
         isLoading = false;
-        onLoaded();
+        unsubscribe();
         wake();
       });
     loading.catch(() => {});
@@ -80,17 +80,9 @@ export class GemmaWasmChatTransport {
       else await new Promise((resolve) => (wake = () => resolve(null)));
     }
     await loading;
-    yield* this.#answer(await this.#transport.sendMessages(options));
-  }
-
-  /** @param {ReadableStream<unknown>} stream */
-  async *#answer(stream) {
-    const reader = stream.getReader();
-    try {
-      for (let next; !(next = await reader.read()).done; ) yield next.value;
-    } finally {
-      await reader.cancel();
-    }
+    const reader = (await this.#transport.sendMessages(options)).getReader();
+    onAbort(signal, () => void reader.cancel().catch(() => {}));
+    for (let next; !(next = await reader.read()).done; ) yield next.value;
   }
 }
 

@@ -10,7 +10,7 @@ import { messagesOf } from '../../js/ai-sdk/prompt.js';
 import { partialJson } from '../../js/tool-calling/partial.js';
 import { CALLS } from '../support/ai-sdk-calls.js';
 import { listOf } from '../support/checks.js';
-import { open } from './helpers.js';
+import { open, sleep, wrong } from './helpers.js';
 import { STORYTELLER, testModel } from './models.js';
 
 /** @import { ChatTransport, UIMessage } from 'ai' */
@@ -178,6 +178,19 @@ test('AI SDK prompts are converted to messages, with every kind of tool result',
   ]);
   prompt[3].content[0].output = { type: 'content', value: [{ type: 'file', mediaType: 'image/png' }] };
   assert.throws(() => messagesOf(prompt), { name: 'AI_UnsupportedFunctionalityError', code: 'bad-option' });
+});
+
+test('cancelling a stream of the transport does not wait for the next chunk', async () => {
+  let cancelled = false;
+  const answer = new ReadableStream({ start: (stream) => stream.enqueue('a'), cancel: () => void (cancelled = true) });
+  const model = { getContextWindow() {}, createSessionWithProgress: async () => {} };
+  const transport = new entry.GemmaWasmChatTransport(wrong({ model, transport: { sendMessages: async () => answer } }));
+  const reader = (await transport.sendMessages({})).getReader();
+  assert.equal((await reader.read()).value, 'a');
+  const next = reader.read();
+  await sleep(0);
+  await reader.cancel();
+  assert.deepEqual([(await next).done, cancelled], [true, true]);
 });
 
 test('the types are those of the provider specification', () => {
