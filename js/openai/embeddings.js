@@ -51,8 +51,6 @@ function textsOf(input) {
 
 /** Returns a vector's little-endian floats in Base64, the form that OpenAI's clients request by default.
  * @param {Float32Array} vector */
-function base64Of(vector) {
-  const view = new DataView(new ArrayBuffer(vector.length * 4));
-  vector.forEach((value, i) => view.setFloat32(i * 4, value, true));
-  return btoa(Array.from(new Uint8Array(view.buffer), (byte) => String.fromCharCode(byte)).join(''));
+function base64Of({ buffer, byteOffset, byteLength }) {
+  return btoa(String.fromCharCode(...new Uint8Array(buffer, byteOffset, byteLength)));
 }
