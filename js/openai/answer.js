@@ -44,13 +44,9 @@ export async function* eventsOf(generation, single = false) {
  * @param {Events[]} answers @returns {AsyncGenerator<Step, void, undefined>} */
 async function* inTurn(answers) {
   for (const [index, events] of answers.entries()) {
-    for (let first = true; ; first = false) {
-      const next = await events.next();
-      if (next.done) {
-        yield { index, first, answer: next.value };
-        break;
-      }
-      yield { index, first, event: next.value };
+    for (let first = true, next; !next?.done; first = false) {
+      next = await events.next();
+      yield next.done ? { index, first, answer: next.value } : { index, first, event: next.value };
     }
   }
 }
