@@ -72,12 +72,13 @@ static size_t run(span s, size_t at, int class, size_t most) {
 
 static bool is_break(span s, size_t at) { return at < s.len && (s.text[at] == '\r' || s.text[at] == '\n'); }
 
-/* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. */
+/* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. Without case, U+017F is an s. */
 static size_t contraction(span s, bool any_case) {
     if (s.len < 2 || s.text[0] != '\'') return 0;
     int fold = any_case ? 0x20 : 0, a = s.text[1] | fold, b = s.len > 2 ? s.text[2] | fold : 0;
     if (a == 's' || a == 't' || a == 'm' || a == 'd') return 2;
-    return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
+    bool long_s = any_case && s.len > 2 && s.text[1] == 0xC5 && s.text[2] == 0xBF;
+    return long_s || (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
 /* Matches \s+(?!\S)|\s+ on the blanks [0, end), the last of which begins at `last`. If text follows several blanks, the

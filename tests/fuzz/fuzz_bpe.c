@@ -133,7 +133,7 @@ static int tick(int i, int end, bool any_case) {
         int n = 0;
         for (; tails[k][n]; n++) {
             int c = i + 1 + n < end ? codes[i + 1 + n] : -1;
-            if (any_case && c >= 'A' && c <= 'Z') c += 32;
+            if (any_case) c = c >= 'A' && c <= 'Z' ? c + 32 : c == 0x17F ? 's' : c;
             if (c != tails[k][n]) break;
         }
         if (!tails[k][n]) return i + 1 + n;

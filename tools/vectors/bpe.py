@@ -37,7 +37,7 @@ KINDS = {
 # only some definitions of white space include, combining marks.
 MORE = ["a  b", "a  ", "  a", "a \n b", "a\n\n b", "a\r\n\r\n  b", " \n \n x", "\t\tif", "x\u00a0y", "x\u3000 y", "x\u0085y",
         "x\ufeffy", "x\u200by", "x\u180ey", "x\u1680 y", "\u2028a", "1a", "a1", "1 2  3", " 12345", "\u0663\u0664\u0665\u0666",
-        "\u2167\u00bd\u00b2x", "it's IT'S it'S 's 'S", "'ll'LL'lL", "'rex'RE", "''s", " 's", "'\u017f", "e\u0301a", "\u0301",
+        "\u2167\u00bd\u00b2x", "it's IT'S it'S 's 'S", "'ll'LL'lL", "'rex'RE", "''s", " 's", "it'\u017fa'\u017f", "e\u0301a", "\u0301",
         " \u0301a", "\u0915\u094d\u0937", "\u65e5\u672c\u8a9e", "!!\n\n", " !\r\n\r\nx", "?!  \n", "#a", " #a", "_a", "\u00aaa",
         "\u01c5\u02b0", "a\u20e3", "\U0001f1e9\U0001f1ea", "\x00a", "\x1c\x1fa", "\x7fa", " ", "\n", "  \n", "\n  ", "a\n", "...",
         "HTTPServer", "getURLs", "iPhone's IT'S It'Ll", "ABC", "ABC\u65e5DEF", "ABC\u65e5DEFg", "\u0301ABC", "\u0301AB\u0301C",
