@@ -77,11 +77,12 @@ export class ChatFiles {
   get(name, pause) {
     return this.#inTurn(async () => {
       try {
-        return await this.#latest(name, pause);
+        const bytes = await this.#latest(name, pause);
+        if (bytes) return bytes;
       } catch (error) {
         if (error instanceof ModelError && error.code === 'aborted') throw error;
-        return await this.#latest(name, pause); // reads the chat again, because another tab may have replaced the file
       }
+      return this.#latest(name, pause); // reads the chat again, because another tab may have replaced the file
     });
   }
 

@@ -244,7 +244,7 @@ for (const [method, way] of [
   });
 }
 
-test('a chat whose unfinished file another process removes is written again', async (t) => {
+test('a chat whose file another process removes or replaces is written or read again', async (t) => {
   const { folder } = place(t);
   const store = openStore(folder);
   let flushes = 0;
@@ -252,7 +252,10 @@ test('a chat whose unfinished file another process removes is written again', as
   const model = await open(t, 'tiny', { cache: openCache({ ...store, flush }) });
   const saved = await (await talk(model)).save();
   await model.chatCache.put('x', saved);
-  assert.deepEqual(await model.chatCache.get('x'), saved);
+  let looks = 0;
+  const size = async (/** @type {string} */ name) => (looks++ ? store.size(name) : 0);
+  const reader = await open(t, 'tiny', { cache: openCache({ ...store, size }) });
+  assert.deepEqual(await reader.chatCache.get('x'), saved);
 });
 
 test('chatCache needs a cache, rejects other bytes, and can be aborted', async (t) => {
