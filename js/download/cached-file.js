@@ -341,11 +341,11 @@ export class CachedFile {
     try {
       return await within(this.#patience, work);
     } catch (error) {
-      const entry = this.#entry;
+      const [entry, store] = [this.#entry, this.#store];
       this.#entry = this.#store = undefined;
       const gone = writing && ours(error) && entry?.state === 'writing' ? entry.remove() : entry?.leave();
       if (gone) await within(this.#patience, gone).catch(() => {});
-      this.tell(error);
+      if (store) this.tell(error); // parallel operations may fail for the same reason
       return undefined;
     } finally {
       this.#running.delete(work);

@@ -193,6 +193,20 @@ for (const method of ['read', 'write', 'list', 'remove']) {
   });
 }
 
+test('parallel writes that fail send one notice', async () => {
+  let isFull = false;
+  const { file, told, memory, entry } = await fileWith({
+    async write(/** @type {[string, number, Uint8Array]} */ ...args) {
+      if (isFull) throw new Error('full');
+      await memory.write(...args);
+    },
+  });
+  await file.continue(entry);
+  isFull = true;
+  await Promise.all([4, 6].map((at) => file.put(LANE, at, at + 2, HOW)));
+  assert.deepEqual(told, ['not-cached']);
+});
+
 test('a connection that stalls again and again regains its attempts only after a quarter of a range', async (t) => {
   const timer = setInterval(() => {}, 1000); // keeps the process alive, which the pauses between attempts do not
   t.after(() => clearInterval(timer));
