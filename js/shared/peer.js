@@ -10,7 +10,7 @@
 /** @import { Engine } from './relay.js' */
 import { ModelError } from '../errors.js';
 import { sleep } from '../download/http.js';
-import { onAbort } from '../rpc/signals.js';
+import { deferred, onAbort } from '../rpc/signals.js';
 import { Router } from './router.js';
 import { Channel } from './channel.js';
 import { Link } from './link.js';
@@ -94,11 +94,10 @@ export class Peer {
   /** @returns {Promise<ModelInfo>} */
   #engine() {
     if (this.#left) throw this.#left;
-    const next = new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
-    });
+    const next = deferred();
+    this.#waiting.push(next);
     this.#elect();
-    return /** @type {Promise<ModelInfo>} */ (next);
+    return next.promise;
   }
 
   /** @param {ModelInfo} info */
