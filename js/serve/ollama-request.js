@@ -106,5 +106,9 @@ export function messagesOf(messages) {
 /** @param {any} calls */
 function callsOf(calls) {
   if (!Array.isArray(calls)) throw wrong('`tool_calls` must be an array.');
-  return calls.map(({ id, function: called }) => ({ id, name: called?.name, arguments: called?.arguments ?? {} }));
+  return calls.map((call) => ({
+    id: call?.id,
+    name: call?.function?.name,
+    arguments: call?.function?.arguments ?? {},
+  }));
 }

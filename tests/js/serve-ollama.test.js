@@ -232,6 +232,7 @@ test('unsupported and invalid requests are rejected by name', async () => {
     [404, /model '__proto__' not found/, 'chat', asked({ model: '__proto__' })],
     [400, /`model` is required/, 'chat', { messages: MESSAGES }],
     [400, /role/, 'chat', asked({ messages: [{ role: 'king', content: 'x' }] })],
+    [400, /name/, 'chat', asked({ messages: [{ role: 'assistant', tool_calls: [null] }] })],
     [400, /`content`/, 'chat', asked({ messages: [{ role: 'user', content: 7 }] })],
     [400, /`messages` must be an array/, 'chat', asked({ messages: 'x' })],
     [400, /`images` is not supported/, 'chat', asked({ messages: [{ role: 'user', content: 'x', images: ['aGk='] }] })],
