@@ -56,7 +56,7 @@ export class ChatTemplate {
    *   encode: (text: string) => number[], bos: number | null, variables: Record<string, string> }} tokenizer */
   constructor(source, tokenizer) {
     this.#tokenizer = tokenizer;
-    const names = [...tokenizer.control.keys()];
+    const names = [...tokenizer.control.keys()].filter(Boolean); // a hostile file can have a token without a name
     limit('characters of control tokens', names.join('').length);
     this.#tree = tree(names);
     this.#longest = names.reduce((most, { length }) => Math.max(most, length), 0);

@@ -552,6 +552,7 @@ test('too many control tokens are rejected, and many are matched in time', (t) =
     new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
   const tooMany = names(100_000, (i) => `<token ${i}>`);
   assert.throws(() => make('x', tooMany), { code: 'template-error' });
+  assert.ok(make('x', new Map([['', 7]])), 'a control token without a name');
   const nested = names(300, (i) => `${'a'.repeat(i + 1)}b`);
   const before = clock();
   make(`${long(15)}{{ ns.s }}`, nested).apply(users(['a'.repeat(3000)]));
