@@ -209,7 +209,7 @@ export class Generation {
     };
     let unsubscribe = () => {};
     const ignored = new Promise((resolve) => {
-      unsubscribe = onAbort(this.#deps.signal, () => {
+      unsubscribe = onAbort(signal, () => {
         setTimeout(() => heard || resolve(emptyResult(args)), ABORT_MS);
       });
     });

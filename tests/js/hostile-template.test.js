@@ -587,6 +587,8 @@ test('an abort does not wait for a busy template, and the model stays usable', a
   const { signal } = controller;
   /** @type {ChatMessage[]} */
   const messages = [{ role: 'user', content: 'hi' }];
+  const left = model.generate(messages);
+  void left.stream().cancel();
   const answer = model.generate(messages, { signal }).result();
   const counted = refuses(model.countTokens(messages, { signal }), 'aborted');
   setTimeout(() => controller.abort(), 20);
@@ -595,6 +597,7 @@ test('an abort does not wait for a busy template, and the model stays usable', a
   t.diagnostic(`answered ${(performance.now() - before - 20).toFixed(0)} ms after the abort`);
   assert.deepEqual([finishReason, tokens], ['aborted', []]);
   await counted;
+  assert.equal((await left.result()).finishReason, 'aborted', 'of a cancelled stream');
   const { tokens: next } = await model.generate('plain text', { maxTokens: 1, temperature: 0 }).result();
   assert.ok(next.length <= 1);
 });
