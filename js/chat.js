@@ -184,8 +184,8 @@ export class Chat {
   }
 
   /** Continues the last answer, for example one that hit `maxTokens`. With a `prefix`, begins another answer to the
-   * last question with that text; a `format` then applies to the prefix as well. `text` of the result is the new text
-   * only; `value` and `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
+   * last question with that text. A `format` constrains the whole answer. `text` of the result is the new text only;
+   * `value` and `messages` have the whole answer. Fails with `bad-state` if there is nothing to continue.
    * @param {GenerateOptions & ContinueOptions} [options] */
   continue(options = {}) {
     checkValue('options', options, object);
@@ -193,7 +193,7 @@ export class Chat {
     checkOptions(all, { prefix: string, ...GENERATE_OPTIONS });
     const { prefix: text, ...others } = all;
     const wanted = this.#all(others);
-    checkBegun(wanted, text !== undefined);
+    checkBegun(wanted);
     const { thinking } = wanted;
     const last = this.#messages.at(-1);
     const ours = /^(assistant|model)$/.test(last?.role ?? '');

@@ -38,16 +38,10 @@ export function promptOf(given) {
 }
 
 /** Throws `bad-option` if options cannot be combined with an answer whose beginning is given.
- * @param {GenerateOptions} options
- * @param {boolean} [prefixed] whether the caller passed the beginning; a `format` can then apply to it */
-export function checkBegun({ format, tools, toolChoice }, prefixed = true) {
-  if ((!format || prefixed) && (!tools?.length || toolChoice === 'none')) return;
-  throw new ModelError(
-    'bad-option',
-    format && !prefixed
-      ? 'A continued answer cannot have a `format`.'
-      : "A continued answer can have `tools` only with toolChoice 'none'.",
-  );
+ * @param {GenerateOptions} options */
+export function checkBegun({ tools, toolChoice }) {
+  if (!tools?.length || toolChoice === 'none') return;
+  throw new ModelError('bad-option', "A continued answer can have `tools` only with toolChoice 'none'.");
 }
 
 /** Checks messages and returns a copy with the known properties only. Throws `bad-option`. @param {any} messages

@@ -6,7 +6,7 @@ import { ModelError } from '../errors.js';
 import { Budget, Unsupported, compile, lower } from '../grammar/index.js';
 import { ordered } from '../grammar/ordered.js';
 import { Matcher } from './grammar.js';
-import { utf8 } from './heap.js';
+import { joined, utf8 } from './heap.js';
 
 /** Function that returns whether a token begins a tool call. before: number of tokens of the answer before this token,
  * without thoughts.
@@ -57,12 +57,17 @@ export async function constraintOf(encoder, { format, tools }, pause) {
 
 /** Returns a matcher of a constraint, advanced past the beginning of the answer if the prompt contains that beginning.
  * Throws `bad-format` if the constraint does not allow the beginning. @param {Engine} native
- * @param {Uint8Array} constraint @param {Prompt} prompt */
-export function matcherOf(native, constraint, prompt) {
+ * @param {Uint8Array} constraint @param {Prompt} prompt
+ * @param {Uint8Array} cut bytes of an incomplete character after that beginning */
+export function matcherOf(native, constraint, prompt, cut) {
   const matcher = new Matcher(native, constraint);
-  if (!('begin' in prompt) || !prompt.begin || matcher.acceptBytes(utf8(prompt.begin))) return matcher;
+  const begin = utf8(('begin' in prompt && prompt.begin) || '');
+  if (matcher.acceptBytes(joined(begin, cut))) return matcher;
   matcher.dispose();
-  throw new ModelError('bad-format', 'The format does not allow the `prefix` of the answer. Change one of them.');
+  throw new ModelError(
+    'bad-format',
+    'The format does not allow the beginning of the answer. Change the format or the `prefix`.',
+  );
 }
 
 /** Returns a function that recognises the first token of a tool call; null if the model's calls do not begin with a

@@ -42,9 +42,10 @@ async function begin(context, job, args) {
   const thoughts = encoder.thoughtReader(asked, ids, args.thinking);
   const thinks = Boolean(thoughts?.inside || (thoughts && thinking));
   const assembler = new TextAssembler(args.stop);
-  if (cut) assembler.add(encoder.template.lastBytes(encoder, ids, cut));
+  const last = cut ? encoder.template.lastBytes(encoder, ids, cut) : new Uint8Array();
+  assembler.add(last);
   const { native } = context.runner;
-  const matcher = part && constraint ? part.matcherOf(native, constraint, prompt) : null;
+  const matcher = part && constraint ? part.matcherOf(native, constraint, prompt, last) : null;
   const waits = begins || thinks;
   return {
     ...context,

@@ -148,6 +148,10 @@ test('a format applies to the whole answer, including its prefix', async (t) => 
     .result();
   assert.deepEqual([answer.text, answer.value], ['c', 'abc']);
   await refuses(() => model.generate([question, begun('Once')], { format: 'json' }).text(), 'bad-format');
+  // The format of a chat also constrains the rest of an answer that ended inside a character.
+  const chat = model.chat({ messages: [question], format: { regex: '\u{10ffff}{2}' }, jumpForward: false });
+  assert.equal((await chat.retry({ maxTokens: 2 }).result()).text, '');
+  assert.equal((await chat.continue().result()).value, '\u{10ffff}'.repeat(2));
   assert.ok(await model.generate([question], SHORT).text());
 });
 
