@@ -590,7 +590,7 @@ export function postableFormat(format) {
  * @returns {[number, number][]} */
 export function biasEntries(bias) {
   const entries = bias instanceof Map ? [...bias] : Object.entries(bias);
-  return entries.map(([id, value]) => [Number(id), value]);
+  return entries.map(([id, value]) => [/^\d+$/.test(`${id}`) ? Number(id) : NaN, value]);
 }
 
 /** Returns pairs of header name and value; null if `headers` are not valid. @param {any} headers */

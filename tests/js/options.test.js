@@ -28,7 +28,7 @@ const bad = {
   seed: [-1, 2 ** 32, 0.5],
   logprobs: [-1, 65, true],
   stop: ['', [''], 5, ['a', 1]],
-  logitBias: [5, { a: 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }, { [2 ** 32 + 5]: 1 }],
+  logitBias: [5, { a: 1 }, { '': 1 }, { '0x1': 1 }, { 5: NaN }, { 5: Infinity }, { '-1': 1 }, { [2 ** 32 + 5]: 1 }],
   signal: [{}, true],
   onPrefillProgress: [1],
   format: [
