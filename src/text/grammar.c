@@ -66,10 +66,12 @@ static int check_loops(gw_grammar *g, gw_error *e) {
 }
 
 static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, uint32_t n_vocab, gw_error *e) {
-    static const char *const names[] = { "the node of an edge", "the rule of an edge", "the token of an edge" };
+    static const char *const names[] = { "the node of an edge", "the rule of an edge" };
     uint32_t kind = gw_edge_kind(edge), act = gw_edge_act(edge), members = g->loops[loop].members;
     const uint32_t most[] = { g->head->n_nodes, g->head->n_rules, n_vocab };
     if (kind > GW_TOKEN) return wrong(e, "the kind of an edge", "0 to 2", kind);
+    if (kind == GW_TOKEN && edge->label >= n_vocab)
+        return gw_fail(e, GW_E_BAD_FORMAT, "The vocabulary has no token <[%u]>. Change the format.", edge->label);
     if (edge->label >= most[kind] || (kind == GW_BYTES && edge->label == 0))
         return wrong(e, names[kind], "in range", edge->label);
     if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER)

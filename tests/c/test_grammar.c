@@ -159,6 +159,18 @@ TEST(masks_of_strings_are_what_each_token_alone_says) {
     free_words();
 }
 
+TEST(tokens_beyond_the_vocabulary_are_named) {
+    static const int32_t ends[] = { 1 };
+    uint32_t words[STRING_WORDS], *edge = words + 12 + 10 + 2 * 19 + 4 + 4;
+    gw_error e = { 0 };
+    make_words();
+    string_of(words, GW_NEVER);
+    edge[0] = GW_TOKEN, edge[1] = 300000;
+    CHECK(!gw_matcher_new(words, sizeof words, (gw_words){ tokenizer, &trie, ends, 1 }, &e));
+    CHECK_SAYS(e.what, "The vocabulary has no token <[300000]>. Change the format.");
+    free_words();
+}
+
 TEST(masks_of_known_states_are_not_looked_for_again) {
     static const int32_t ends[] = { 1 };
     uint32_t words[STRING_WORDS];
