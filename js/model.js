@@ -82,8 +82,9 @@ async function openConnection(source, options, headerOnly) {
  * `network-error`.
  * @param {ModelSource} source @param {LoadOptions} options */
 export async function partsOf(source, { signal, headers, token, hub, cache }) {
-  const sent = headerPairs(headers) ?? [];
-  if (token) sent.push(['authorization', `Bearer ${token}`]);
+  const all = new Headers(headerPairs(headers) ?? []);
+  if (token) all.set('authorization', `Bearer ${token}`);
+  const sent = [...all];
   const entries = async () => (cache === false ? [] : cacheOf(cache).list());
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
   const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
