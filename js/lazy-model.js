@@ -95,6 +95,7 @@ export class LazyModel {
   async #read(abort, listeners) {
     const { signal, onProgress, ...options } = this.#options;
     await this.#ended;
+    if (this.model) return this.model; // an aborted load may still have succeeded
     const unsubscribe = onAbort(signal, () => abort.abort(signal?.reason));
     const source = this.#source;
     const tellAll = (/** @type {Progress} */ progress) => {

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { createEngine } from '../../js/engine/engine.js';
 import { loadModel } from '../../js/index.node.js';
+import { LazyModel } from '../../js/lazy-model.js';
 import { MODULES } from '../../js/modules.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { faultyServer } from './faulty-server.js';
@@ -35,6 +36,18 @@ test('calls are answered in order', async (t) => {
     }),
   );
   assert.deepEqual(finished, [60, 1, 20]);
+});
+
+test('a load that goes on after its call was aborted is used by the next call', async () => {
+  let loads = 0;
+  const model = wrong({});
+  const lazy = new LazyModel(async () => (loads++, await sleep(10), model), {});
+  const controller = new AbortController();
+  const aborted = lazy.open(controller.signal);
+  controller.abort();
+  await refuses(aborted, 'aborted');
+  assert.equal(await lazy.open(), model);
+  assert.equal(loads, 1);
 });
 
 test('the heap does not grow with use', async (t) => {
