@@ -422,7 +422,7 @@ import { ModelError } from './errors.js';
  *   | { kind: 'rest', value: Progress } | { kind: 'thread', port: MessagePort }
  *   | { kind: 'locked', path: string, owner: string } | { kind: 'temporary', name: string }} FromWorker */
 
-/** Messages of the engine worker to a helper thread, which replies to `prepare` with true when it is ready.
+/** Messages of the engine worker to a helper thread, which replies to `prepare` with whether it is ready.
  * @typedef {{ kind: 'prepare', module: WebAssembly.Module, memory: WebAssembly.Memory }
  *   | { kind: 'enter', pool: number, index: number, stack: number }} ToThread */
 

@@ -10,9 +10,9 @@ export async function receive(message, post) {
   if (message.kind === 'prepare') {
     const { module, memory } = message;
     /** @type {any} */
-    const instance = await WebAssembly.instantiate(module, imports(memory));
-    exports = instance.exports;
-    post(true);
+    const instance = await WebAssembly.instantiate(module, imports(memory)).catch(() => null);
+    exports = instance?.exports;
+    post(instance !== null);
   } else {
     const { stack, pool, index } = message;
     try {

@@ -1,4 +1,5 @@
-/* A helper thread whose code traps reports this to the pool, on a fresh stack, so the pool does not wait forever. */
+/* A helper thread that cannot start reports this, so that the engine does not wait for it. A helper thread whose code
+ * traps reports that to the pool, on a fresh stack, so the pool does not wait forever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { receive } from '../../js/engine/helper.js';
@@ -23,13 +24,14 @@ function trappingModule() {
   );
 }
 
-test('a trap in a helper thread is reported to its pool', async () => {
+test('a failed start of a helper thread is reported to the engine, and a trap in it to its pool', async () => {
   const memory = new WebAssembly.Memory({ initial: 1 });
   const words = new Uint32Array(memory.buffer);
   /** @type {unknown[]} */
   const posted = [];
+  await receive({ kind: 'prepare', module: trappingModule(), memory: Object({}) }, (m) => posted.push(m));
   await receive({ kind: 'prepare', module: trappingModule(), memory }, (m) => posted.push(m));
-  assert.deepEqual(posted, [true]);
+  assert.deepEqual(posted, [false, true]);
   await receive({ kind: 'enter', pool: 77, index: 1, stack: 1234 }, () => {});
   assert.equal(words[1], 77, 'gw_pool_fail was called with the pool');
   assert.equal(words[2], 1, 'and with its number');
