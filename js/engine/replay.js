@@ -23,9 +23,9 @@ export class Replay {
 
   /** Returns a function that reads a file from its beginning. @param {number} part */
   reader(part) {
-    const kept = (this.#kept[part] ??= []);
     let next = 0;
     return async () => {
+      const kept = (this.#kept[part] ??= []);
       if (next < kept.length) return kept[next++];
       const piece = await this.#pull(part);
       if (this.#keeping) next = kept.push(piece);

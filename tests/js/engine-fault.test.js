@@ -5,6 +5,7 @@ import { closeSync, createReadStream, openSync, readFileSync, readSync } from 'n
 import { readFile } from 'node:fs/promises';
 import { before, describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
+import { Replay } from '../../js/engine/replay.js';
 import { features } from '../../js/platform/features.js';
 import { loadModel } from '../../js/index.node.js';
 import { nodePort } from '../../js/platform/port-node.js';
@@ -137,4 +138,13 @@ describe('a wrong kernel is found while a model loads', {
   it('an explicit request for the relaxed variant fails with engine-fault', async () => {
     await refuses(load(path, { variant: 'relaxed' }), 'engine-fault', /relaxed build/);
   });
+});
+
+it('a fault after the bytes of a stream were freed can be repaired only if the model has other sources', async () => {
+  const replay = new Replay(async () => null);
+  const read = replay.reader(0);
+  replay.forget();
+  assert.ok(replay.possible);
+  await read();
+  assert.ok(!replay.possible);
 });
