@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';
-import { importConversations, onlyIn, pageIn, root, suite } from './helpers.js';
+import { importConversations, onlyIn, pageIn, root, suite, textOf } from './helpers.js';
 
 const TEXTS = {
   blocks:
@@ -95,7 +95,7 @@ const HOSTILE_PARTS = [
 
 const ADORNED = `A $$b$$
 
-Inline $a^2$, $\\{1, 2\\}$ and
+Inline $a^2$, $\\{1, 2\\}$, \\[ \\] and
 
 $$
 \\sum_{i=1}^n i = \\frac{n(n+1)}{2}
@@ -339,6 +339,7 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
   await page.waitForSelector('.md math[display="block"]');
   await page.waitForSelector('.md .hljs-keyword');
   assert.equal(await page.$$eval('.md math', (all) => all.length), 4);
+  assert.match(await textOf(page, '.md'), /\[ \] and/, 'white space is not maths');
   assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
   assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
   assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), [

@@ -13,8 +13,11 @@ const DOLLARS = /^\$(?![\s$])((?:\\[^\n]|[^\\$\n])+?)(?<!\s)\$(?![\w$])/;
 const ROUND = /^\\\(((?:(?!\\\)|\n[ \t]*\n)[^]){1,4000})\\\)/;
 
 /** @param {string} type @param {RegExpExecArray | null} match @param {boolean} display */
-const token = (type, match, display) =>
-  match ? { type, raw: match[0], text: (match[1] ?? match[2]).trim(), display } : undefined;
+function token(type, match, display) {
+  const [raw = '', ...found] = match ?? [];
+  const text = found.join('').trim();
+  return text ? { type, raw, text, display } : undefined;
+}
 
 /** @param {(text: string) => string} escape @returns {import('marked').MarkedExtension} */
 export function texIn(escape) {
