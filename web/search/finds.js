@@ -24,7 +24,7 @@ export class Finds {
   #ask;
   #some = el('span.hint');
   #asking;
-  /** @type {AbortController | null} */ #asked = null;
+  #asked = new AbortController();
   /** @type {Found[]} */ #found = [];
   element = el('div.finds');
 
@@ -58,8 +58,7 @@ export class Finds {
   }
 
   stop() {
-    this.#asked?.abort();
-    this.#asked = null;
+    this.#asked.abort();
   }
 
   /** Repeats the search after texts or the model have changed. */
