@@ -163,10 +163,10 @@ export class Keeper {
       const now = await this.#archive.put(head, tree.kept(), { found, news: beside ? news : undefined });
       tree.settle(news);
       this.#conversation.join(now);
+      this.#said = false;
       if (!isLatest()) return true; // a later write, which may already have failed, decides what is shown
       if (!this.#timer && !this.#conversation.busy) this.#news = false;
       resolve('keep');
-      this.#said = false;
       return true;
     } catch {
       return this.#failed();
