@@ -124,15 +124,8 @@ export class Keeper {
   /** @param {boolean} now   true if a turn has begun or ended; false if a part of an answer has arrived */
   changed(now) {
     this.#news = true;
-    if (now) {
-      clearTimeout(this.#timer);
-      this.#timer = 0;
-      void this.#put(true).then(() => this.#library.show());
-    } else
-      this.#timer ||= window.setTimeout(() => {
-        this.#timer = 0;
-        void this.#put(false);
-      }, PARTLY_EVERY);
+    if (now) void this.#put(true).then(() => this.#library.show());
+    else this.#timer ||= window.setTimeout(() => void this.#put(false), PARTLY_EVERY);
   }
 
   /** Copies changed settings to the open conversation, which has its own settings. */
@@ -146,16 +139,15 @@ export class Keeper {
   /** Saves changes now instead of after a pause, because another conversation is being opened. */
   flush() {
     this.#putDrafts();
-    if (!this.#timer) return;
-    clearTimeout(this.#timer);
-    this.#timer = 0;
-    void this.#put(false);
+    if (this.#timer) void this.#put(false);
   }
 
   /** Returns whether the conversation was saved. @param {boolean} found   updates the search index
    * @param {boolean} [beside]   merges what another tab has added */
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
+    clearTimeout(this.#timer);
+    this.#timer = 0;
     if (!head) return false;
     const isLatest = this.#puts();
     const { news } = tree;
