@@ -6,7 +6,6 @@ import { openArchive, MemoryArchive } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
 import { explain } from '../shell/errors.js';
 import { addLater, locale, t } from '../shell/language.js';
-import { fileName, fromJson, saveFile, toJson, toMarkdown } from './exchange.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
 import { keepsNothing, onChoice, recall, remember } from './storage.js';
 import { hitIn, spoken } from './tree.js';
@@ -18,6 +17,9 @@ const UNDO_MS = 10_000;
 const DAY = 86_400_000;
 /** Returns whether the window is so narrow that the list of conversations covers the page. */
 const isNarrow = () => matchMedia('(max-width: 60rem)').matches;
+
+/** Loads the code that reads and writes files, and its texts, when it is first needed. */
+const exchange = async () => (await Promise.all([import('./exchange.js'), addLater()]))[0];
 
 /** Callbacks of the list. changed: a name or a pin has changed; heard: another tab has changed a conversation; kept:
  * the user has turned saving on; removed: a conversation was deleted.
@@ -199,7 +201,8 @@ export class Library {
     const small = 'quiet small';
     const save = (/** @type {'.md' | '.json'} */ end) =>
       this.#do(async () => {
-        const [one] = await Promise.all([this.archive.get(id), addLater()]);
+        const { fileName, saveFile, toJson, toMarkdown } = await exchange();
+        const one = await this.archive.get(id);
         if (!one) return;
         if (end === '.md') saveFile(fileName(title) + end, 'text/markdown', toMarkdown(one));
         else saveFile(fileName(title) + end, 'application/json', toJson([one]));
@@ -287,7 +290,7 @@ export class Library {
 
   async #exportAll() {
     const all = [];
-    await addLater();
+    const { saveFile, toJson } = await exchange();
     for await (const one of this.archive.all()) all.push(one);
     saveFile('conversations.json', 'application/json', toJson(all));
     announce(t('exported', { n: all.length }));
@@ -297,7 +300,7 @@ export class Library {
     const [file] = takeFiles(input('library-file'));
     if (!file) return;
     const { archive } = this;
-    await addLater();
+    const { fromJson } = await exchange();
     const all = fromJson(await file.text());
     try {
       for (const { head, body } of all) await archive.put(head, body);
