@@ -155,10 +155,8 @@ export class Conversation {
 
   /** @param {Said[]} path @returns {Row[]} */
   #rows(path) {
-    const from = Math.max(
-      0,
-      path.findIndex(({ id }) => id === this.head?.from),
-    );
+    const start = path.findIndex(({ id }) => id === this.head?.from);
+    const from = Math.max(0, start);
     let model = '';
     return path.map((said, i) => {
       const by = model && said.model !== model ? said.model : '';

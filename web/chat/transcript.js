@@ -158,9 +158,8 @@ export class Answer {
 }
 
 /** @param {Row} row */
-const keyOf = ({ said, at, of, last, unanswered = false, excluded = '', by = '' }) => {
-  return [said.id, said.state, said.text.length, at, of, last, unanswered, excluded, by].join();
-};
+const keyOf = ({ said, at, of, last, unanswered = false, excluded = '', by = '' }) =>
+  [said.id, said.state, said.text.length, at, of, last, unanswered, excluded, by].join();
 
 export class Transcript {
   /** @type {HTMLElement} */ #log;
@@ -285,9 +284,7 @@ export class Transcript {
     const foot = el('div.question-foot', edit);
     if (row.of > 1) foot.prepend(this.#versions(row, 'message'));
     const elements = [question, foot];
-    if (row.excluded === 'before') {
-      elements.unshift(el('p.told-from', t('told-from')));
-    }
+    if (row.excluded === 'before') elements.unshift(el('p.told-from', t('told-from')));
     if (row.last) {
       const retry = action(t('answer.it'), () => this.on.retry(said), 'quiet small retry');
       elements.push(el('div.answer-foot', retry));

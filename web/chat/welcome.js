@@ -22,12 +22,9 @@ export function welcome() {
     return [el('strong', t('welcome.chat')), t('welcome.chat.about')];
   }
   const suggestions = SUGGESTIONS.map((key) => {
-    const text = t(key);
-    return el(
-      'li',
-      { dir: 'auto' }, // the prompts are English, also on right-to-left pages
-      action(text, () => actions.say({ text, files: [] })),
-    );
+    const text = t(key); // in English, also on right-to-left pages
+    const say = action(text, () => actions.say({ text, files: [] }));
+    return el('li', { dir: 'auto' }, say);
   });
   return [
     el('strong', t('story.title')),

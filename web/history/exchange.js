@@ -127,10 +127,6 @@ export function saveFile(name, type, text) {
 
 /** @param {string} title */
 export function fileName(title) {
-  return (
-    title
-      .replace(/[^\p{L}\p{N} _-]+/gu, '')
-      .trim()
-      .slice(0, 60) || 'conversation'
-  );
+  const plain = title.replace(/[^\p{L}\p{N} _-]+/gu, '');
+  return plain.trim().slice(0, 60) || 'conversation';
 }

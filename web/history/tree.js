@@ -129,8 +129,7 @@ export class Tree {
 
   /** @param {string} id   its last message */
   branch(id) {
-    const said = this.path(id);
-    return new Tree({ said, leaf: id });
+    return new Tree({ said: this.path(id), leaf: id });
   }
 
   /** @returns {News} */

@@ -66,10 +66,8 @@ export function explain(error) {
 /** @param {unknown} error */
 function rawDetails(error) {
   if (!(error instanceof Error)) return String(error);
-  const code = codeOf(error);
-  const lines = [code ? `${code}: ${error.message}` : `${error.name}: ${error.message}`];
-  if (error.cause) lines.push(`cause: ${error.cause}`);
-  return lines.join('\n');
+  const text = `${codeOf(error) || error.name}: ${error.message}`;
+  return error.cause ? `${text}\ncause: ${error.cause}` : text;
 }
 
 /** @param {unknown} error @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */

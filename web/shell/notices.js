@@ -29,15 +29,11 @@ export function showNotices(id, texts) {
 
 /** @param {string} text @param {HTMLButtonElement[]} remedies */
 function noticeOf(text, ...remedies) {
-  const close = action(
-    t('dismiss'),
-    () => {
-      note.remove();
-      box('input').focus(); // focus() has no effect while the field is hidden
-    },
-    'quiet small',
-  );
-  const note = el('p.notice', el('span', text), ...remedies, close);
+  const dismiss = () => {
+    note.remove();
+    box('input').focus(); // focus() has no effect while the field is hidden
+  };
+  const note = el('p.notice', el('span', text), ...remedies, action(t('dismiss'), dismiss, 'quiet small'));
   return note;
 }
 
