@@ -74,10 +74,9 @@ export class Attachments {
 
   /** @param {string} name */
   #free(name) {
-    const taken = new Set(this.#files.map((file) => file.name));
-    let n = 1;
-    while (taken.has(n > 1 ? `${name} ${n}` : name)) n++;
-    return n > 1 ? `${name} ${n}` : name;
+    let free = name;
+    for (let n = 2; this.#files.some((file) => file.name === free); n++) free = `${name} ${n}`;
+    return free;
   }
 
   get files() {

@@ -187,19 +187,14 @@ function countDraft(draft) {
   const place = box('draft-tokens');
   const isLatest = drafts();
   place.classList.remove('over');
-  if (!text || !model) {
-    place.textContent = '';
-    return;
-  }
+  if (!text || !model) return place.replaceChildren();
   setTimeout(async () => {
     if (!isLatest() || model !== state.model) return;
     const { length } = await model.tokenize(text).catch(() => ({ length: -1 }));
     if (length < 0 || !isLatest()) return;
-    const left = Math.max(0, model.info.contextLength - state.used);
-    place.classList.toggle('over', length > left);
-    place.textContent =
-      length > left
-        ? t('draft.over', { used: length, over: length - left })
-        : t('draft.left', { used: length, left: left - length });
+    const free = Math.max(0, model.info.contextLength - state.used);
+    const counts = { used: length, over: length - free, left: free - length };
+    place.classList.toggle('over', length > free);
+    place.textContent = t(length > free ? 'draft.over' : 'draft.left', counts);
   }, COUNT_AFTER);
 }

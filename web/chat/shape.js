@@ -77,11 +77,8 @@ const rows = (list) =>
 function columns(list) {
   const names = [...new Set(list.flatMap((one) => Object.keys(one)))];
   const head = el('tr', ...names.map((name) => el('th', { scope: 'col' }, name)));
-  return el(
-    'table',
-    el('thead', head),
-    el('tbody', ...list.map((one) => el('tr', ...names.map((name) => el('td', drawn(one[name])))))),
-  );
+  const body = list.map((one) => el('tr', ...names.map((name) => el('td', drawn(one[name])))));
+  return el('table', el('thead', head), el('tbody', ...body));
 }
 
 /** @param {unknown} error */
