@@ -65,10 +65,11 @@ async function openDatabase() {
   return database;
 }
 
-/** @returns {Promise<Archive>} */
-export async function openArchive() {
+/** @param {(id: string) => void} heard   called when another tab has changed a conversation
+ * @returns {Promise<Archive>} */
+export async function openArchive(heard) {
   try {
-    return new StoredArchive(await openDatabase());
+    return new StoredArchive(await openDatabase(), heard);
   } catch {
     return new MemoryArchive();
   }
@@ -82,14 +83,10 @@ class StoredArchive {
   /** Tells other tabs the ids of conversations that have changed. */
   #channel = new BroadcastChannel(NAME);
 
-  /** @param {IDBDatabase} database */
-  constructor(database) {
+  /** @param {IDBDatabase} database @param {(id: string) => void} heard */
+  constructor(database, heard) {
     this.#database = database;
-  }
-
-  /** @param {(id: string) => void} f   called when another tab has changed a conversation */
-  heard(f) {
-    this.#channel.onmessage = ({ data }) => f(data);
+    this.#channel.onmessage = ({ data }) => heard(data);
   }
 
   /** @param {string} store */
@@ -209,8 +206,6 @@ export class MemoryArchive {
     const { head, body } = this.#all.get(id) ?? {};
     return head && body ? structuredClone({ head, body }) : null;
   }
-
-  heard() {}
 
   /** @param {Head} head @param {Kept} body */
   async put(head, body) {

@@ -84,10 +84,7 @@ export class Library {
   }
 
   #open() {
-    return (this.#opened ??= openArchive().then((one) => {
-      one.heard((id) => this.on.heard(id));
-      return one;
-    }));
+    return (this.#opened ??= openArchive((id) => this.on.heard(id)));
   }
 
   /** @param {boolean} library */
