@@ -51,6 +51,13 @@ function committed(transaction) {
   });
 }
 
+/** @param {IDBTransaction} transaction @param {string} id @returns {Promise<Whole | null>} */
+async function wholeIn(transaction, id) {
+  const read = (/** @type {string} */ store) => done(transaction.objectStore(store).get(id));
+  const [head, body] = await Promise.all([read('heads'), read('bodies')]);
+  return head && body ? { head, body: body.kept } : null;
+}
+
 /** @returns {Promise<IDBDatabase>} */
 async function openDatabase() {
   const request = indexedDB.open(NAME, VERSION);
@@ -110,12 +117,7 @@ class StoredArchive {
 
   /** @param {string} id @returns {Promise<Whole | null>} */
   async get(id) {
-    const transaction = this.#database.transaction(['heads', 'bodies']);
-    const [head, body] = await Promise.all([
-      done(transaction.objectStore('heads').get(id)),
-      done(transaction.objectStore('bodies').get(id)),
-    ]);
-    return head && body ? { head, body: body.kept } : null;
+    return wholeIn(this.#database.transaction(['heads', 'bodies']), id);
   }
 
   /** Saves a conversation; returns the saved version. found: also updates the search index, which takes longer; news:
@@ -124,16 +126,13 @@ class StoredArchive {
    * @returns {Promise<Whole>} */
   async put(head, body, { found = true, news } = {}) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
-    const heads = transaction.objectStore('heads');
-    const bodies = transaction.objectStore('bodies');
-    const old = news && (await Promise.all([done(heads.get(head.id)), done(bodies.get(head.id))]));
-    const there = old?.[0] && old[1] && { head: old[0], body: old[1].kept };
+    const there = news && (await wholeIn(transaction, head.id));
     // If another tab has deleted the conversation, a new message restores it, but the end of an answer does not.
     const asked = body.said.some(({ id, role }) => role === 'user' && news?.own.includes(id));
     if (news && !there && !asked) return { head, body };
     const now = news && there ? together(there, { head, body }, news) : { head, body };
-    heads.put(now.head);
-    bodies.put({ id: head.id, kept: now.body });
+    transaction.objectStore('heads').put(now.head);
+    transaction.objectStore('bodies').put({ id: head.id, kept: now.body });
     if (found) transaction.objectStore('words').put({ id: head.id, words: wordsIn(now.head, now.body) });
     await committed(transaction);
     if (found) this.#channel.postMessage(head.id);
@@ -148,12 +147,11 @@ class StoredArchive {
   /** @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
     const transaction = this.#database.transaction(['heads', 'words', 'bodies'], 'readwrite');
-    const heads = transaction.objectStore('heads');
-    const [old, body] = await Promise.all([done(heads.get(id)), done(transaction.objectStore('bodies').get(id))]);
-    if (!old || !body) return;
-    const head = { ...old, ...news };
-    heads.put(head);
-    if ('title' in news) transaction.objectStore('words').put({ id, words: wordsIn(head, body.kept) });
+    const old = await wholeIn(transaction, id);
+    if (!old) return;
+    const head = { ...old.head, ...news };
+    transaction.objectStore('heads').put(head);
+    if ('title' in news) transaction.objectStore('words').put({ id, words: wordsIn(head, old.body) });
     await committed(transaction);
     this.#channel.postMessage(id);
   }
