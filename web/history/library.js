@@ -48,17 +48,17 @@ export class Library {
       void this.show();
     });
     addEventListener('pointerdown', ({ target }) => {
-      if (target instanceof Element && !target.closest('.talk-menu, [aria-expanded=true]')) closeMenus();
+      if (target instanceof Element && !target.closest('.talk-menu, [aria-expanded=true]')) closeMenu();
       // In windows of medium width the list covers a part of the page; a press beside the list closes it.
       if (target instanceof Element && isNarrow() && target.closest('#chat, #picker')) this.leave();
     });
-    box('library-list').parentElement?.addEventListener('scroll', closeMenus);
+    box('library-list').parentElement?.addEventListener('scroll', closeMenu);
     onClick('library-more', () => void this.#showMore());
     onClick('library-toggle', () => this.#turn(!state.library));
     onClick('library-close', () => this.#turn(false));
     box('library').addEventListener('keydown', (event) => {
       if (event.key !== 'Escape') return;
-      const closes = closeMenus();
+      const closes = closeMenu();
       if (!closes && !isNarrow()) return;
       event.stopPropagation();
       if (!closes) this.#turn(false);
@@ -175,7 +175,7 @@ export class Library {
     const menu = el('div.talk-menu', { hidden: true });
     const toggle = () => {
       const opens = menu.hidden;
-      closeMenus();
+      closeMenu();
       if (!opens) return;
       menu.replaceChildren(...this.#actions(head, item));
       menu.hidden = false;
@@ -216,7 +216,7 @@ export class Library {
   /** @param {string} id @param {Partial<Head>} news */
   async #change(id, news) {
     this.on.changed(id, news); // updates the open conversation first: it may be saved meanwhile
-    closeMenus();
+    closeMenu();
     await this.#do(() => this.archive.change(id, news));
   }
 
@@ -316,16 +316,15 @@ async function failure(error) {
   return /^Quota/.test(error.name) ? t('not-saved') : `${title} ${advice}`;
 }
 
-/** Returns whether a menu was open. */
-function closeMenus() {
-  const open = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('.talk-menu:not([hidden])'));
-  for (const menu of open) {
-    const more = /** @type {HTMLButtonElement} */ (menu.parentElement?.querySelector('[aria-expanded]'));
-    more.ariaExpanded = 'false';
-    if (menu.contains(document.activeElement)) more.focus({ preventScroll: true });
-    menu.hidden = true;
-  }
-  return open.length > 0;
+/** Closes the open menu; returns whether there was one. */
+function closeMenu() {
+  const menu = /** @type {HTMLElement | null} */ (document.querySelector('.talk-menu:not([hidden])'));
+  const more = /** @type {HTMLElement | null | undefined} */ (menu?.parentElement?.querySelector('[aria-expanded]'));
+  if (!menu || !more) return false;
+  more.ariaExpanded = 'false';
+  if (menu.contains(document.activeElement)) more.focus({ preventScroll: true });
+  menu.hidden = true;
+  return true;
 }
 
 /** Replaces the rows; keeps the focus and the open menu. @param {HTMLLIElement[]} rows */
@@ -348,9 +347,8 @@ function replaceRows(rows) {
 function when(time) {
   const date = new Date(time);
   const now = Date.now();
-  if (now - time < DAY && date.getDate() === new Date(now).getDate()) {
-    return date.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
-  }
+  const isToday = date.toDateString() === new Date(now).toDateString();
+  if (isToday) return date.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
   const year = now - time > 300 * DAY && { year: /** @type {const} */ ('numeric') };
   return date.toLocaleDateString(locale, { day: 'numeric', month: 'short', ...year });
 }
