@@ -5,13 +5,13 @@ import { ANY_TEXT, choice, except, literal, repeat, sequence } from '../grammar/
 import { Builder, spaced } from './build.js';
 import { asResponses, functionOf, joinedResponses, oneCallPerMessage, standardForm, withoutTools } from './messages.js';
 import { partialJson } from './partial.js';
-import { callOf, flat, jsonCall, objectEnd } from './reading.js';
+import { callOf, flat, jsonCallsIn, objectEnd } from './reading.js';
 import { declared, unquotedCalls } from './unquoted.js';
 
 /** @import { PostedMessage, ToolSpec as Tool } from '../protocol.js' */
 /** @import { Grammar } from '../grammar/nodes.js' */
 /** @import { Message } from './messages.js' */
-/** @import { Parse, ParsedAnswer } from './reading.js' */
+/** @import { Parse } from './reading.js' */
 /** @import { CallGrammarOptions } from './build.js' */
 
 /** Facts by which a dialect recognises a model. probe: the text that the model's template renders for a sample tool, ''
@@ -92,15 +92,9 @@ const HERMES = {
     const places = [...marks].flatMap(([place, name]) => (name === opening ? [place] : []));
     const next = (/** @type {number} */ from) =>
       spelled.includes(opening) ? text.indexOf(opening, from) : (places.find((place) => place >= from) ?? -1);
-    /** @type {ParsedAnswer} */
-    const said = { text, calls: [] };
-    for (let at = next(0); at >= 0; ) {
-      if (said.text === text) said.text = text.slice(0, at);
-      const { calls, end } = jsonCall(text, at + opening.length, 'arguments');
-      said.calls.push(...calls);
-      at = end < 0 ? -1 : next(end);
-    }
-    return said;
+    const first = next(0);
+    if (first < 0) return { text, calls: [] };
+    return { text: text.slice(0, first), calls: jsonCallsIn(text, 'arguments', next) };
   },
 };
 
@@ -121,14 +115,7 @@ const LLAMA3 = {
   parse(items) {
     const { text } = flat(items);
     if (!text.startsWith('{')) return { text, calls: [] };
-    /** @type {ParsedAnswer} */
-    const said = { text: '', calls: [] };
-    for (let at = 0; at >= 0 && at < text.length; ) {
-      const { calls, end } = jsonCall(text, at, 'parameters');
-      said.calls.push(...calls);
-      at = end < 0 ? -1 : text.indexOf('{', end);
-    }
-    return said;
+    return { text: '', calls: jsonCallsIn(text, 'parameters', (from) => text.indexOf('{', from)) };
   },
 };
 

@@ -130,11 +130,16 @@ export function callOf(value, field, done) {
   return [{ name: value.name, arguments: value[field] ?? {}, done }];
 }
 
-/** Parses the JSON object of a call at an offset. `end` of the result is the offset after the object, -1 if it is
- * incomplete.
- * @param {string} text @param {number} from @param {string} field @returns {{ calls: Call[], end: number }} */
-export function jsonCall(text, from, field) {
-  const end = objectEnd(text, from);
-  const value = partialJson(end < 0 ? text.slice(from) : text.slice(from, end));
-  return { calls: callOf(value, field, end >= 0), end };
+/** Returns the calls that JSON objects in a text describe. @param {string} text @param {string} field name of the
+ * property with the arguments @param {(from: number) => number} next returns the offset at or after `from` behind which
+ * the next object begins, -1 if there is none @returns {Call[]} */
+export function jsonCallsIn(text, field, next) {
+  const calls = [];
+  for (let at = next(0); at >= 0; ) {
+    const end = objectEnd(text, at);
+    const value = partialJson(text.slice(text.indexOf('{', at), end < 0 ? undefined : end));
+    calls.push(...callOf(value, field, end >= 0));
+    at = end < 0 ? -1 : next(end);
+  }
+  return calls;
 }
