@@ -78,12 +78,6 @@ function children(schema, pointer) {
   return found;
 }
 
-/** @param {Record<string, any>} schema */
-function guessDraft(schema) {
-  if ('$defs' in schema) return 2020;
-  return 'definitions' in schema ? 7 : 2020;
-}
-
 export class Document {
   /** @param {Schema} root @param {Budget} budget @param {number} [draft] draft of schemas without `$schema` */
   constructor(root, budget, draft) {
@@ -102,8 +96,8 @@ export class Document {
     this.dynamic = new Map();
     /** Whether the document's `$schema` makes `format` an annotation. */
     this.annotates = isObject(root) && /draft\/20(19-09|20-12)\/schema/.test(String(root.$schema));
-    const first = draft ?? (isObject(root) ? guessDraft(root) : 2020);
-    this.root = this.index(root, NAMELESS, '', first);
+    const old = isObject(root) && 'definitions' in root && !('$defs' in root);
+    this.root = this.index(root, NAMELESS, '', draft ?? (old ? 7 : 2020));
     this.resources.set(NAMELESS, this.root);
   }
 
@@ -180,7 +174,11 @@ export class Document {
     const uri = resolved(text, from.base);
     if (uri === undefined) throw new Unsupported(`${key} must be a URI reference (got ${text})`, at);
     const [base, fragment = ''] = uri.split(/#(.*)/s);
-    if (key !== '$ref') this.checkDynamic(key === '$recursiveRef' ? '' : fragment, at, `${key} ${text}`);
+    // With one dynamic anchor of a name, a dynamic reference equals an ordinary reference.
+    if (key !== '$ref' && (this.dynamic.get(key === '$recursiveRef' ? '' : fragment)?.size ?? 0) > 1) {
+      const why = 'resolves to different schemas, depending on the references that lead to it';
+      throw new Unsupported(`${key} ${text} ${why}`, at);
+    }
     if (fragment && !fragment.startsWith('/')) {
       const anchored = this.anchors.get(`${base}#${decoded(fragment, at)}`);
       if (anchored) return anchored;
@@ -190,15 +188,6 @@ export class Document {
     if (!resource)
       throw new Unsupported(`${key} ${text} points outside the schema, and other documents are not fetched`, at);
     return this.follow(resource, decoded(fragment, at), at, text);
-  }
-
-  /** Throws if several dynamic anchors share a name. With one anchor, a dynamic reference equals an ordinary reference.
-   * @param {string} name @param {string} at
-   * @param {string} what */
-  checkDynamic(name, at, what) {
-    const places = this.dynamic.get(name)?.size ?? 0;
-    if (places > 1)
-      throw new Unsupported(`${what} resolves to different schemas, depending on the references that lead to it`, at);
   }
 
   /** @param {Located} resource @param {string} pointer @param {string} at @param {string} text @returns {Located} */
