@@ -11,10 +11,6 @@ static const char *const value_types[] = {
     "u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array", "u64", "i64", "f64",
 };
 
-static const char *value_type(int type) {
-    return type >= 0 && type < (int)(sizeof value_types / sizeof *value_types) ? value_types[type] : "unknown";
-}
-
 __attribute__((format(printf, 2, 3))) static bool put(gw_buffer *out, const char *format, ...) {
     char text[256];
     va_list args;
@@ -51,7 +47,7 @@ static bool put_number(gw_buffer *out, const gw_gguf_value *v) {
 
 static bool put_value(const gw_store *s, const gw_entry *e, gw_buffer *out) {
     if (e->value.type == GW_GGUF_ARRAY)
-        return put(out, ",\"of\":\"%s\",\"count\":%llu", value_type(e->of), (unsigned long long)e->count);
+        return put(out, ",\"of\":\"%s\",\"count\":%llu", value_types[e->of], (unsigned long long)e->count);
     if (!put(out, ",\"value\":")) return false;
     if (e->value.type != GW_GGUF_STRING) return put_number(out, &e->value);
     size_t len = gw_min(e->value.len, CUT);
@@ -71,7 +67,7 @@ const char *gw_describe_entry(const gw_store *s, uint32_t i, gw_buffer *out) {
     const char *key = gw_store_pooled(s, e->key);
     out->used = 0;
     bool ok = put(out, "{\"key\":") && put_string(out, key, strlen(key)) &&
-              put(out, ",\"type\":\"%s\"", value_type(e->value.type)) && put_value(s, e, out);
+              put(out, ",\"type\":\"%s\"", value_types[e->value.type]) && put_value(s, e, out);
     return finish(out, ok);
 }
 
