@@ -10,7 +10,7 @@ gw_row_cache *gw_row_cache_place(const gw_matrix *m, const gw_type *from, uint32
     uint32_t slots = (uint32_t)gw_min(m->rows, gw_max(GW_ROWS_AT_ONCE, CACHE_BYTES / row_bytes));
     gw_row_cache *c = gw_arena_take(arena, sizeof *c);
     gw_matrix panel = { .type = m->type, .rows = GW_PANEL, .k = m->k };
-    gw_matrix_place(&panel, false, arena);
+    gw_matrix_place(&panel, 0, arena);
     uint8_t *scratch = gw_arena_take(arena, row_bytes);
     int32_t *row = gw_arena_take(arena, slots * sizeof *row);
     uint32_t *used = gw_arena_take(arena, slots * sizeof *used);
