@@ -27,6 +27,7 @@ typedef struct {
     uint32_t length; /* length of the segment's text in tokens; 0 for a context */
     uint32_t cache;  /* first row of the segment's text in the KV cache; 0 for a context */
     uint32_t text;
+    const int32_t *ids; /* ids of the segment's text, from its position 0 on */
     const gw_kv *kv;
 } gw_segment;
 

@@ -52,6 +52,7 @@ static int find_texts(const gw_session *s, gw_segment *segments) {
                                       .length = p->first[text + 1] - first,
                                       .cache = first,
                                       .text = text,
+                                      .ids = s->now->ids + first,
                                       .kv = &s->now->kv };
         row = to;
     }
@@ -67,7 +68,9 @@ static int find_sequences(const gw_session *s, gw_segment *segments) {
         uint32_t from = (uint32_t)gw_min(skip, q->rows), rows = (uint32_t)gw_min(q->rows - from, GW_BATCH - row);
         skip -= from;
         if (!rows) continue;
-        segments[n++] = (gw_segment){ .row = (int)row, .n = (int)rows, .pos = q->kv.pos + from, .kv = &q->kv };
+        segments[n++] = (gw_segment){
+            .row = (int)row, .n = (int)rows, .pos = q->kv.pos + from, .ids = q->ids, .kv = &q->kv
+        };
         row += rows;
     }
     return n;
@@ -77,10 +80,7 @@ static void find_ids(gw_session *s) {
     const gw_batch *b = &s->state.batch;
     for (int i = 0; i < b->n_segments; i++) {
         const gw_segment *p = &b->segments[i];
-        const gw_sequence *q = s->now;
-        for (uint32_t j = 0; j < s->n_members; j++)
-            if (&s->members[j]->kv == p->kv) q = s->members[j];
-        memcpy(s->ids + p->row, q->ids + p->cache + p->pos, (size_t)p->n * sizeof *s->ids);
+        memcpy(s->ids + p->row, p->ids + p->pos, (size_t)p->n * sizeof *s->ids);
     }
 }
 
