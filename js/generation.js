@@ -26,8 +26,7 @@ const ABORT_MS = 200;
  * @template [V=any] @implements {AsyncIterable<string>} */
 export class Generation {
   #deps;
-  /** @type {Promise<GenerateResult<V>> | null} */
-  #result = null;
+  #result;
   /** @type {ReturnType<ModelConnection['call']> | null} */
   #sent = null;
   /** @type {Step[]} */
@@ -58,7 +57,8 @@ export class Generation {
   /** @internal @param {GenerationDeps} deps */
   constructor(deps) {
     this.#deps = deps;
-    this.#start();
+    this.#result = this.#run();
+    this.#result.catch(() => {});
     // Back-pressure applies only if the caller starts iterating synchronously.
     queueMicrotask(() => {
       this.#free ||= !this.#iterated;
@@ -89,9 +89,8 @@ export class Generation {
   /** Resolves with the whole answer when it ends. */
   result() {
     this.#free = this.#awaited = true;
-    const result = this.#start();
     this.#ack(this.#unacked);
-    return result;
+    return this.#result;
   }
 
   /** Resolves with the text of the whole answer when it ends. */
@@ -135,7 +134,7 @@ export class Generation {
         this.#wake = () => resolve(null);
       });
     }
-    await this.#start();
+    await this.#result;
   }
 
   /** Makes return() and throw() of a generator abort the answer. A generator itself notices neither before its first
@@ -146,17 +145,11 @@ export class Generation {
       const end = pieces[how].bind(pieces);
       pieces[how] = async (value) => {
         if (!this.#settled) this.#abort.abort();
-        const [ended] = await Promise.all([end(value), this.#start().catch(() => {})]);
+        const [ended] = await Promise.all([end(value), this.#result.catch(() => {})]);
         return ended;
       };
     }
     return pieces;
-  }
-
-  #start() {
-    this.#result ??= this.#run();
-    this.#result.catch(() => {});
-    return this.#result;
   }
 
   /** Generates answers until onAnswer returns no further prompt. @returns {Promise<GenerateResult<V>>} */
