@@ -64,10 +64,7 @@ export function matcherOf(native, constraint, prompt, cut) {
   const begin = utf8(('begin' in prompt && prompt.begin) || '');
   if (matcher.acceptBytes(joined(begin, cut))) return matcher;
   matcher.dispose();
-  throw new ModelError(
-    'bad-format',
-    'The format does not allow the beginning of the answer. Change the format or the `prefix`.',
-  );
+  throw new ModelError('bad-format', 'The format does not allow the beginning of the answer. Change one of them.');
 }
 
 /** Returns a function that recognises the first token of a tool call; null if the model's calls do not begin with a
