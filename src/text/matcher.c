@@ -104,23 +104,18 @@ static int check_id(gw_matcher *m, int32_t id) {
     return gw_fail(m->error, GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d).", n - 1, id);
 }
 
-int gw_matcher_accept(gw_matcher *m, int32_t id) {
-    int how = check_id(m, id);
-    if (how) return how;
-    if (is_end(m, id) && m->complete && !m->ended) {
-        m->ended = true;
-        m->n = 0;
-        return 1;
-    }
-    how = walk(m, id);
-    if (how == YES) settle(m);
-    return how;
-}
-
 int gw_matcher_allows(gw_matcher *m, int32_t id) {
     int how = check_id(m, id);
     if (how) return how;
     return is_end(m, id) && m->complete && !m->ended ? YES : walk(m, id);
+}
+
+int gw_matcher_accept(gw_matcher *m, int32_t id) {
+    int how = gw_matcher_allows(m, id);
+    if (how != YES) return how;
+    if (is_end(m, id) && m->complete) m->ended = true, m->n = 0;
+    else settle(m);
+    return YES;
 }
 
 int gw_matcher_accept_text(gw_matcher *m, const char *text, size_t n) {
