@@ -149,6 +149,7 @@ test('a cancelled download resumes', async ({ open, server, medium }) => {
   await press(page, 'Delete all models?');
   await until(page, '#stored[hidden]', 5000).catch(() => {});
   assert.ok(await page.$('#stored[hidden]'));
+  await page.waitForSelector('#presets button:focus');
 });
 
 test('without storage space the model runs, and a notice says that it is not stored', async ({

@@ -23,9 +23,7 @@ const DOUBT_MS = 5000;
 export function setUpStored() {
   twice(button('stored-clear'), t('stored.delete-all'), async () => {
     await modelCache.clear();
-    await addLater();
-    announce(t('stored.cleared'));
-    await showStored();
+    await showRest('stored.cleared');
   });
   onClick('stored-keep', () => void keep());
 }
@@ -133,8 +131,14 @@ function choiceOf({ label, url, total, complete }) {
 /** @param {StoredModel} model */
 async function removeModel({ label, keys }) {
   for (const key of keys) await modelCache.delete(key);
+  await showRest('deleted.file', { name: label });
+}
+
+/** Announces a deletion, and focuses the next model that can be loaded.
+ * @param {'stored.cleared' | 'deleted.file'} said @param {{ name: string }} [values] */
+async function showRest(said, values) {
   await addLater();
-  announce(t('deleted.file', { name: label }));
+  announce(t(said, values));
   await showStored();
   /** @type {HTMLElement | null} */
   const next = document.querySelector(':is(#stored-list, #presets) > :not([hidden]) button');
