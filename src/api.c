@@ -26,7 +26,6 @@ struct gw_model {
     int kv_type;   /* type of the KV cache, GW_KV_* */
     int sequences; /* number of the model's sequences besides the first one */
     double limit;  /* maximum size of the heap in bytes; 0: no limit */
-    bool reserved;
 };
 
 const char *gw_build(void) {
@@ -69,6 +68,8 @@ static int prove_kernels(gw_model *m) {
 }
 
 /* --- loading --- */
+
+static bool is_reserved(const gw_model *m) { return m->session.block != NULL; }
 
 gw_model *gw_model_new(gw_pool *pool) {
     gw_model *m = gw_alloc(sizeof *m);
@@ -134,7 +135,7 @@ int gw_load_option(gw_model *m, const char *name, const char *value) {
     while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
     if (o == load_options + LOAD_OPTIONS)
         return gw_fail(&m->file.error, GW_E_BAD_OPTION, "There is no load option `%.32s`.", name);
-    if (m->reserved)
+    if (is_reserved(m))
         return gw_fail(&m->file.error, GW_E_BAD_STATE, "`%s` must be set before memory is reserved.", name);
     for (int i = 0; o->values[i]; i++) {
         if (strcmp(o->values[i], value)) continue;
@@ -188,8 +189,8 @@ static plan plan_for(const gw_model *m, uint32_t n_ctx) {
     p.window = (double)gw_loader_window_bytes(&m->loader);
     p.held = (double)gw_tokenizer_bytes(m->file.tokenizer) + (double)gw_store_bytes(&m->file.store) +
              (double)m->trie.size;
-    p.heap = m->reserved ? heap_now(p.held + p.weights + p.kv + p.scratch + p.sampler)
-                         : heap_now(p.held) + p.weights + p.kv + p.scratch + p.sampler + p.window + BLOCKS;
+    p.heap = is_reserved(m) ? heap_now(p.held + p.weights + p.kv + p.scratch + p.sampler)
+                            : heap_now(p.held) + p.weights + p.kv + p.scratch + p.sampler + p.window + BLOCKS;
     return p;
 }
 
@@ -261,10 +262,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     double limit = limit_of(m);
     if (plan_for(m, n).heap > limit) return does_not_fit(m, n, limit);
     int bad = allocate(m, n);
-    if (bad >= 0) {
-        m->reserved = true;
-        return prove_kernels(m);
-    }
+    if (bad >= 0) return prove_kernels(m);
     gw_session_free(&m->session); /* the session is freed so that the host may try again with a smaller context */
     free_samplers(m);
     return bad;
@@ -281,11 +279,11 @@ static double file_bytes(const gw_model *m) {
 double gw_model_number(const gw_model *m, const char *key) {
     if (!strcmp(key, "parts")) return m->loader.parts.used ? m->loader.n_parts : NAN;
     if (m->loader.state < GW_LOAD_PLAN) return NAN;
-    if (!strcmp(key, "n_ctx")) return m->reserved ? m->session.n_ctx : NAN;
+    if (!strcmp(key, "n_ctx")) return is_reserved(m) ? m->session.n_ctx : NAN;
     if (!strcmp(key, "sequences")) return sequences_of(m);
     if (!strcmp(key, "file_bytes")) return file_bytes(m);
-    if (!strcmp(key, "pack_texts")) return m->reserved ? gw_session_together(&m->session).texts : NAN;
-    if (!strcmp(key, "pack_ids")) return m->reserved ? gw_session_together(&m->session).ids : NAN;
+    if (!strcmp(key, "pack_texts")) return is_reserved(m) ? gw_session_together(&m->session).texts : NAN;
+    if (!strcmp(key, "pack_ids")) return is_reserved(m) ? gw_session_together(&m->session).ids : NAN;
     return gw_describe_number(&m->file, key);
 }
 
