@@ -3,8 +3,10 @@
 /** @import { HubSource } from './hub.js' */
 import { ModelError, abortError, failure } from '../errors.js';
 import { environment } from '../platform/env.js';
-import { TUNING } from './http.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
+
+/** Time limit of the request for the list of files, in ms. */
+const STALL_MS = 20_000;
 
 /** Access to the hub. hub: URL of a mirror; kept: returns the URLs of completely cached files, which can be used
  * without a network.
@@ -34,7 +36,7 @@ export async function withFile(source, access) {
 async function filesOf({ repo, revision = 'main' }, access) {
   const { hub = HUB, headers, signal } = access;
   const address = `${base(hub)}/api/models/${escape(repo)}/revision/${encodeURIComponent(revision)}`;
-  const { stallMs } = { ...TUNING, ...environment.tuning };
+  const { stallMs = STALL_MS } = { ...environment.tuning };
   const abort = new AbortController();
   const stop = () => abort.abort(new Error(`no answer within ${stallMs} ms`));
   const timer = setTimeout(stop, stallMs);
