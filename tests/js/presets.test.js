@@ -23,12 +23,14 @@ test('the address of a file on Hugging Face is the one under which the package s
 
 test('a stored copy is opened under the address under which it is stored', async (t) => {
   const url = 'https://huggingface.co/a/b/resolve/main/m.gguf';
-  const urls = [url, `${url}?download=true`];
-  const entries = urls.map((one) => ({ key: one, url: one, file: 'm.gguf', stored: 1, total: 1, complete: true }));
+  const urls = [url, `${url}?download=true`, 'https://x.org/m-00001-of-00002.gguf?download=true'];
+  const all = [...urls, 'https://x.org/m-00002-of-00002.gguf?download=true'];
+  const entries = all.map((one) => ({ key: one, url: one, file: 'm.gguf', stored: 1, total: 1, complete: true }));
   t.mock.method(modelCache, 'list', async () => entries);
   assert.deepEqual(
     (await modelsHere()).map(({ choice }) => addressOf(choice.source)),
     urls,
+    'the parts of a split model are one',
   );
 });
 

@@ -40,7 +40,7 @@ function models(entries) {
   /** @type {Map<string, StoredModel>} */
   const found = new Map();
   for (const { key, url, file, stored, total, complete } of entries) {
-    const first = url.replace(/-\d{5}(-of-\d{5}\.gguf)$/, '-00001$1');
+    const first = url.replace(/-\d{5}(-of-\d{5}\.gguf(\?|$))/, '-00001$1');
     const known = found.get(first);
     if (known) {
       known.keys.push(key);
@@ -56,7 +56,7 @@ function models(entries) {
 
 /** @param {StoredModel} model */
 function allParts({ url, keys }) {
-  const parts = /-of-(\d{5})\.gguf$/.exec(url)?.[1];
+  const parts = /-of-(\d{5})\.gguf(\?|$)/.exec(url)?.[1];
   return !parts || keys.length === Number(parts);
 }
 
