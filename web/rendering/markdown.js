@@ -223,8 +223,7 @@ function addCopy(pre) {
   code?.removeAttribute('class');
   const look = { type: 'button', className: 'quiet small copy-code', ariaLabel: t('code.copy') };
   const button = el('button', look, t('copy'));
-  const head = el('div.code-head', el('span', language), button);
-  const frame = el('div.code', head);
+  const frame = el('div.code', el('div.code-head', el('span', language), button));
   pre.tabIndex = 0; // makes code with long lines, which scrolls sideways, reachable by keyboard
   pre.replaceWith(frame);
   frame.append(pre);
