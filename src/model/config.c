@@ -257,7 +257,8 @@ static int read_owners(const job *j) {
     gw_config *c = j->c;
     uint32_t shared;
     const char *key = "attention.shared_kv_layers";
-    int bad = read_optional(j, key, c->n_layer - 1, &shared);
+    /* With one KV cache for all layers, a layer cannot use the keys and values of an earlier one. */
+    int bad = read_optional(j, key, c->arch->policy->by_layer ? 0 : c->n_layer - 1, &shared);
     c->n_owners = c->n_layer - shared;
     for (uint32_t l = 0; l < c->n_layer && !bad; l++) {
         uint32_t owner = gw_min(l, c->n_owners - 1);

@@ -231,11 +231,13 @@ TEST(load_refuses_two_names_of_the_same_weight) {
     CHECK_SAYS(gw_error_text(m, "what"), ".attn_q.weight occurs twice.");
 }
 
-static int config_of_embedding_model(uint32_t heads_of_last_layer, double global, double local) {
-    static const char *const keys[] = { "context_length",         "embedding_length",        "block_count",
-                                        "feed_forward_length",    "attention.head_count",    "attention.key_length",
-                                        "attention.value_length", "attention.key_length_swa" };
-    const double values[] = { 64, 32, 6, 64, 4, global, global, local };
+static int config_of_embedding_model(uint32_t heads_of_last_layer, double global, double local, double shared) {
+    static const char *const keys[] = {
+        "context_length",         "embedding_length",         "block_count",
+        "feed_forward_length",    "attention.head_count",     "attention.key_length",
+        "attention.value_length", "attention.key_length_swa", "attention.shared_kv_layers"
+    };
+    const double values[] = { 64, 32, 7, 64, 4, global, global, local, shared };
     gw_store s = { 0 };
     gw_error e = { 0 };
     gw_gguf_value arch = { .type = GW_GGUF_STRING, .text = "gemma-embedding", .len = 15 };
@@ -247,9 +249,9 @@ static int config_of_embedding_model(uint32_t heads_of_last_layer, double global
         snprintf(key, sizeof key, "gemma-embedding.%s", keys[i]);
         CHECK_INT(gw_store_value(&s, key, &v, &e), 0);
     }
-    CHECK_INT(gw_store_array(&s, "gemma-embedding.attention.head_count_kv", GW_GGUF_U32, 6, &e), 0);
-    for (int l = 0; l < 6; l++) {
-        gw_gguf_value v = { .type = GW_GGUF_U32, .number = l < 5 ? 2 : heads_of_last_layer };
+    CHECK_INT(gw_store_array(&s, "gemma-embedding.attention.head_count_kv", GW_GGUF_U32, 7, &e), 0);
+    for (int l = 0; l < 7; l++) {
+        gw_gguf_value v = { .type = GW_GGUF_U32, .number = l < 6 ? 2 : heads_of_last_layer };
         CHECK_INT(gw_store_element(&s, &v, &e), 0);
     }
     int bad = gw_config_read(c, &s, &e);
@@ -259,9 +261,10 @@ static int config_of_embedding_model(uint32_t heads_of_last_layer, double global
 }
 
 TEST(load_refuses_layers_that_cannot_share_a_cache) {
-    CHECK_INT(config_of_embedding_model(2, 16, 16), 0);
-    CHECK_INT(config_of_embedding_model(4, 16, 16), GW_E_BAD_METADATA);
-    CHECK_INT(config_of_embedding_model(2, 512, 16), GW_E_BAD_METADATA);
+    CHECK_INT(config_of_embedding_model(2, 16, 16, 0), 0);
+    CHECK_INT(config_of_embedding_model(4, 16, 16, 0), GW_E_BAD_METADATA);
+    CHECK_INT(config_of_embedding_model(2, 512, 16, 0), GW_E_BAD_METADATA);
+    CHECK_INT(config_of_embedding_model(2, 16, 16, 1), GW_E_BAD_METADATA);
 }
 
 TEST(load_takes_minus_one_and_an_unknown_padding_token_for_none) {
