@@ -36,6 +36,6 @@ export class Replay {
   /** Frees the kept bytes. Called when no other engine will need them. */
   forget() {
     this.#keeping = false;
-    for (const pieces of this.#kept) pieces.length = 0;
+    this.#kept = this.#kept.map(() => []); // map() skips files that were never pulled
   }
 }
