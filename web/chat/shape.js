@@ -12,18 +12,20 @@ import css from './shape.css';
 
 /** @typedef {{ name: string, question: string, schema: object }} Example */
 
+/** @param {Record<string, object>} properties   all required, without others */
+const only = (properties) => ({
+  type: 'object',
+  additionalProperties: false,
+  required: Object.keys(properties),
+  properties,
+});
 const TEXT = { type: 'string', maxLength: 60 };
 /** @type {Example[]} */
 const EXAMPLES = [
   {
     name: t('shape.card'),
     question: t('shape.card.ask'),
-    schema: {
-      type: 'object',
-      additionalProperties: false,
-      required: ['name', 'street', 'city', 'zip'],
-      properties: { name: TEXT, street: TEXT, city: TEXT, zip: { type: 'string', pattern: '^\\d{5}$' } },
-    },
+    schema: only({ name: TEXT, street: TEXT, city: TEXT, zip: { type: 'string', pattern: '^\\d{5}$' } }),
   },
   {
     name: t('shape.list'),
@@ -32,23 +34,13 @@ const EXAMPLES = [
       type: 'array',
       minItems: 5,
       maxItems: 5,
-      items: {
-        type: 'object',
-        additionalProperties: false,
-        required: ['bird', 'colour', 'centimetres'],
-        properties: { bird: TEXT, colour: TEXT, centimetres: { type: 'integer', minimum: 1, maximum: 400 } },
-      },
+      items: only({ bird: TEXT, colour: TEXT, centimetres: { type: 'integer', minimum: 1, maximum: 400 } }),
     },
   },
   {
     name: t('shape.yes'),
     question: t('shape.yes.ask'),
-    schema: {
-      type: 'object',
-      additionalProperties: false,
-      required: ['answer', 'because'],
-      properties: { answer: { enum: ['yes', 'no'] }, because: { type: 'string', maxLength: 120 } },
-    },
+    schema: only({ answer: { enum: ['yes', 'no'] }, because: { type: 'string', maxLength: 120 } }),
   },
 ];
 
