@@ -14,10 +14,7 @@ export class Follow {
   #hasLatest = true;
   #last = 0;
 
-  /**
-   * @param {HTMLElement} scroller
-   * @param {HTMLElement} latest   the button that is shown while the end is out of sight
-   */
+  /** @param {HTMLElement} scroller @param {HTMLElement} latest   button that is shown while the end is out of sight */
   constructor(scroller, latest) {
     this.#scroller = scroller;
     this.#button = latest;

@@ -15,12 +15,8 @@ export function welcome() {
   const { model, choice } = state;
   const choose = action(t('choose-model'), () => actions.changeModel(), 'link');
   if (!model) return [el('strong', t('welcome.no-model')), choose];
-  if (!model.info.chatTemplate) {
-    return [el('strong', t('welcome.text')), t('welcome.text.about')];
-  }
-  if (choice?.kind !== 'storyteller') {
-    return [el('strong', t('welcome.chat')), t('welcome.chat.about')];
-  }
+  if (!model.info.chatTemplate) return [el('strong', t('welcome.text')), t('welcome.text.about')];
+  if (choice?.kind !== 'storyteller') return [el('strong', t('welcome.chat')), t('welcome.chat.about')];
   const suggestions = SUGGESTIONS.map((key) => {
     const text = t(key); // in English, also on right-to-left pages
     const say = action(text, () => actions.say({ text, files: [] }));

@@ -47,9 +47,7 @@ export function fromJson(text) {
   } catch {
     throw refuse('import.not-json');
   }
-  if (data?.format !== FORMAT || !Array.isArray(data.conversations)) {
-    throw refuse('import.not-ours');
-  }
+  if (data?.format !== FORMAT || !Array.isArray(data.conversations)) throw refuse('import.not-ours');
   return data.conversations.map(conversation);
 }
 

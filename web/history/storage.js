@@ -7,12 +7,7 @@
 
 const PREFIX = 'gemma-wasm.';
 
-/**
- * @template T
- * @param {string} key
- * @param {T} fallback
- * @returns {T}
- */
+/** @template T @param {string} key @param {T} fallback @returns {T} */
 export function recall(key, fallback) {
   try {
     const text = localStorage.getItem(PREFIX + key);

@@ -4,13 +4,8 @@
  */
 import { t } from './language.js';
 
-/**
- * Returns the element with this id. Throws if it is not of the class `type`.
- * @template {Element} T
- * @param {string} id
- * @param {new (...args: any[]) => T} type
- * @returns {T}
- */
+/** Returns the element with this id. Throws if it is not of the class `type`. @template {Element} T @param {string} id
+ * @param {new (...args: any[]) => T} type @returns {T} */
 export function byId(id, type) {
   const found = document.getElementById(id);
   if (!(found instanceof type)) throw new Error(`page: no ${type.name} #${id}`);
