@@ -64,14 +64,13 @@ export class Builder {
     return id === null ? literal(name) : { token: id };
   }
 
-  /** Returns a node for texts without the delimiters `marks`. Control tokens cannot occur in text anyway; other
-   * delimiters are excluded by their spelling. @param {string[]} marks
-   * @param {string[]} [words] control tokens that are allowed between texts @returns {Node} */
-  words(marks, words = []) {
+  /** Returns a node for texts without the delimiter `mark`. A control token cannot occur in text anyway; another
+   * delimiter is excluded by its spelling. @param {string} mark
+   * @param {string[]} words control tokens that are allowed between texts @returns {Node} */
+  words(mark, words) {
     const { id, control } = this.#wanted;
     const isControl = (/** @type {string} */ name) => control(id(name) ?? -1);
-    const read = marks.filter((name) => !isControl(name)).map((name) => sequence(ANY_TEXT, literal(name), ANY_TEXT));
-    const text = read.length ? except(ANY_TEXT, choice(read)) : ANY_TEXT;
+    const text = isControl(mark) ? ANY_TEXT : except(ANY_TEXT, sequence(ANY_TEXT, literal(mark), ANY_TEXT));
     const said = words.filter(isControl).map((name) => this.mark(name));
     return said.length ? sequence(text, repeat(sequence(choice(said), text), 0, Infinity)) : text;
   }

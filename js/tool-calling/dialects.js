@@ -83,7 +83,7 @@ const HERMES = {
       literal('\n'),
       build.mark('</tool_call>'),
     );
-    const words = build.words(['<tool_call>'], ['<think>', '</think>']);
+    const words = build.words('<tool_call>', ['<think>', '</think>']);
     return build.grammar(build.answer(build.calls(call, literal('\n')), words));
   },
   parse(items, spelled) {
