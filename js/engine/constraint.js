@@ -20,13 +20,12 @@ import { joined, utf8 } from './heap.js';
  * @param {PromptEncoder} encoder @param {Pick<GenerateArgs, 'format' | 'tools'>} args
  * @param {() => Promise<unknown>} pause throws if the call was aborted @returns {Promise<Constraint>} */
 export async function constraintOf(encoder, { format, tools }, pause) {
-  const { alive } = encoder;
   const tokenOf = (/** @type {string} */ name) => encoder.idOf(name);
   const mayAnswer = !tools || tools.choice === 'auto';
   // If the model may choose to call a tool (`tools` without `format`), the constraint applies from the first token of
   // the call. Otherwise it applies from the first token of the answer.
   const begins = tools && mayAnswer && !format ? await beginning(encoder, tools.list) : null;
-  const budget = new Budget({ alive });
+  const budget = new Budget({ alive: encoder.alive });
   try {
     const nodes = format && mayAnswer ? compile(format, { tokenOf, budget }) : null;
     await pause();
