@@ -139,11 +139,13 @@ TEST(turn_tokens_are_control_whatever_their_type) {
         add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: a control token because of its text */
         add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: a control token because it is marked */
         add(t, "<end_of_turn>", 0, types[i]); /* the same text again */
+        add(t, "<start_function_call>", 0, types[i]);
         gw_tokenizer_mark_control(t, PIECES + 1);
         gw_tokenizer_mark_control(t, 1 << 20);
         finish(t);
         CHECK_INT(gw_tokenizer_type(t, PIECES), GW_TOKEN_CONTROL);
         CHECK_INT(gw_tokenizer_type(t, PIECES + 1), GW_TOKEN_CONTROL);
+        CHECK_INT(gw_tokenizer_type(t, PIECES + 3), GW_TOKEN_CONTROL);
         int32_t ids[64];
         const char *text = "<end_of_turn><mine>";
         int n = gw_tokenizer_encode(t, text, strlen(text), 0, ids, 64);
