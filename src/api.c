@@ -238,14 +238,31 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
         p.heap, limit, n);
 }
 
+/* Bans the tokens that an answer must not contain, according to the file. */
+static int ban_suppressed(gw_model *m, gw_sampler *s) {
+    static const char key[] = "tokenizer.ggml.suppress_tokens";
+    const gw_entry *entry = gw_store_find(&m->file.store, key);
+    const double *ids = gw_store_numbers(&m->file.store, entry);
+    int bad = entry && entry->count && !ids;
+    for (uint64_t i = 0; entry && !bad && i < entry->count; i++) {
+        bool exists = ids[i] >= 0 && ids[i] < m->file.config.n_vocab;
+        bad = !exists || gw_sampler_ban(s, (int32_t)ids[i], &m->file.error);
+    }
+    return bad ? gw_fail(&m->file.error, GW_E_BAD_METADATA,
+                         "The metadata key %s must be an array of at most %d token ids.", key, GW_MAX_LAYERS)
+               : 0;
+}
+
 static int allocate(gw_model *m, uint32_t n_ctx) {
     const gw_config *c = &m->file.config;
     gw_error *e = &m->file.error;
     int bad = gw_session_init(&m->session, c, &m->file.weights, m->pool, shape_of(m, n_ctx), e);
     if (bad) return bad;
-    for (uint32_t i = 0; c->arch->policy->generates && i < sequences_of(m); i++)
+    for (uint32_t i = 0; c->arch->policy->generates && i < sequences_of(m); i++) {
         if (!(m->samplers[i] = gw_sampler_new(c->n_vocab)))
             return gw_no_memory(e, "the sampler", gw_sampler_bytes(c->n_vocab));
+        if ((bad = ban_suppressed(m, m->samplers[i]))) return bad;
+    }
     m->sampler = m->samplers[0];
     return gw_loader_reserve(&m->loader);
 }

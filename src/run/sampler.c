@@ -76,6 +76,7 @@ struct gw_sampler {
     uint32_t n; /* size of the vocabulary */
     double option[N_OPTIONS];
     uint64_t state, stream;           /* PCG32 */
+    uint32_t n_banned;                /* number of the first biases, which a reset restores */
     uint32_t n_bias, n_history, next; /* next: write position in the ring `history` */
     token_bias bias[MAX_BIAS];
     int32_t history[HISTORY];
@@ -548,7 +549,9 @@ gw_sampler *gw_sampler_new(uint32_t n_vocab) {
     size_t size = gw_sampler_bytes(n_vocab);
     gw_arena a = { .base = gw_alloc(size), .size = size };
     gw_sampler *s = a.base ? lay_out(&a, n_vocab) : NULL;
-    if (s) gw_sampler_reset(s);
+    if (!s) return NULL;
+    s->n_banned = 0;
+    gw_sampler_reset(s);
     return s;
 }
 
@@ -556,7 +559,9 @@ void gw_sampler_free(gw_sampler *s) { gw_free(s); }
 
 void gw_sampler_reset(gw_sampler *s) {
     for (int i = 0; i < N_OPTIONS; i++) s->option[i] = options[i].standard;
-    s->n_bias = s->n_history = s->next = 0;
+    for (uint32_t i = 0; i < s->n_banned; i++) s->bias[i].bias = -INFINITY;
+    s->n_bias = s->n_banned;
+    s->n_history = s->next = 0;
     seed(s, 0);
 }
 
@@ -585,6 +590,12 @@ int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
     s->bias[i] = (token_bias){ id, bias };
     s->n_bias += i == s->n_bias;
     return 0;
+}
+
+int gw_sampler_ban(gw_sampler *s, int32_t id, gw_error *e) {
+    int bad = gw_sampler_bias(s, id, -INFINITY, e);
+    s->n_banned = s->n_bias;
+    return bad;
 }
 
 void gw_sampler_accept(gw_sampler *s, int32_t id) {

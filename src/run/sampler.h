@@ -13,7 +13,8 @@ gw_sampler *gw_sampler_new(uint32_t n_vocab); /* makes a sampler; returns NULL i
 void gw_sampler_free(gw_sampler *s);
 size_t gw_sampler_bytes(uint32_t n_vocab); /* returns the heap bytes of a sampler, for the memory plan */
 
-/* Restores the default options (those of Gemma 3's generation config), and clears biases and accepted tokens. */
+/* Restores the default options (those of Gemma 3's generation config) and the biases of gw_sampler_ban, and clears
+ * other biases and accepted tokens. */
 void gw_sampler_reset(gw_sampler *s);
 
 /* Sets an option by its name: the table at the top of sampler.c has names, ranges and defaults. A penalty_window above
@@ -23,6 +24,9 @@ int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e);
 /* Sets the bias of a token's logit; -INFINITY bans the token. Returns 0, GW_E_BAD_TOKEN,
  * or GW_E_BAD_OPTION (NaN, +INFINITY, more than 1024 tokens). */
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e);
+/* Sets the bias of a token's logit to -INFINITY until another bias is set, and after each reset. Call it before all
+ * other functions. Returns what gw_sampler_bias returns. */
+int gw_sampler_ban(gw_sampler *s, int32_t id, gw_error *e);
 
 /* Records the next token of the context, from the prompt or drawn, for the penalties. */
 void gw_sampler_accept(gw_sampler *s, int32_t id);

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open as openModel, refuses } from './helpers.js';
+import { MODELS } from './models.js';
 
 const SMALL = /** @type {const} */ ({
   seed: 9,
@@ -67,6 +68,28 @@ for (const [name, [spec, text]] of Object.entries(FAMILIES)) {
     assert.ok(promptTokens > reusedTokens && reusedTokens >= ids.length, JSON.stringify(second.usage));
   });
 }
+
+test('tokens that the file suppresses are not generated, unless `logitBias` names them', async (t) => {
+  const suppressing = (/** @type {number[]} */ ids) =>
+    openModel(t, {
+      ...MODELS['gemma4-q4_0'],
+      edit: ({ metadata }) => {
+        metadata.push(['tokenizer.ggml.suppress_tokens', 'array', 'i32', ids]);
+      },
+    });
+  const usual = await openModel(t, 'gemma4-q4_0');
+  for (const options of [{ temperature: 0 }, { seed: 3 }, { temperature: 0, format: { regex: '[a-z]*' } }]) {
+    const asked = { ...options, maxTokens: 8 };
+    const { tokens } = await usual.generate('Hello', asked).result();
+    const model = await suppressing(tokens.slice(0, 2));
+    const { tokens: others } = await model.generate('Hello', asked).result();
+    assert.ok(tokens.length > 1 && !others.some((id) => tokens.slice(0, 2).includes(id)));
+    const logitBias = { [tokens[0]]: 0, [tokens[1]]: 0 };
+    assert.deepEqual((await model.generate('Hello', { ...asked, logitBias }).result()).tokens, tokens);
+    assert.deepEqual((await model.generate('Hello', asked).result()).tokens, others);
+  }
+  await refuses(suppressing([3, 1 << 20]), 'bad-metadata', /suppress_tokens must be an array of at most 512 token ids/);
+});
 
 const PHI3 = `{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}`;
