@@ -38,7 +38,7 @@ test('calls are answered in order', async (t) => {
   assert.deepEqual(finished, [60, 1, 20]);
 });
 
-test('a load that goes on after its call was aborted is used by the next call', async () => {
+test('a load that continues after its call was aborted is used by the next call', async () => {
   let loads = 0;
   const model = wrong({});
   const lazy = new LazyModel(async () => (loads++, await sleep(10), model), {});
