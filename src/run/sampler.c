@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* --- options: X(symbol, name, least, most, default, whole numbers only, meaning) ---
- * The only description of each sampling option: js/generated.js, the command line's help and docs/api.md are
- * generated from these rows (node tools/release/readme.js). */
+ * The only description of each sampling option: js/generated.js, the command line's help, docs/options.md and
+ * docs/cli.md are generated from these rows (node tools/release/readme.js). */
 #define OPTIONS(X)                                                                                                     \
     X(TEMPERATURE, "temperature", 0, 100, 1, false,                                                                    \
       "Divides the logits before a token is drawn. Lower is more predictable; 0 takes the most likely token.")         \
