@@ -15,7 +15,7 @@ const SAMPLING = /** @type {const} */ ({
   penalty_repeat: 'repetitionPenalty',
   penalty_last_n: 'penaltyWindow',
 });
-/** Sampling options that a family's generation_config.json recommends, where they differ from Gemma's.
+/** Sampling options of families whose defaults are not Gemma's: those of Qwen3's generation_config.json that differ.
  * @type {Record<string, Record<string, number>>} */
 const FAMILIES = { qwen3: { temperature: 0.6, topK: 20 } };
 
