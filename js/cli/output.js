@@ -16,21 +16,22 @@ export async function using(open, values, f) {
   }
 }
 
-/** Opens a model, and shows the progress on a terminal. @template M
+/** Opens a model. Prints notices to standard error, and the progress if that is a terminal. @template M
  * @param {(source: string, options: any) => Promise<M>} open @param {Values} values @param {object} [more] options */
 export async function opened(open, values, more) {
-  const onProgress = process.stderr.isTTY ? showProgress : undefined;
   try {
-    return await open(values.source, { ...loadOptions(values), onProgress, ...more });
+    return await open(values.source, { ...loadOptions(values), onProgress: showProgress, ...more });
   } finally {
-    if (onProgress) process.stderr.write('\r\x1b[K');
+    if (process.stderr.isTTY) process.stderr.write('\r\x1b[K');
   }
 }
 
 /** @param {Progress} progress */
 function showProgress({ phase, loaded, total, bytesPerSecond, notice }) {
-  if (notice) process.stderr.write(`\r\x1b[K${notice.message}\n`);
-  if (phase === 'rest') return; // the command already writes its result to the terminal
+  const { isTTY } = process.stderr;
+  const isResult = phase === 'rest'; // the command already writes its result to the terminal
+  if (notice) process.stderr.write(`${!isTTY ? '' : isResult ? '\n' : '\r\x1b[K'}${notice.message}\n`);
+  if (!isTTY || isResult) return;
   const [done, all, rate] = [loaded, total ?? 0, bytesPerSecond].map((x) => (x / 1e6).toFixed(0));
   process.stderr.write(`\r\x1b[K${done}${total ? ` of ${all}` : ''} MB, ${rate} MB/s`);
 }

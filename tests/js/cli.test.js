@@ -271,7 +271,7 @@ test('without MODEL, the storyteller beside the package is used; if there is non
   }
 });
 
-test('progress on a terminal is erased before a result or an error, and never written into a result', async (t) => {
+test('progress is shown on a terminal only, erased before a result, and never written into it; notices always', async (t) => {
   const { stderr } = process;
   Object.defineProperty(stderr, 'isTTY', { value: true, configurable: true });
   t.after(() => Reflect.deleteProperty(stderr, 'isTTY'));
@@ -289,7 +289,15 @@ test('progress on a terminal is erased before a result or an error, and never wr
   const [line, gone] = ['\r\x1b[K1 of 2 MB, 1 MB/s', '\r\x1b[K'];
   assert.deepEqual(
     write.mock.calls.map((call) => call.arguments[0]),
-    [line, gone, `${gone}News.\n`, line, gone],
+    [line, gone, '\nNews.\n', line, gone],
+  );
+  Object.defineProperty(stderr, 'isTTY', { value: false });
+  write.mock.resetCalls();
+  await opened(load, { source: 'right' });
+  report({ ...progress, notice: { message: 'News.' } });
+  assert.deepEqual(
+    write.mock.calls.map((call) => call.arguments[0]),
+    ['News.\n'],
   );
 });
 
