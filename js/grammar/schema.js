@@ -27,16 +27,22 @@ const ANNOTATIONS =
  * @typedef {{ bounds?: Bounds, whitespace?: Whitespace, matching?: boolean, draft?: number,
  *   formats?: boolean }} SchemaOptions */
 
+/** Throws `Unsupported` if a schema has unknown keywords and none that limits values. @param {any} schema
+ * @param {string} [place] */
+export function checkKeywords(schema, place) {
+  const keys = typeof schema === 'object' ? Object.keys(schema) : [];
+  if (keys.some((key) => LIMITS.test(key)) || keys.every((key) => ANNOTATIONS.test(key))) return;
+  const names = keys.slice(0, 5).join(', ');
+  throw new Unsupported(
+    `no keyword of JSON Schema in it limits a value (it has only ${names}); describe members in \`properties\``,
+    place,
+  );
+}
+
 /** @param {any} schema @param {SchemaOptions} options @param {Budget} budget @returns {Grammar} */
 export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean');
-  const keys = typeof schema === 'object' ? Object.keys(schema) : [];
-  if (!keys.some((key) => LIMITS.test(key)) && !keys.every((key) => ANNOTATIONS.test(key))) {
-    const names = keys.slice(0, 5).join(', ');
-    throw new Unsupported(
-      `no keyword of JSON Schema in it limits a value (it has only ${names}); describe members in \`properties\``,
-    );
-  }
+  checkKeywords(schema);
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
   const formats = options.formats ?? (matching ? undefined : true);
   const languages = new Languages(budget);

@@ -3,6 +3,7 @@
 import { ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
 import { Unsupported } from '../grammar/refusal.js';
+import { checkKeywords } from '../grammar/schema.js';
 import { parametersOf } from './messages.js';
 
 /** @import { ToolSpec as Tool } from '../protocol.js' */
@@ -42,6 +43,8 @@ export class Builder {
       const { name } = tool;
       const parameters = tool.parameters ? parametersOf(tool) : { type: 'object', maxProperties: 0 };
       const place = `/tools/${tools.indexOf(tool)}/parameters`;
+      // parametersOf() adds a type, which would hide that the schema has no keyword that limits values.
+      checkKeywords(tool.parameters ?? {}, place);
       if (parameters.type !== 'object') {
         throw new Unsupported(`the parameters of the tool ${name} must have the type object`, `${place}/type`);
       }
