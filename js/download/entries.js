@@ -5,6 +5,8 @@ import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
 
+/** Version of the journal's format. A journal without a version has version 1. */
+const VERSION = 1;
 const HALF = 4096;
 const SLOTS = 4 * HALF;
 /** Number of hexadecimal digits of the checksum after each text of the journal. */
@@ -24,17 +26,18 @@ export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
 export const isName = (name) => isModel(name) || isState(name);
 
 /** A range of bytes: offsets of its start and end. @typedef {[number, number]} Piece */
-/** The journal of a cached copy. url: URL without secrets; have: stored ranges in order; need: end of the last tensor,
+/** The journal of a cached copy. version: version of its format; url: URL without secrets; have: stored ranges in order; need: end of the last tensor,
  * once known; sha256: SHA-256 of all bytes, if it was computed; used: time of the last use in ms since 1970; turn:
  * number of writes of the journal; doubt: the bytes are not a model, or lack the SHA-256 that the caller gave; guarded:
  * downloaded with an access token; piece: size of a piece in bytes.
- * @typedef {{ url: string, etag: string, modified: string, total: number, have: Piece[], need: number, sha256: string,
- *   used: number, turn: number, doubt?: boolean, guarded?: boolean, piece: number }} Journal */
+ * @typedef {{ version?: number, url: string, etag: string, modified: string, total: number, have: Piece[], need: number,
+ *   sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean, piece: number }} Journal */
 
 /** @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
 export function emptyJournal(total, lane) {
   const piece = pieceOf(total, lane);
-  return { url: '', etag: '', modified: '', total, have: [], need: 0, sha256: '', used: 0, turn: 0, piece };
+  const none = { url: '', etag: '', modified: '', sha256: '' };
+  return { version: VERSION, ...none, total, have: [], need: 0, used: 0, turn: 0, piece };
 }
 
 /** Fills a view from a file. Repeats reads, because a store may return fewer bytes than requested.
@@ -78,7 +81,8 @@ const digitsOf = (bytes) =>
 /** Returns whether a value is a valid journal. Another program or version may have written the file.
  * @param {any} journal */
 function isJournal(journal) {
-  const { url, total, have, need, used, turn, piece, etag, modified, sha256 } = Object(journal);
+  const { version = 1, url, total, have, need, used, turn, piece, etag, modified, sha256 } = Object(journal);
+  if (version !== VERSION) return false;
   const pieces =
     Array.isArray(have) &&
     have.every(

@@ -267,6 +267,7 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
     { modified: {} },
     { sha256: ['x'] },
     { used: 1e300 },
+    { version: 2 },
   ].entries()) {
     const journal = {
       url: 'http://x/y.gguf',
@@ -279,15 +280,17 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
       used: 1,
       turn: 1,
       piece: 100,
-      ...odd,
     };
     const name = `${stem}-${i}a.gguf`; // Loads look for such names.
     await store.write(name, 0, new Uint8Array(100 + 8 + 16384).fill(32));
-    await writeJournal(store, name, /** @type {any} */ (journal));
+    await writeJournal(store, name, journal);
+    assert.deepEqual(await readJournal(store, name), journal);
+    await writeJournal(store, name, /** @type {any} */ ({ ...journal, ...odd }));
+    assert.equal(await readJournal(store, name), null);
   }
   await mkdir(join(folder, 'ffff.gguf'));
   const list = await cache.list();
-  assert.deepEqual(list.map(({ complete }) => complete).sort(), [...new Array(9).fill(false), true]);
+  assert.deepEqual(list.map(({ complete }) => complete).sort(), [...new Array(10).fill(false), true]);
   assert.ok(list.every(({ lastUsed }) => lastUsed.getTime() >= 0));
   assert.deepEqual((await load(server.url, { cache })).kept, 'cached');
   await refuses(cache.delete(/** @type {any} */ (Symbol('x'))), 'bad-option');
