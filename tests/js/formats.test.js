@@ -207,9 +207,12 @@ test('a schema of a schema library constrains the answer, and the library parses
   const model = await open(t);
   const number = z.number().int().min(1).max(99);
   const person = z.object({ name: z.string().max(5), age: number.transform((years) => ({ years })) });
-  const { value, text } = await model.generate('A person: ', { format: { schema: person }, seed: 3 }).result();
-  const { name, age } = JSON.parse(text);
-  assert.deepEqual(value, { name, age: { years: age } });
+  const callable = Object.assign(() => {}, { '~standard': person['~standard'] }); // as ArkType's schemas
+  for (const schema of [person, callable]) {
+    const { value, text } = await model.generate('A person: ', { format: { schema }, seed: 3 }).result();
+    const { name, age } = JSON.parse(text);
+    assert.deepEqual(value, { name, age: { years: age } });
+  }
   const never = z.object({ n: number.refine(() => false, 'never') });
   const refused = await model.generate('A number: ', { format: { schema: never }, seed: 3 }).result();
   assert.deepEqual([refused.value, refused.issues?.[0].message], [undefined, 'never']);
