@@ -25,17 +25,17 @@ typedef v128_t sums[MOST][PAIR];
 /* Adds the products with half a block of PAIR panels that are `apart` bytes from each other. Each splatted activation
  * is used for all panels. The loop must not be unrolled, because LLVM would then make each product wait for the
  * previous one of the same sum. */
-INLINE void add_half(sums dot, const uint8_t *w, size_t apart, const int8_t *q, int rows, int shift, v128_t low,
-                     bool pairs) {
+INLINE void add_half(const few *k, sums dot, const uint8_t *w, size_t apart, const int8_t *q, int shift, v128_t low) {
     const uint8_t *second = w + apart;
     KEEP_LOOP
     for (const int8_t *end = q + 16; q != end; q += 4, w += 16, second += 16) {
         v128_t v[PAIR] = { wasm_v128_and(wasm_u16x8_shr(wasm_v128_load(w), shift), low),
                            wasm_v128_and(wasm_u16x8_shr(wasm_v128_load(second), shift), low) };
         UNROLL
-        for (int i = 0; i < rows; i++) {
+        for (int i = 0; i < k->rows * k->planes; i++) {
             v128_t x = SPLAT(q + i * GW_BLOCK);
-            for (int p = 0; p < PAIR; p++) dot[i][p] = pairs ? add_pairs(dot[i][p], x, v[p]) : DOT(x, v[p], dot[i][p]);
+            for (int p = 0; p < PAIR; p++)
+                dot[i][p] = k->pairs ? add_pairs(dot[i][p], x, v[p]) : DOT(x, v[p], dot[i][p]);
         }
     }
 }
@@ -54,8 +54,8 @@ INLINE void add_block(const few *k, sums total, const uint8_t *w, size_t apart, 
             dot[i * k->planes][p] = zero;
             dot[i * k->planes + last][p] = k->high || k->pairs ? zero : minus;
         }
-    add_half(dot, w + 8, apart, q, k->rows * k->planes, 0, m->low, k->pairs);
-    add_half(dot, w + 8, apart, q + 16, k->rows * k->planes, 4, m->low, k->pairs);
+    add_half(k, dot, w + 8, apart, q, 0, m->low);
+    add_half(k, dot, w + 8, apart, q + 16, 4, m->low);
     v128_t scale[PAIR] = { scales_from(w, m), scales_from(w + apart, m) };
     UNROLL
     for (int i = 0; i < k->rows; i++)

@@ -18,12 +18,11 @@ typedef struct {
     float *to; /* [gw_ld(rows)] destination of the logits; NULL: the argument y of gw_matmul_topk */
 } gw_topk;
 
-/* Computes logits y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x[n][ldx], m, int15)): exactly for the rows that t asks for
- * and for every row that the bound cannot exclude; all other logits become -INFINITY. Computes all rows if the matrix
- * has no norms, or too few parts for the bound to exclude rows. Returns the number of panels that were not excluded,
- * the maximum over the rows of x. */
-uint32_t gw_matmul_topk(gw_ops *o, const float *x, size_t ldx, int n, const gw_matrix *m, float cap, const gw_topk *t,
-                        float *y);
+/* Computes logits y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x, m, int15)) for the n rows of x: exactly for the rows
+ * that t[n] asks for and for every row that the bound cannot exclude; all other logits become -INFINITY. Computes all
+ * rows if the matrix has no norms, or too few parts for the bound to exclude rows. Returns the number of panels that
+ * were not excluded, the maximum over the rows of x. */
+uint32_t gw_matmul_topk(gw_ops *o, gw_view x, const gw_matrix *m, float cap, const gw_topk *t, float *y);
 
 /* Returns whether gw_matmul_few is faster for these rows than computing all logits. */
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);

@@ -100,24 +100,27 @@ TEST(sampler_llama_typical) {
     check_case(__LINE__, s, 4, (float[]){ 0.4f, 0.2f, 0.2f, 0.2f }, (float[]){ 0, third, third, third });
 }
 
-static void check_penalties(int line, const char *accepted, double repetition, double frequency, double presence,
-                            float a, float b, float c, float d, float e) {
+/* penalties: repetition, frequency, presence. */
+static void check_penalties(int line, const char *accepted, const double penalties[3], const float expected[5]) {
     gw_sampler *s = plain(5);
     set(s, "penalty_window", (double)strlen(accepted));
-    set(s, "repetition_penalty", repetition);
-    set(s, "frequency_penalty", frequency);
-    set(s, "presence_penalty", presence);
+    set(s, "repetition_penalty", penalties[0]);
+    set(s, "frequency_penalty", penalties[1]);
+    set(s, "presence_penalty", penalties[2]);
     for (const char *t = accepted; *t; t++) gw_sampler_accept(s, *t - '0');
-    check_case(line, s, 5, (float[]){ 0.2f, 0.2f, 0.2f, 0.2f, 0.2f }, (float[]){ a, b, c, d, e });
+    check_case(line, s, 5, (float[]){ 0.2f, 0.2f, 0.2f, 0.2f, 0.2f }, expected);
 }
 
 TEST(sampler_llama_penalties) {
-    check_penalties(__LINE__, "0", 50, 0, 0, 0, 0.25f, 0.25f, 0.25f, 0.25f);
-    check_penalties(__LINE__, "012", 50, 0, 0, 0, 0, 0, 0.5f, 0.5f);
-    check_penalties(__LINE__, "01200", 50, 0, 0, 0, 0, 0, 0.5f, 0.5f);
-    check_penalties(__LINE__, "0", 1, 5, 5, 0.000011f, 0.249997f, 0.249997f, 0.249997f, 0.249997f);
-    check_penalties(__LINE__, "012", 1, 5, 5, 0.000023f, 0.000023f, 0.000023f, 0.499966f, 0.499966f);
-    check_penalties(__LINE__, "01200", 1, 5, 5, 0, 0.000023f, 0.000023f, 0.499977f, 0.499977f);
+    check_penalties(__LINE__, "0", (double[]){ 50, 0, 0 }, (float[]){ 0, 0.25f, 0.25f, 0.25f, 0.25f });
+    check_penalties(__LINE__, "012", (double[]){ 50, 0, 0 }, (float[]){ 0, 0, 0, 0.5f, 0.5f });
+    check_penalties(__LINE__, "01200", (double[]){ 50, 0, 0 }, (float[]){ 0, 0, 0, 0.5f, 0.5f });
+    check_penalties(__LINE__, "0", (double[]){ 1, 5, 5 },
+                    (float[]){ 0.000011f, 0.249997f, 0.249997f, 0.249997f, 0.249997f });
+    check_penalties(__LINE__, "012", (double[]){ 1, 5, 5 },
+                    (float[]){ 0.000023f, 0.000023f, 0.000023f, 0.499966f, 0.499966f });
+    check_penalties(__LINE__, "01200", (double[]){ 1, 5, 5 },
+                    (float[]){ 0, 0.000023f, 0.000023f, 0.499977f, 0.499977f });
 }
 
 /* Checks llama.cpp's chains of samplers, in this sampler's order, on 10,000 tokens with probabilities proportional to

@@ -101,9 +101,10 @@ static void set_up_random(int threads) {
     random_x(1);
 }
 
-static void product(const gw_matrix *m, int n, float *y) {
-    gw_matmul(&fixture.ops, fixture.x, MOST_K, n, &m, &y, 1, true);
-}
+/* Returns n rows of activations from row `first` on. */
+static gw_view x_from(int first, int n) { return (gw_view){ fixture.x + first * MOST_K, n, MOST_K }; }
+
+static void product(const gw_matrix *m, int n, float *y) { gw_matmul(&fixture.ops, x_from(0, n), &m, &y, 1, true); }
 
 static int32_t arg_max(const float *y) {
     scoped_sampler *s = gw_sampler_new(fixture.plain.rows);
@@ -140,7 +141,7 @@ static uint32_t check_k(const char *what, float cap, uint32_t k) {
     uint32_t rows = fixture.plain.rows, exact;
     memcpy(sorted, whole, rows * sizeof *sorted);
     qsort(sorted, rows, sizeof *sorted, descending);
-    exact = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, cap, &(gw_topk){ .best = k }, top);
+    exact = gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, cap, &(gw_topk){ .best = k }, top);
     CHECK_INT(drawn(top, k), drawn(whole, k));
     for (uint32_t r = 0; r < rows; r++)
         if (top[r] != -INFINITY) check_same(top + r, whole + r, 1, what);
@@ -413,9 +414,9 @@ static void check_type_top(const gw_type *type) {
     }
     gw_topk two[] = { { .best = 1 }, { .best = 9 } };
     size_t ld = gw_ld(2003);
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 2, &fixture.staged, 0, two, top);
+    gw_matmul_topk(&fixture.ops, x_from(0, 2), &fixture.staged, 0, two, top);
     for (size_t t = 0; t < 2; t++) {
-        gw_matmul_topk(&fixture.ops, fixture.x + t * MOST_K, MOST_K, 1, &fixture.staged, 0, two + t, whole);
+        gw_matmul_topk(&fixture.ops, x_from((int)t, 1), &fixture.staged, 0, two + t, whole);
         check_same(top + t * ld, whole, 2003, "two rows of activations");
     }
 }
@@ -540,14 +541,13 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
     pack();
     product(&fixture.plain, 1, whole);
     static const int32_t exact[] = { 1000, 0, 1001, 7, 7, MOST_ROWS - 1, 1000 };
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL },
-                   top);
+    gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 0, &(gw_topk){ 1, 7, exact, all_rows, NULL }, top);
     for (int i = 0; i < 7; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     check_same(top + 2500, whole + 2500, 1, "the greatest of the others");
     static int32_t all[MOST_ROWS];
     for (int i = 0; i < MOST_ROWS; i++) all[i] = i;
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0,
-                   &(gw_topk){ 1, MOST_ROWS, all, all_rows, NULL }, top);
+    gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 0, &(gw_topk){ 1, MOST_ROWS, all, all_rows, NULL },
+                   top);
     check_same(top, whole, MOST_ROWS, "all asked for");
     tear_down();
 }
@@ -569,12 +569,11 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
             for (int n = 2; n <= N; n++) {
                 for (int t = 0; t < n; t++)
                     each[t] = (gw_topk){ .best = 1 + (uint32_t)t % 3, .to = t == 1 ? apart : NULL };
-                gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, n, &fixture.staged, (float)cap, each, top);
+                gw_matmul_topk(&fixture.ops, x_from(0, n), &fixture.staged, (float)cap, each, top);
                 memcpy(top + LD, apart, sizeof apart);
                 for (int t = 0; t < n; t++) {
-                    float *x = fixture.x + t * MOST_K;
                     each[t].to = NULL;
-                    gw_matmul_topk(&fixture.ops, x, MOST_K, 1, &fixture.staged, (float)cap, &each[t], one);
+                    gw_matmul_topk(&fixture.ops, x_from(t, 1), &fixture.staged, (float)cap, &each[t], one);
                     check_same(top + t * LD, one, MOST_ROWS, "alone");
                     CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
                 }
@@ -611,7 +610,7 @@ THREADED_TEST(top_looks_for_the_greatest_among_candidates) {
         for (uint32_t of = 2; of < 500; of *= 3) {
             gw_rows rows = random_rows_of(of);
             gw_topk one = { .best = 1, .rows = rows };
-            uint32_t open = gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, (float)cap, &one, top);
+            uint32_t open = gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, (float)cap, &one, top);
             CHECK_INT(best_of(&rows, top), best_of(&rows, whole));
             CHECK(open < MOST_ROWS / 4 / 2);
             for (uint32_t r = 0; r < MOST_ROWS; r++)
@@ -656,7 +655,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         fixture.x[33] = values[i];
         pack();
         product(&fixture.plain, 1, whole);
-        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0, &(gw_topk){ .best = 1 }, top),
+        CHECK_INT(gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 0, &(gw_topk){ .best = 1 }, top),
                   gw_ld(1001) / 4);
         check_same(top, whole, 1001, "x");
     }
@@ -666,7 +665,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
         set_scale(block_of(77, 3), scales[i]);
         pack();
         product(&fixture.plain, 1, whole);
-        gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 0, &(gw_topk){ .best = 1 }, top);
+        gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 0, &(gw_topk){ .best = 1 }, top);
         CHECK(!memcmp(top + 77, whole + 77, 4));
         CHECK_INT(arg_max(top), arg_max(whole));
     }
@@ -739,8 +738,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1235 is in the panel of 1234, the greatest */
     product(&fixture.plain, 1, whole);
     gw_soft_cap(&fixture.ops, whole, MOST_ROWS, 30);
-    gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL },
-                   top);
+    gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL }, top);
     for (int i = 0; i < 3; i++) check_same(top + exact[i], whole + exact[i], 1, "asked for");
     tear_down();
 }
@@ -755,7 +753,7 @@ THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
         fixture.x[33] = values[i];
         product(&fixture.plain, 1, whole);
         gw_soft_cap(&fixture.ops, whole, 1001, 30);
-        CHECK_INT(gw_matmul_topk(&fixture.ops, fixture.x, MOST_K, 1, &fixture.staged, 30, &(gw_topk){ .best = 1 }, top),
+        CHECK_INT(gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 30, &(gw_topk){ .best = 1 }, top),
                   gw_ld(1001) / 4);
         for (int r = 0; r < 1001; r++) CHECK(isnan(whole[r]) ? isnan(top[r]) : top[r] == whole[r]);
     }

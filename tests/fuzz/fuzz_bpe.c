@@ -287,7 +287,7 @@ static void check_text(const char *pre, const uint8_t *text, size_t len, int fla
     }
     REQUIRE(at == len && !memcmp(back, text, len));
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
-    check_parts(t, text, len, flags, ids, n, slow, len);
+    check_parts(t, text, len, flags, (gw_ids){ ids, (size_t)n, len }, slow);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

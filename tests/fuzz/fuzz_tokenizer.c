@@ -309,7 +309,7 @@ static void check_text(const uint8_t *text, size_t len, int flags) {
     if (n) REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n - 1) == GW_E_BAD_OPTION);
     REQUIRE(gw_tokenizer_encode(t, (const char *)text, len, flags, slow, (size_t)n) == n);
     REQUIRE(!memcmp(ids, slow, (size_t)n * sizeof *ids));
-    check_parts(t, text, len, flags, ids, n, slow, cap);
+    check_parts(t, text, len, flags, (gw_ids){ ids, (size_t)n, cap }, slow);
 }
 
 static void check_pieces(void) {

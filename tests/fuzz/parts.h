@@ -4,6 +4,7 @@
 #define GW_FUZZ_PARTS_H
 
 #include "fuzz.h"
+#include "text/merge_queue.h"
 #include "text/tokenizer.h"
 
 #include <string.h>
@@ -17,25 +18,24 @@ static size_t char_len(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Checks chunks of several sizes. ids[0..n) are the ids of the whole text, part[0..cap) is scratch space. */
-static void check_parts(gw_tokenizer *t, const uint8_t *text, size_t len, int flags, const int32_t *ids, int n,
-                        int32_t *part, size_t cap) {
+/* Checks chunks of several sizes. `whole` has the ids of the whole text, part[0..whole.cap) is scratch space. */
+static void check_parts(gw_tokenizer *t, const uint8_t *text, size_t len, int flags, gw_ids whole, int32_t *part) {
     for (size_t step = 3; step < 64; step = step * 2 + 1) {
-        size_t at = 0, end = 0;
-        int got = 0, how = flags;
+        size_t at = 0, end = 0, got = 0;
+        int how = flags;
         for (bool more = true; more;) {
             end = gw_min(len, end + step);
             more = end < len;
             int some = gw_tokenizer_encode(t, (const char *)text + at, end - at, how | (more ? GW_TOKENIZE_MORE : 0),
-                                           part, cap);
+                                           part, whole.cap);
             size_t taken = gw_tokenizer_taken(t);
-            REQUIRE(some >= 0 && got + some <= n && taken <= end - at && (more || taken == end - at));
-            REQUIRE(!memcmp(part, ids + got, (size_t)some * sizeof *part));
-            got += some;
+            REQUIRE(some >= 0 && got + (size_t)some <= whole.n && taken <= end - at && (more || taken == end - at));
+            REQUIRE(!memcmp(part, whole.ids + got, (size_t)some * sizeof *part));
+            got += (size_t)some;
             at += taken;
             if (taken) how |= GW_TOKENIZE_CONTINUES;
         }
-        REQUIRE(got == n);
+        REQUIRE(got == whole.n);
     }
 }
 

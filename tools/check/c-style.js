@@ -1,7 +1,7 @@
 /**
- * c-style: checks the style of the C sources: clang-format's (.clang-format) and, in src, limits that clang-format does
- * not check: 120 columns in comments, 140 lines in functions, 700 lines in files. Biome (biome.jsonc) checks
- * JavaScript.
+ * c-style: checks the style of the C sources: clang-format's (.clang-format) and limits that clang-format does not
+ * check: 7 parameters of functions and, in src, 120 columns in comments, 140 lines in functions, 700 lines in files.
+ * Biome (biome.jsonc) checks JavaScript.
  *
  *   node tools/check/c-style.js [--write]
  *
@@ -14,6 +14,7 @@ import { at } from '../support/proc.js';
 const COLUMNS = 120;
 const FUNCTION_LINES = 140;
 const FILE_LINES = 700;
+const PARAMETERS = 7;
 
 const write = process.argv.includes('--write');
 const clang = new ClangFormat().with_style(readFileSync(at('.clang-format'), 'utf8'));
@@ -35,6 +36,13 @@ for (const file of files.sort()) {
       const line = text.split('\n').findIndex((was, i) => was !== lines[i]);
       problems.push(`${file}:${line + 1}: not formatted (run \`npm run format\`)`);
     }
+  }
+  for (const { 0: head, index } of formatted.matchAll(/^\w+ [^;{}=]*[;{]/gm)) {
+    // A declaration begins in the first column. Parameters of callbacks are not counted.
+    let flat = head;
+    while (flat !== (flat = flat.replace(/(\([^()]*)\([^()]*\)/g, '$1')));
+    if (flat.match(/\([^()]*\)/g)?.some((list) => list.split(',').length > PARAMETERS))
+      problems.push(`${file}:${formatted.slice(0, index).split('\n').length}: more than ${PARAMETERS} parameters`);
   }
   if (!file.startsWith('src/')) continue;
   if (lines.length > FILE_LINES) problems.push(`${file}: ${lines.length} lines (limit ${FILE_LINES})`);
