@@ -1,3 +1,4 @@
+/* half: see half.h. Rounds to nearest, ties to even. */
 #include "base/half.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* hash: see hash.h. */
 #include "base/hash.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* scan: see scan.h. */
 #include "kernels/scan.h"
 #include "kernels/simd.h"
 

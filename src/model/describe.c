@@ -1,3 +1,4 @@
+/* describe: see describe.h. */
 #include "model/describe.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* elements: see elements.h. */
 #include "model/elements.h"
 
 #include <math.h>

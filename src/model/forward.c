@@ -1,3 +1,4 @@
+/* forward: see forward.h. */
 #include "model/forward.h"
 #include "model/elements.h"
 

@@ -1,3 +1,4 @@
+/* kv: see kv.h. */
 #include "model/kv.h"
 #include "kernels/kernels.h"
 #include "file/types.h"

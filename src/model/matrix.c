@@ -1,3 +1,4 @@
+/* matrix: see matrix.h. */
 #include "model/matrix.h"
 #include "model/rowcache.h"
 

@@ -1,3 +1,4 @@
+/* model: see model.h. */
 #include "model/model.h"
 #include "base/hash.h"
 #include "kernels/pack.h"

@@ -1,3 +1,4 @@
+/* session: see session.h. Evaluation is in step.c. */
 #include "run/session.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* encode: see encode.h. */
 #include "encode.h"
 #include "test.h"
 

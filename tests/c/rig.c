@@ -1,3 +1,4 @@
+/* rig: see rig.h. */
 #include "rig.h"
 #include "file/types.h"
 #include "model/load.h"
