@@ -1,4 +1,5 @@
 #include "model/tokens.h"
+#include "text/split.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void add_end(gw_tokens *t, int32_t id) {
  * vocabularies, only for Llama 3's. */
 static bool adds_bos(const gw_store *s, const gw_tokenizer_kind *kind) {
     if (!strcmp(kind->model, "gemma4")) return true; /* llama.cpp ignores add_bos_token for gemma4 */
-    bool usual = !strcmp(kind->model, "llama") || (kind->pre && !strcmp(kind->pre, "llama-bpe"));
+    bool usual = !strcmp(kind->model, "llama") || gw_split_named(kind->pre) == GW_SPLIT_LLAMA3;
     return flag(s, "tokenizer.ggml.add_bos_token", usual);
 }
 

@@ -114,8 +114,10 @@ static int make_tables(gw_bpe *b) {
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e) {
     b->split = gw_split_named(pre);
     if (v->spelling == GW_BYTE_LEVEL && b->split == GW_SPLIT_UNKNOWN)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.pre must be %s (got %.64s).",
-                       GW_SPLIT_NAMES, pre ? pre : "no string");
+        return gw_fail(e, GW_E_BAD_TOKENIZER,
+                       "The metadata key tokenizer.ggml.pre must be a name that docs/family.md lists, such as gpt-2, "
+                       "gpt-4o, llama-bpe, qwen2 or smollm (got %.64s).",
+                       pre ? pre : "no string");
     if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
     if (make_tables(b)) return gw_no_memory(e, "the tokenizer", 0);
     int code = read_merges(b, v, e);
@@ -155,7 +157,6 @@ static int emit(const gw_vocabulary *v, int32_t id, gw_ids *to) {
 static int encode_word(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, const uint8_t *text, size_t len,
                        gw_ids *to) {
     gw_word w;
-    /* llama-bpe: a word that is itself a piece becomes that piece, regardless of merges. */
     bool whole_words = b->split == GW_SPLIT_LLAMA3;
     int32_t whole = len == 1 ? v->bytes[text[0]] : whole_words ? gw_find_normal(v, text, len) : GW_NO_PIECE;
     if (len == 1 || whole != GW_NO_PIECE) return emit(v, whole, to);

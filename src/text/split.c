@@ -4,6 +4,7 @@
  * smollm: first splits off each \p{N}, then applies gpt-2's to the text between them
  * llama-bpe:  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+
  *             |\s+(?!\S)|\s+
+ * dbrx:       the same
  * qwen2:      the same with \p{N} for \p{N}{1,3}
  * gpt-4o:     PU*L+C|PU+L*C|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *             with P for [^\r\n\p{L}\p{N}]?, U for [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L for [\p{Ll}\p{Lm}\p{Lo}\p{M}],
@@ -14,11 +15,25 @@
 
 #include <string.h>
 
+enum { MOST_NAMES = 12 };
+
+/* llama.cpp's names of the vocabularies with each expression (src/llama-vocab.cpp). */
+static const char *const names[GW_SPLIT_UNKNOWN][MOST_NAMES] = {
+    [GW_SPLIT_GPT2] = { "gpt-2", "phi-2", "granite-docling", "exaone4", "olmo", "mpt", "jais", "trillion", "mellum",
+                        "gigachat", "a.x-4.0" },
+    [GW_SPLIT_SMOLLM] = { "smollm", "refact", "starcoder", "command-r", "codeshell", "exaone", "minerva-7b",
+                          "mellum2" },
+    [GW_SPLIT_LLAMA3] = { "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2" },
+    [GW_SPLIT_DBRX] = { "dbrx", "smaug-bpe" },
+    [GW_SPLIT_QWEN2] = { "qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan",
+                         "solar-open", "grok-2" },
+    [GW_SPLIT_GPT4O] = { "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2" },
+};
+
 gw_split gw_split_named(const char *name) {
-    static const char *const names[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
-    if (name && !strcmp(name, "refact")) return GW_SPLIT_SMOLLM;
-    for (int i = 0; name && i < GW_SPLIT_UNKNOWN; i++)
-        if (!strcmp(name, names[i])) return (gw_split)i;
+    for (int kind = 0; name && kind < GW_SPLIT_UNKNOWN; kind++)
+        for (int i = 0; i < MOST_NAMES && names[kind][i]; i++)
+            if (!strcmp(name, names[kind][i])) return (gw_split)kind;
     return GW_SPLIT_UNKNOWN;
 }
 
@@ -160,7 +175,8 @@ size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len) {
     span s = { text, len };
     switch (kind) {
     case GW_SPLIT_SMOLLM: return gpt2_word(s, true);
-    case GW_SPLIT_LLAMA3: return llama3_word(s, 3);
+    case GW_SPLIT_LLAMA3:
+    case GW_SPLIT_DBRX: return llama3_word(s, 3);
     case GW_SPLIT_QWEN2: return llama3_word(s, 1);
     case GW_SPLIT_GPT4O: return gpt4o_word(s);
     default: return gpt2_word(s, false);

@@ -9,16 +9,16 @@
 typedef enum {
     GW_SPLIT_GPT2,
     GW_SPLIT_SMOLLM,
-    GW_SPLIT_LLAMA3,
+    GW_SPLIT_LLAMA3, /* a word that is itself a piece becomes that piece, regardless of merges; texts begin with BOS */
+    GW_SPLIT_DBRX,   /* Llama 3's expression without these two rules */
     GW_SPLIT_QWEN2,
     GW_SPLIT_GPT4O,
     GW_SPLIT_UNKNOWN
 } gw_split;
 
-/* Returns the kind of splitting for a value of tokenizer.ggml.pre, one of GW_SPLIT_NAMES; GW_SPLIT_UNKNOWN for any
- * other value. */
+/* Returns the kind of splitting for a value of tokenizer.ggml.pre, or GW_SPLIT_UNKNOWN. docs/family.md lists the
+ * values. */
 gw_split gw_split_named(const char *name);
-#define GW_SPLIT_NAMES "gpt-2, gpt-4o, llama-bpe, qwen2, refact or smollm"
 
 /* Returns the length in bytes of the first word of text[0..len), len > 0. Beyond the word it only reads a run of white
  * space, or of upper case for gpt-4o. That run is the next word, so splitting a whole text takes linear time. */

@@ -23,7 +23,7 @@ struct bpe_merge {
 #include "../vectors/bpe.inc"
 
 enum { CASES = COUNT(bpe_cases) };
-static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o" };
+static const char *const kinds[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "gpt-4o", "smaug-bpe" };
 
 static const char *words_of(int kind, const char *text, size_t len) {
     static char out[4096];
@@ -40,13 +40,24 @@ static const char *words_of(int kind, const char *text, size_t len) {
 
 TEST(bpe_words_are_those_of_the_oracle) {
     for (int i = 0; i < CASES; i++)
-        for (int kind = 0; kind < 5; kind++) {
+        for (int kind = 0; kind < 6; kind++) {
             const struct bpe_case *c = &bpe_cases[i];
-            const char *got = words_of(kind, c->text, c->len);
-            if (strcmp(got, c->words[kind]))
-                gw_test_fail(__FILE__, __LINE__, "%s of %s: expected %s, got %s", kinds[kind], c->text, c->words[kind],
-                             got);
+            const char *got = words_of(kind, c->text, c->len), *expected = c->words[kind < 5 ? kind : 2];
+            if (strcmp(got, expected))
+                gw_test_fail(__FILE__, __LINE__, "%s of %s: expected %s, got %s", kinds[kind], c->text, expected, got);
         }
+}
+
+TEST(bpe_names_that_share_an_expression) {
+    static const struct {
+        const char *name;
+        gw_split split;
+    } some[] = { { "refact", GW_SPLIT_SMOLLM },  { "granite-docling", GW_SPLIT_GPT2 },
+                 { "dbrx", GW_SPLIT_DBRX },      { "deepseek-r1-qwen", GW_SPLIT_QWEN2 },
+                 { "llama4", GW_SPLIT_GPT4O },   { "llama3", GW_SPLIT_LLAMA3 },
+                 { "smaug-bpe", GW_SPLIT_DBRX }, { "", GW_SPLIT_UNKNOWN },
+                 { "dbr", GW_SPLIT_UNKNOWN } };
+    for (size_t i = 0; i < COUNT(some); i++) CHECK_INT(gw_split_named(some[i].name), some[i].split);
 }
 
 TEST(bpe_words_of_bytes_that_are_not_utf8) {
@@ -194,6 +205,8 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     scoped_tokenizer *one = ready(BEGIN("b c", "a b", "ab c"), "llama-bpe");
     CHECK_TEXT(ids_of(one, "abc", 0), "260");
     CHECK_TEXT(ids_of(one, "abcc", 0), "97 258 99");
+    scoped_tokenizer *other = ready(BEGIN("b c", "a b", "ab c"), "smaug-bpe");
+    CHECK_TEXT(ids_of(other, "abc", 0), "97 258");
 }
 
 /* With gpt-4o, a letter without case ends a word only if the run of upper case after it ends without lower case. */
