@@ -36,15 +36,23 @@ import {
 /** @typedef {import('puppeteer-core').Page} Page */
 
 let slow = false;
+let gone = false;
 let sent = 0;
 
-const intercept = slowly(
-  /^\/models\/medium/,
+const throttle = slowly(
+  /^\/models\/(medium|gemma4-large)/,
   () => slow,
   (bytes) => {
     sent += bytes;
   },
 );
+
+/** @type {typeof throttle} */
+const intercept = (request, response) => {
+  if (!gone || !request.url?.startsWith('/models/')) return throttle(request, response);
+  response.writeHead(404).end();
+  return true;
+};
 
 const test = suite(
   'getting a model',
@@ -69,7 +77,7 @@ const test = suite(
 );
 
 beforeEach(() => {
-  [slow, sent] = [false, 0];
+  [slow, gone, sent] = [false, false, 0];
 });
 
 test("a conversation's chosen model is loaded after a reload, even before its first answer", async ({ open }) => {
@@ -136,6 +144,25 @@ test('when the model is ready, the draft moves to the new chat, and typing in an
   await until(page, '#log .empty');
   await page.keyboard.type('g');
   assert.deepEqual([await valueOf(page, '#library-search'), await valueOf(page, '#input')], ['drag', 'half']);
+});
+
+test('a model answers while its rest downloads: a notice shows the share, and that the download stopped or ended', async ({
+  open,
+}) => {
+  const page = await open('?pick', { expected: /404/ });
+  const large = await modelAddress('gemma4-large-table');
+  slow = true;
+  await loadAddress(page, large);
+  await assertReady(page);
+  await untilText(page, '#chat-notice', /^The rest of the model is still downloading: [1-9]\d?%Dismiss$/);
+  await setOptions(page, { maxTokens: 4 });
+  await ask(page, 'Hello');
+  gone = true;
+  await untilText(page, '#chat-notice', /^The download of the rest of the model stopped\./);
+  slow = gone = false;
+  await openModels(page);
+  await press(page, '#stored-list button', 'Reload');
+  await untilText(page, '#chat-notice', /^The rest of the model has been downloaded\.Dismiss$/);
 });
 
 test('a model that another tab is downloading cannot be deleted, and a message says so', async ({

@@ -98,3 +98,20 @@ export class LoadingView {
     this.#tenth = tenth;
   }
 }
+
+/** The text of the notice about the rest of a model, which is downloaded while the model is in use. */
+export class RestView {
+  text = new Text();
+  #stopped = false;
+
+  /** @param {Progress} progress */
+  update({ loaded, total = 0, notice }) {
+    if (this.#stopped) return; // parallel requests may still report progress
+    this.#stopped = /^(rows-stopped|not-cached)$/.test(notice?.code ?? '');
+    if (notice && !this.#stopped) return;
+    const done = loaded >= total;
+    const share = done ? t('rest.done') : t('rest.share', { share: percent(loaded / total) });
+    this.text.data = notice ? sentence(notice) : share;
+    if (notice || done) announce(this.text.data);
+  }
+}

@@ -210,7 +210,9 @@ export class Loads {
     const refused = await refusal(info.notices, info.fileBytes);
     if (info.threads === 1) await addLater(); // loads the notice about running on one thread
     if (state.model !== loaded) return; // the model was unloaded meanwhile
-    showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices, refused)]);
+    const { text } = this.#models.rest;
+    const rest = text.data && text; // empty unless a part of the model is downloaded later
+    showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices, refused), rest]);
     enter('ready');
     this.#conversation.use(loaded, note);
     // Another model cannot continue a story, so it begins a new conversation.

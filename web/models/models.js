@@ -7,7 +7,7 @@ import { ModelError, loadModel } from '../../js/index.js';
 import { button, onClick } from '../shell/dom.js';
 import { addLater } from '../shell/language.js';
 import { state, update } from '../shell/store.js';
-import { LoadingView } from './loading.js';
+import { LoadingView, RestView } from './loading.js';
 import { isDownload, mustAnswer, preflight } from './preflight.js';
 import { addressOf } from './presets.js';
 import { storyteller } from './storyteller.js';
@@ -28,6 +28,8 @@ export class Models {
    * @type {Promise<unknown>} */
   #last = Promise.resolve();
   /** Resolves when the previous, unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
+  /** The notice about the rest of the last model. */
+  rest = new RestView();
   /** Ends a pause; the argument is whether the load continues. @type {((on: boolean) => void) | null} */ #resume =
     null;
 
@@ -103,13 +105,14 @@ export class Models {
       view.needs(await preflight(choice, options, signal));
     }
     if (!state.behind) await this.release();
+    const rest = (this.rest = new RestView());
     return loadModel(choice.source, {
       ...options,
       token: choice.token,
       sha256: choice.sha256,
       cache: choice.kind !== 'storyteller', // the storyteller comes from the page's own host: cheap to fetch again
       signal,
-      onProgress: (progress) => progress.phase !== 'rest' && view.update(progress),
+      onProgress: (progress) => (progress.phase === 'rest' ? rest : view).update(progress),
     });
   }
 

@@ -18,16 +18,17 @@ export function sentence({ code, message }) {
 
 /** @param {Notice[]} notices @param {string} refusal   instead of "not-cached", if the reason is known */
 export function lasting(notices, refusal) {
-  const others = notices.filter(({ code }) => code !== 'retry' && !(refusal && code === 'not-cached'));
+  const left = refusal ? /^(retry|rows-later|not-cached)$/ : /^(retry|rows-later)$/;
+  const others = notices.filter(({ code }) => !left.test(code));
   return [...others.map(sentence), refusal];
 }
 
-/** @param {string} id   of the place @param {string[]} texts */
+/** @param {string} id   of the place @param {(string | Text)[]} texts   a Text node can change later */
 export function showNotices(id, texts) {
   box(id).replaceChildren(...texts.filter(Boolean).map((text) => noticeOf(text)));
 }
 
-/** @param {string} text @param {HTMLButtonElement[]} remedies */
+/** @param {string | Text} text @param {HTMLButtonElement[]} remedies */
 function noticeOf(text, ...remedies) {
   const dismiss = () => {
     note.remove();

@@ -386,6 +386,12 @@ export default {
   'notice.changed': 'Die Datei auf dem Server hat sich geändert; die gespeicherte Kopie wird ersetzt.',
   'notice.offline': 'Die gespeicherte Kopie wird benutzt; ob es eine neuere gibt, ließ sich nicht prüfen.',
   'notice.mended': 'Ein Teil der gespeicherten Kopie war beschädigt und wurde neu heruntergeladen.',
+  'notice.rows-later': 'Du kannst das Modell benutzen, während der Rest noch heruntergeladen wird.',
+  'notice.rows-stopped':
+    'Der Rest des Modells wird nicht weiter heruntergeladen. Fehlende Teile werden bei Bedarf geholt; ' +
+    'beim nächsten Laden geht der Download weiter.',
+  'rest.share': 'Der Rest des Modells wird noch heruntergeladen: {share}',
+  'rest.done': 'Der Rest des Modells ist heruntergeladen.',
 
   'error.unknown': 'Etwas Unerwartetes ist schiefgegangen.',
   'error.unknown.do': 'Versuche es erneut, oder lade die Seite neu.',

@@ -58,6 +58,12 @@ export default {
   'notice.changed': 'The file on the server has changed; the stored copy will be replaced.',
   'notice.offline': 'Using the stored copy; couldn’t check for a newer one.',
   'notice.mended': 'A part of the stored copy was damaged and has been downloaded again.',
+  'notice.rows-later': 'You can use the model while the rest of it is still downloading.',
+  'notice.rows-stopped':
+    'The download of the rest of the model stopped. Missing parts are requested when they are needed; the next ' +
+    'load resumes the download.',
+  'rest.share': 'The rest of the model is still downloading: {share}',
+  'rest.done': 'The rest of the model has been downloaded.',
 
   'error.unknown': 'Something unexpected went wrong.',
   'error.unknown.do': 'Try again, or reload the page.',

@@ -389,6 +389,12 @@ export default {
   'notice.changed': 'El archivo del servidor ha cambiado; se sustituirá la copia guardada.',
   'notice.offline': 'Se usa la copia guardada; no se pudo comprobar si hay una más nueva.',
   'notice.mended': 'Una parte de la copia guardada estaba dañada y se ha vuelto a descargar.',
+  'notice.rows-later': 'Puedes usar el modelo mientras se descarga el resto.',
+  'notice.rows-stopped':
+    'La descarga del resto del modelo se ha detenido. Las partes que falten se pedirán cuando hagan ' +
+    'falta; la próxima carga la reanudará.',
+  'rest.share': 'El resto del modelo aún se está descargando: {share}',
+  'rest.done': 'El resto del modelo se ha descargado.',
 
   'error.unknown': 'Algo inesperado salió mal.',
   'error.unknown.do': 'Inténtalo de nuevo, o recarga la página.',
