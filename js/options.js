@@ -126,7 +126,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {string | readonly string[]} [stop] Ends the answer where one of these texts appears; the text itself is
  *   left out.
  * @property {Record<number, number> | Map<number, number>} [logitBias] Values to add to logits, by token id.
- *   `-Infinity` bans a token.
+ *   `-Infinity` bans a token; the file's `tokenizer.ggml.suppress_tokens` are banned unless they have a value.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
  *   position. Each token is then sampled (`jumpForward` is off). Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot

@@ -22,10 +22,10 @@ void gw_sampler_reset(gw_sampler *s);
  * range in e. */
 int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e);
 /* Sets the bias of a token's logit; -INFINITY bans the token. Returns 0, GW_E_BAD_TOKEN,
- * or GW_E_BAD_OPTION (NaN, +INFINITY, more than 1024 tokens). */
+ * or GW_E_BAD_OPTION (NaN, +INFINITY, more than 1024 tokens besides banned ones). */
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e);
 /* Sets the bias of a token's logit to -INFINITY until another bias is set, and after each reset. Call it before all
- * other functions. Returns what gw_sampler_bias returns. */
+ * other functions, for at most 512 tokens. Returns what gw_sampler_bias returns. */
 int gw_sampler_ban(gw_sampler *s, int32_t id, gw_error *e);
 
 /* Records the next token of the context, from the prompt or drawn, for the penalties. */

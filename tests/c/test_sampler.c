@@ -401,6 +401,33 @@ TEST(sampler_bias_table_is_bounded) {
     CHECK_INT(gw_sampler_bias(s, 77, 2, &error), 0); /* in a full table, a bias can still be replaced */
 }
 
+TEST(sampler_bans_survive_resets_and_saved_states) {
+    enum { BANNED = 512, N = 2000 };
+    static float x[N];
+    static uint8_t bytes[GW_SAMPLER_MOST];
+    scoped_sampler *s = plain(N), *other = plain(N);
+    x[1] = 2;
+    x[2] = 1;
+    for (int i = 1; i <= BANNED; i++) CHECK_INT(gw_sampler_ban(s, i, &error), 0);
+    CHECK_INT(gw_sampler_ban(s, BANNED + 1, &error), GW_E_BAD_OPTION);
+    for (int id = 0; id < 2; id++) gw_sampler_ban(other, 1 + id, &error);
+    gw_sampler_reset(s);
+    set(s, "temperature", 0);
+    CHECK_INT(gw_sampler_draw(s, x), 0);
+    for (int i = 0; i < 1024; i++) CHECK_INT(gw_sampler_bias(s, BANNED + 1 + i, -1, &error), 0);
+    CHECK_INT(gw_sampler_bias(s, 0, 1, &error), GW_E_BAD_OPTION);
+    CHECK_INT(gw_sampler_bias(s, 2, 0, &error), 0); /* a bias replaces a ban */
+    CHECK_INT(gw_sampler_draw(s, x), 2);
+    size_t n = gw_sampler_state_bytes(s);
+    gw_sampler_write(s, bytes);
+    gw_sampler_reset(s);
+    CHECK_INT(gw_sampler_read(s, bytes, n, &error), 0);
+    CHECK_INT(gw_sampler_draw(s, x), 2);
+    CHECK_INT(gw_sampler_state_bytes(s), n);
+    gw_sampler_reset(s);
+    CHECK_INT(gw_sampler_read(other, bytes, n, &error), GW_E_BAD_SAVED); /* more biases than it can have */
+}
+
 TEST(sampler_penalty_window) {
     float x[] = { 5, 4, 3, 2 };
     scoped_sampler *s = plain(4);
