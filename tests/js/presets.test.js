@@ -8,7 +8,8 @@ import { hubAddress } from '../../js/download/hub.js';
 import { modelCache } from '../../js/index.js';
 import { inspectModel } from '../../js/index.node.js';
 import { PRESETS as SHAPES, headerOf } from '../../tools/models/make-model.js';
-import { PRESETS, addressOf } from '../../web/models/presets.js';
+import { afterRefusal, tooLarge } from '../../web/models/preflight.js';
+import { PRESETS, addressOf, choiceOfPreset, memoryOf } from '../../web/models/presets.js';
 import { modelsHere } from '../../web/models/stored.js';
 import { newFolder } from './helpers.js';
 
@@ -32,6 +33,23 @@ test('a stored copy is opened under the address under which it is stored', async
     urls,
     'the parts of a split model are one',
   );
+});
+
+test('a file whose tables stay on disk is judged by its memory, not by its size', (t) => {
+  const { navigator } = globalThis;
+  const pretend = (/** @type {object} */ value) =>
+    Object.defineProperty(globalThis, 'navigator', { value, configurable: true });
+  pretend({ deviceMemory: 4 });
+  t.after(() => pretend(navigator));
+  const [e2b, e4b] = PRESETS.filter(({ memory }) => memory);
+  const listed = { repo: e4b.repo, file: e4b.file, bytes: e4b.bytes };
+  assert.equal(tooLarge(memoryOf(listed)), '');
+  assert.notEqual(tooLarge(memoryOf({ ...listed, repo: 'other/repository' })), '');
+  const [instead, ofItself] = [e4b, e2b].map((preset) => {
+    const [, ...files] = afterRefusal(choiceOfPreset(preset)); // the first one is a shorter context
+    return files.some(({ choice }) => choice.label === e2b.name);
+  });
+  assert.ok(instead && !ofItself);
 });
 
 for (const preset of PRESETS.filter(({ memory }) => memory)) {

@@ -10,6 +10,7 @@ import { addLater, t } from '../shell/language.js';
 import { latest } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { tooLarge } from './preflight.js';
+import { memoryOf } from './presets.js';
 import { modelRow } from './rows.js';
 
 /** @typedef {{ file: string, bytes: number }} HubFile */
@@ -65,7 +66,7 @@ export function setUpHub(choose) {
       const { repo, revision } = repository();
       const [files] = await Promise.all([filesOf(repo, revision || 'main'), addLater()]);
       if (!isLatest()) return; // the fields name another repository now
-      list.replaceChildren(...files.map((file) => row(file, choose)));
+      list.replaceChildren(...files.map((file) => row(file, memoryOf({ ...file, repo, revision }), choose)));
       if (!files.length) list.replaceChildren(el('li', t('hub.empty')));
       announce(t('files', { n: files.length }));
     } catch (error) {
@@ -74,8 +75,8 @@ export function setUpHub(choose) {
   });
 }
 
-/** @param {HubFile} file @param {(file: HubFile) => void} choose */
-function row(file, choose) {
+/** @param {HubFile} file @param {number} memory @param {(file: HubFile) => void} choose */
+function row(file, memory, choose) {
   const start = action(t('download.size', { size: bytes(file.bytes) }), () => choose(file));
-  return modelRow({ name: file.file, lines: [], size: '', buttons: [start], tag: tooLarge(file.bytes) });
+  return modelRow({ name: file.file, lines: [], size: '', buttons: [start], tag: tooLarge(memory) });
 }

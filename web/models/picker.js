@@ -11,7 +11,7 @@ import { actions, state } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
 import { repository, setUpHub } from './hub.js';
 import { memoryLimit, tooLarge } from './preflight.js';
-import { PRESETS, addressOf, choiceOfPreset, decoded, presetOf, recommended } from './presets.js';
+import { PRESETS, addressOf, choiceOfPreset, decoded, memoryOf, presetOf, recommended } from './presets.js';
 import { modelRow } from './rows.js';
 import { storyteller } from './storyteller.js';
 import { askToken } from './token.js';
@@ -57,8 +57,9 @@ function showPresets() {
     const start = preset.gated
       ? action(t('token.enter'), ask)
       : action(t('download.size', { size: sizeOf(preset) }), () => attempt(() => choiceOfPreset(preset)));
-    const lines = [t(preset.note, { memory: bytes(preset.memory ?? preset.bytes) }), `${preset.repo} / ${preset.file}`];
-    const tag = preset === best ? t('recommended') : tooLarge(preset.memory ?? preset.bytes);
+    const memory = memoryOf(preset);
+    const lines = [t(preset.note, { memory: bytes(memory) }), `${preset.repo} / ${preset.file}`];
+    const tag = preset === best ? t('recommended') : tooLarge(memory);
     return modelRow({
       name: preset.name,
       lines,

@@ -7,7 +7,7 @@ import { ModelError, inspectModel } from '../../js/index.js';
 import { PageError } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
 import { t } from '../shell/language.js';
-import { PRESETS, addressOf, choiceOfPreset } from './presets.js';
+import { PRESETS, addressOf, choiceOfPreset, memoryOf } from './presets.js';
 import { room, storedBytes } from './stored.js';
 
 /** @import { Choice } from '../shell/store.js' */
@@ -28,7 +28,7 @@ export function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
-/** @param {number} size   bytes */
+/** @param {number} size   bytes, as of memoryOf() */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 
 /** Returns whether a model must be downloaded. Files, stored models and the page's own model need no download.
@@ -81,14 +81,14 @@ export class Unfit extends PageError {
   }
 }
 
-/** @typedef {{ kv: number, total: number }} Memory */
+/** @typedef {{ resident: number, total: number }} Memory */
 
 /**
  * Returns remedies for a model that is too large: a shorter context, if that suffices; smaller files; trying anyway.
- * @param {Choice} choice @param {{ contextLength: number, memory: Memory, fileBytes: number }} info
+ * @param {Choice} choice @param {{ contextLength: number, memory: Memory }} info
  * @param {(contextLength: number) => Promise<Memory>} need
  */
-async function remedies(choice, { contextLength, memory, fileBytes }, need) {
+async function remedies(choice, { contextLength, memory }, need) {
   /** @type {Remedy[]} */
   const found = [];
   const shorter = await longestContext(contextLength, memory, need);
@@ -98,7 +98,7 @@ async function remedies(choice, { contextLength, memory, fileBytes }, need) {
       choice: { ...choice, contextLength: shorter.contextLength },
     });
   }
-  found.push(...smallerFiles(fileBytes));
+  found.push(...smallerFiles(memory.resident));
   if (memory.total <= ADDRESSABLE) found.push({ label: t('unfit.anyway'), choice: { ...choice, anyway: true } });
   return found;
 }
@@ -123,7 +123,7 @@ async function longestContext(most, atMost, need) {
 /** @param {number} size   bytes @returns {Remedy[]} */
 function smallerFiles(size) {
   const limit = Math.min(size, memoryLimit());
-  const fitting = PRESETS.filter((preset) => !preset.gated && preset.bytes * 1.2 < limit);
+  const fitting = PRESETS.filter((preset) => !preset.gated && memoryOf(preset) * 1.2 < limit);
   const largest = fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
   return largest.map((preset) => ({
     label: t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) }),
@@ -133,7 +133,7 @@ function smallerFiles(size) {
 
 /** Returns smaller choices after the browser has refused the memory. @param {Choice} choice @returns {Remedy[]} */
 export function afterRefusal(choice) {
-  const files = smallerFiles(choice.bytes ?? ADDRESSABLE);
+  const files = smallerFiles(memoryOf({ ...Object(choice.source), bytes: choice.bytes ?? ADDRESSABLE }));
   const context = { label: t('unfit.context.only', { n: SHORTEST }), choice: { ...choice, contextLength: SHORTEST } };
   return choice.contextLength === SHORTEST ? files : [context, ...files];
 }

@@ -135,16 +135,21 @@ export function addressOf(source) {
   return `https://huggingface.co/${repo}/resolve/${encodeURIComponent(revision)}/${path}`;
 }
 
-/** Returns the largest preset that probably fits into a tab with room to spare. @param {number} limit   bytes */
+/** Returns the largest preset that probably fits into a tab with room to spare. Counts the whole file, because all of
+ * it must be downloaded. @param {number} limit   bytes */
 export function recommended(limit) {
   const fitting = PRESETS.filter((preset) => !preset.gated && !preset.more && preset.bytes * 1.5 < limit);
   return fitting.sort((a, b) => b.bytes - a.bytes)[0];
 }
 
-/** @param {{ repo: string, file: string, revision?: string }} source */
+/** @param {{ repo?: string, file?: string, revision?: string }} source */
 export function presetOf({ repo, file, revision }) {
   return revision ? undefined : PRESETS.find((p) => p.repo === repo && p.file === file);
 }
+
+/** Returns the number of bytes by which to judge whether a file fits into memory.
+ * @param {{ bytes: number, repo?: string, file?: string, revision?: string }} file */
+export const memoryOf = (file) => presetOf(file)?.memory ?? file.bytes;
 
 /** @param {Preset} preset @returns {Choice} */
 export function choiceOfPreset(preset) {
