@@ -7,7 +7,8 @@
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./vocab.js').Vocabulary} Vocabulary
  */
-import { gemma3Merges, gemma3Vocab, random, syntheticVocab } from './vocab.js';
+import { randoms } from '../../tests/support/random.js';
+import { gemma3Merges, gemma3Vocab, syntheticVocab } from './vocab.js';
 
 const NORMAL = 1;
 const UNKNOWN = 2;
@@ -33,7 +34,7 @@ const LETTERS = [...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ'];
 /** Returns n merges of two known pieces each. Spaces only begin pieces: pre-tokenizers split before them.
  * @param {number} n @param {number} seed @returns {[string, string][]} */
 function syntheticMerges(n, seed) {
-  const next = random(seed);
+  const next = randoms(seed);
   const parts = [SPACE, ...LETTERS];
   const known = new Set(parts);
   /** @type {[string, string][]} */

@@ -18,6 +18,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { randoms } from '../../tests/support/random.js';
 
 const NORMAL = 1;
 const CONTROL = 3;
@@ -92,19 +93,6 @@ export function gemma3Merges() {
   return JSON.parse(readFileSync(gemma3TokenizerPath(), 'utf8')).model.merges;
 }
 
-/** Returns a seeded generator of uniform numbers in [0, 1): a counter with multiplicative mixing, not for secrets.
- * @param {number} seed */
-export function random(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x9e3779b9) >>> 0;
-    let x = state;
-    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
-    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
-    return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
-  };
-}
-
 const LETTERS = [
   SPACE,
   ...'etaoinsrhldcumfpgwybvkxjqzETAOINSRHLDCUMFPGWYBVKXJQZ0123456789',
@@ -149,7 +137,7 @@ export function syntheticVocab(size, seed = 1) {
     const least = fixed.length + FEWEST_LETTERS;
     throw new RangeError(`A synthetic vocabulary needs at least ${least} pieces (got ${size}).`);
   }
-  const next = random(seed);
+  const next = randoms(seed);
   const letters = LETTERS.slice(0, Math.max(FEWEST_LETTERS, Math.floor(room * 0.6)));
   const parts = [...letters];
   const known = new Set([...parts, ...fixed]);

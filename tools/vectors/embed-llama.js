@@ -7,7 +7,7 @@
  */
 import fs from 'node:fs';
 import { testModel } from '../../tests/js/models.js';
-import { random } from '../models/vocab.js';
+import { randoms } from '../../tests/support/random.js';
 import { at } from '../support/proc.js';
 import { startLlama } from './llama.js';
 
@@ -52,7 +52,7 @@ async function makeTexts(llama) {
   const about = names.length ? read() : { madeBy: 'tools/vectors/embed-llama.js and embed.py', models: {}, texts: {} };
   for (const [name, lengths] of Object.entries(LENGTHS)) {
     if (names.length && !names.includes(name)) continue;
-    const next = random(77);
+    const next = randoms(77);
     const kinds = kindsOf(name);
     const model = await llama.loadModel({ modelPath: await testModel(kinds[0]), gpuLayers: 0 });
     const made = lengths.map((count) => textOf(model, count, next));
