@@ -138,8 +138,8 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   and evaluates them together. Default: true.
  * @property {boolean} [draft] Speculative decoding: copies the tokens that followed an earlier occurrence of the latest
  *   tokens, and evaluates them together. The answer is the same. Faster where memory bandwidth, not computing, limits
- *   the speed. With `format`, needs `jumpForward: false`. Has no effect with `tools`, `logprobs` or a thinking budget.
- *   Default: false.
+ *   the speed. Has no effect with `tools`, `logprobs`, a thinking budget, or a `format` after thoughts, nor while
+ *   several answers run. Default: false.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
  * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto`: the model answers in words or calls tools.
  *   `required`: it calls tools. `{ name }`: it calls this tool, once. `none`: the tools are ignored. After tool

@@ -24,7 +24,9 @@ export class Drafts {
   #places = new Map();
   /** @type {number[]} */
   #times = [];
-  #meanAccepted = MOST;
+  #meanSaved = MOST;
+  /** Number of steps that the current draft has saved. */
+  #saved = 0;
   #rest = 0;
   #nextRest = 1;
   #size = 0;
@@ -35,18 +37,23 @@ export class Drafts {
 
   /** @param {readonly number[]} prompt */
   constructor(prompt) {
-    for (const id of prompt) this.add(id);
+    this.add(prompt);
   }
 
-  /** Adds a token to the context. Returns whether the token equals the next draft token, so that the logits after it
-   * are computed already. @param {number} id */
-  add(id) {
-    this.#places.set(this.#hash(), this.#ids.length);
-    this.#ids.push(id);
-    if (!this.waiting.length || this.waiting[0] !== id) return false;
-    this.waiting.shift();
-    this.accepted++;
-    return true;
+  /** Adds tokens to the context: a drawn token and its jump-forward tokens. Returns how many of them, from the first
+   * on, equal the next draft tokens, so that they are evaluated already. @param {readonly number[]} ids */
+  add(ids) {
+    let same = 0;
+    for (const [i, id] of ids.entries()) {
+      this.#places.set(this.#hash(), this.#ids.length);
+      this.#ids.push(id);
+      if (same < i || this.waiting[0] !== id) continue;
+      this.waiting.shift();
+      same++;
+    }
+    this.accepted += same;
+    if (same === ids.length) this.#saved++;
+    return same;
   }
 
   /** Returns a hash of the latest tokens. A collision only causes a bad draft. */
@@ -59,6 +66,7 @@ export class Drafts {
   draft(room, forced = []) {
     const ids = forced.length ? forced : this.#continuation();
     if (!ids.length || this.#rest-- > 0) return [];
+    this.#saved = 0;
     this.waiting = ids.slice(0, Math.min(MOST, room));
     this.#size = this.waiting.length;
     this.drafted += this.#size;
@@ -77,20 +85,19 @@ export class Drafts {
   /** Ends the current draft. Returns how many of the draft tokens were not accepted. */
   end() {
     const rejected = this.waiting.length;
-    if (this.#size) this.#judge(this.#size - rejected);
+    if (this.#size) this.#judge();
     this.waiting = [];
     this.#size = 0;
     return rejected;
   }
 
-  /** Pauses drafting, longer each time, while steps with draft tokens take more time than single steps.
-   * @param {number} accepted number of accepted tokens of a draft */
-  #judge(accepted) {
-    this.#meanAccepted += LATEST * (accepted - this.#meanAccepted);
+  /** Pauses drafting, longer each time, while steps with draft tokens take more time than single steps. */
+  #judge() {
+    this.#meanSaved += LATEST * (this.#saved - this.#meanSaved);
     const one = this.#times[1];
     const many = this.#times[this.#size + 1];
     // While one of the durations is undefined (not yet measured), the comparison is false, so drafting continues.
-    if (!(many > LEAST_GAIN * one * (1 + this.#meanAccepted))) {
+    if (!(many > LEAST_GAIN * one * (1 + this.#meanSaved))) {
       this.#nextRest = 1;
       return;
     }

@@ -67,11 +67,7 @@ async function begin(context, job, args) {
     drafts: /** @type {Drafts | null} */ (null),
     /** Whether speculative decoding is possible: each token must depend only on its logits and the constraint. */
     usesDrafts:
-      args.draft &&
-      (!constraint || !(args.jumpForward || begins || thinks)) &&
-      !reader &&
-      args.logprobs === null &&
-      typeof args.thinking !== 'number',
+      args.draft && !(constraint && thinks) && !reader && args.logprobs === null && typeof args.thinking !== 'number',
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
@@ -145,6 +141,7 @@ function setSampler({ native, prompt, args: { sampler, bias, seed } }) {
 async function decode(run) {
   const { job, outbox, tokens, time, args } = run;
   const opening = jumpForward(run);
+  run.drafts?.add(opening.ids);
   run.opening = opening.ids.length;
   let { reason } = opening;
   if (!reason) await prefill(run, opening.ids);
@@ -157,12 +154,14 @@ async function decode(run) {
     time.first ||= performance.now() - time.start;
     reason = appendToken(run, id, forced);
     if (reason) break;
-    if (run.drafts?.add(id)) continue;
     const next = jumpForward(run);
     reason = next.reason;
     if (reason) break;
+    const ids = [id, ...next.ids];
+    const rest = ids.slice(run.drafts?.add(ids));
+    if (!rest.length) continue;
     await outbox.settle();
-    await step(run, [id, ...next.ids]);
+    await step(run, rest);
   }
   return reason ?? 'length';
 }
@@ -248,25 +247,26 @@ async function prefill(run, opening) {
   }
 }
 
-/** @param {Run} run @param {number[]} ids */
+/** @param {Run} run @param {number[]} ids the last tokens of the answer, which are not evaluated yet */
 async function step(run, ids) {
   const { runner, job, time, drafts } = run;
   const before = performance.now();
-  const draftTokens = drafts ? nextDraft(run, drafts) : [];
+  const draftTokens = drafts ? nextDraft(run, drafts, ids.length) : [];
   append(run, [...ids, ...draftTokens]);
   await runner.settle(job);
-  drafts?.measured(1 + draftTokens.length, performance.now() - before);
+  // Steps with jump-forward tokens are not comparable to single steps.
+  if (ids.length === 1) drafts?.measured(1 + draftTokens.length, performance.now() - before);
   await runner.pause();
   time.decode += performance.now() - before;
 }
 
 /** Removes rejected draft tokens from the KV cache, and returns new draft tokens. @param {Run} run
- * @param {Drafts} drafts */
-function nextDraft({ native, runner, part, matcher, prompt, tokens, contextLength, args: { maxTokens } }, drafts) {
+ * @param {Drafts} drafts @param {number} pending number of the answer's last tokens that are not evaluated yet */
+function nextDraft({ native, runner, part, matcher, prompt, tokens, contextLength, args }, drafts, pending) {
   const length = prompt.length + tokens.length;
-  if (drafts.end()) native.call('truncate', length - 1);
-  const forced = part && matcher ? part.jumpForwardTokens(native, matcher, tokens) : [];
-  const room = Math.min(contextLength - length, maxTokens - tokens.length - 1);
+  if (drafts.end()) native.call('truncate', length - pending);
+  const forced = part && matcher && !args.jumpForward ? part.jumpForwardTokens(native, matcher, tokens) : [];
+  const room = Math.min(contextLength - length, args.maxTokens - tokens.length - 1);
   // While other answers run, evaluating draft tokens would slow these answers down.
   const draftTokens = drafts.draft(runner.isShared?.() ? 0 : room, forced);
   native.call('want_last', 1 + draftTokens.length);
