@@ -15,6 +15,8 @@ const LATEST = 0.2;
 const LEAST_GAIN = 0.9;
 /** Maximum number of drafts that are skipped after drafts that cost more time than they saved. */
 const LONGEST_REST = 64;
+/** Number of drafts after which a step without draft tokens is measured again. */
+const OLD = 64;
 
 export class Drafts {
   /** @type {number[]} */
@@ -27,6 +29,8 @@ export class Drafts {
   #meanSaved = MOST;
   /** Number of steps that the current draft has saved. */
   #saved = 0;
+  /** Number of drafts since the last measurement of a step without draft tokens. */
+  #age = OLD;
   #rest = 0;
   #nextRest = 1;
   #size = 0;
@@ -61,11 +65,13 @@ export class Drafts {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
-  /** Returns a draft of the next tokens, at most `room` tokens; none while drafting is paused. @param {number} room
+  /** Returns a draft of the next tokens, at most `room` tokens; none while drafting is paused, or while a step without
+   * draft tokens has to be measured. @param {number} room
    * @param {readonly number[]} forced tokens of the text that a constraint requires next */
   draft(room, forced = []) {
     const ids = forced.length ? forced : this.#continuation();
-    if (!ids.length || this.#rest-- > 0) return [];
+    if (!ids.length || this.#rest-- > 0 || this.#age >= OLD) return [];
+    this.#age++;
     this.#saved = 0;
     this.waiting = ids.slice(0, Math.min(MOST, room));
     this.#size = this.waiting.length;
@@ -96,7 +102,8 @@ export class Drafts {
     this.#meanSaved += LATEST * (this.#saved - this.#meanSaved);
     const one = this.#times[1];
     const many = this.#times[this.#size + 1];
-    // While one of the durations is undefined (not yet measured), the comparison is false, so drafting continues.
+    // While the duration with draft tokens is undefined (not yet measured), the comparison is false, so drafting
+    // continues.
     if (!(many > LEAST_GAIN * one * (1 + this.#meanSaved))) {
       this.#nextRest = 1;
       return;
@@ -109,5 +116,6 @@ export class Drafts {
   measured(tokens, ms) {
     const before = this.#times[tokens] ?? ms;
     this.#times[tokens] = before + LATEST * (ms - before);
+    if (tokens === 1) this.#age = 0;
   }
 }
