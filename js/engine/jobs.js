@@ -92,13 +92,12 @@ export async function generate(context, job, args) {
 
 /** @param {Run} run @returns {Promise<GenerateAnswer>} */
 async function answer(run) {
-  const { native, runner, outbox, assembler, args, waiting } = run;
+  const { native, runner, outbox, assembler, args } = run;
   await runner.claim?.(run.job, run.prompt, args.owner);
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
-  // The sampler needs only the top logits, unless log probabilities are requested or drawFreely() may have to draw a
-  // token twice.
-  if (args.logprobs === null && !waiting) native.call('want_top', 1);
+  // The sampler needs only the top logits, unless log probabilities are requested.
+  if (args.logprobs === null) native.call('want_top', 1);
   if (run.usesDrafts) startDrafts(run);
   await runner.yield();
   const finishReason = await decode(run).catch((error) => {
@@ -150,7 +149,7 @@ async function decode(run) {
     if (job.aborted) return 'aborted';
     if (run.matcher?.finished) return 'stop';
     const forced = run.due.length > 0;
-    const id = run.due.shift() ?? draw(run);
+    const id = run.due.shift() ?? (await draw(run));
     time.first ||= performance.now() - time.start;
     reason = appendToken(run, id, forced);
     if (reason) break;
@@ -201,7 +200,7 @@ function draw(run) {
 
 /** Draws a token without a constraint. If the token is the first after the thoughts or begins a tool call, the
  * constraint applies from this token on. @param {Run} run */
-function drawFreely(run) {
+async function drawFreely(run) {
   const { native, waiting, begins, thoughts, tokens, args } = run;
   const drawn = native.draw(run.drafts?.waiting.length);
   if (!waiting) return drawn;
@@ -209,7 +208,18 @@ function drawFreely(run) {
   const id = thoughts?.instead(drawn, !begins && native.call('is_end', drawn) === 1) ?? drawn;
   if (thoughts?.takes(id) || (begins && !begins(id, tokens.length - (thoughts?.tokens ?? 0)))) return id;
   run.matcher = waiting;
-  return waiting.allows(id) ? id : waiting.draw(args.logprobs !== null);
+  if (waiting.allows(id)) return id;
+  if (args.logprobs === null) await evaluateAgain(run);
+  return waiting.draw(args.logprobs !== null);
+}
+
+/** Evaluates the last token again, because only the top logits were computed, and the matcher may not allow their
+ * tokens. @param {Run} run */
+async function evaluateAgain(run) {
+  const { native, runner, job, prompt, tokens } = run;
+  native.call('truncate', prompt.length + tokens.length - 1);
+  append(run, [tokens.at(-1) ?? prompt[prompt.length - 1]]);
+  await runner.settle(job);
 }
 
 /** Appends a token to the answer. Returns the reason if the answer ends with the token, else null. @param {Run} run

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { templateOf } from '../../js/engine/template.js';
 import { loadModel } from '../../js/index.node.js';
 import { open, refuses, wrong } from './helpers.js';
-import { testModel } from './models.js';
+import { MODELS as SPECS, testModel } from './models.js';
 import { GEMMA4, GEMMA4_LARGE } from './tool-templates.js';
 import { vocabularyOf } from './vocabularies.js';
 
@@ -308,6 +308,18 @@ test('Gemma 4: no text of tools, arguments or results becomes a control token', 
   };
   const expected = await written('y');
   for (const name of names) assert.deepEqual(await written(`${name}y`), expected, name);
+});
+
+test('with a large vocabulary, the answer after thoughts does not depend on how many logits are computed', async (t) => {
+  // An output matrix of 2^22 weights or more has two stages, unless log probabilities need all logits.
+  const model = await open(t, { ...SPECS['qwen3-thinking'], vocab: 66000, name: 'qwen3, large vocabulary' });
+  for (let seed = 0; seed < 6; seed++) {
+    const options = { thinking: true, seed, temperature: seed % 2, maxTokens: 12, jumpForward: false };
+    const format = { regex: '[a-z ]{40}' };
+    const all = await model.generate(HI, { ...options, format, logprobs: 0 }).result();
+    const { tokens } = await model.generate(HI, { ...options, format }).result();
+    assert.deepEqual(tokens, all.tokens);
+  }
 });
 
 test('Gemma 4: an answer to tool results begins inside a thought if the prompt does', async (t) => {
