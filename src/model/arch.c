@@ -61,12 +61,14 @@ static const gw_arch table[] = {
          * as 1 + w */
         .name = "gemma4",
         .policy = &causal,
-        .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE),
-        .optional = W(V) | W(OUTPUT) | W(ROPE_FACTORS) | PER_LAYER,
+        .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE) |
+                    W(ROPE_FACTORS),
+        .optional = W(V) | W(OUTPUT) | PER_LAYER,
         GEMMA,
         .rope_base = 1e6,
         .rope_base_local = 1e4,
         .pattern = 6,
+        .logit_cap = 30,
         .unit_scale = true,
         .norms_values = true,
     },

@@ -157,6 +157,22 @@ test('a file with RoPE factors for short contexts needs those for long ones, and
   }
 });
 
+test('Gemma 4 files need rope_freqs, cap logits at 30 by default, and cannot have experts', async (t) => {
+  await refuses(
+    edited(t, 'gemma4-q4_0', (file) => {
+      file.tensors = file.tensors.filter(({ name }) => name !== 'rope_freqs.weight');
+    }),
+    'missing-tensor',
+    /rope_freqs/,
+  );
+  const model = await edited(t, 'gemma4-q4_0', (file) => {
+    file.metadata = file.metadata.filter(([key]) => key !== 'gemma4.final_logit_softcapping');
+  });
+  assert.deepEqual(await model.debug.logits(idsOf(9)), await (await open(t, 'gemma4-q4_0')).debug.logits(idsOf(9)));
+  const experts = edited(t, 'gemma4-q4_0', withKey('gemma4.expert_count', 'u32', 128));
+  await refuses(experts, 'unsupported-architecture', /gemma4 model with a mixture of 128 experts/);
+});
+
 test('without a window in the file, local layers attend to all positions', async (t) => {
   const ids = idsOf(60);
   const whole = await (await open(t, 'tiny-f32')).debug.logits(ids);
