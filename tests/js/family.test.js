@@ -173,6 +173,34 @@ test('Gemma 4 files need rope_freqs, cap logits at 30 by default, and cannot hav
   await refuses(experts, 'unsupported-architecture', /gemma4 model with a mixture of 128 experts/);
 });
 
+test('keys and values of layers that use those of an earlier layer are ignored', async (t) => {
+  const model = await edited(t, 'gemma4-f32', (file) => {
+    const unused = file.tensors.filter(({ name }) => /^blk[.]3[.]attn_(k|v|k_norm)[.]/.test(name));
+    assert.equal(unused.length, 3);
+    file.tensors.push(...unused.map((tensor) => ({ ...tensor, name: tensor.name.replace('blk.3', 'blk.6') })));
+  });
+  assert.deepEqual(await model.debug.logits(idsOf(60)), await (await open(t, 'gemma4-f32')).debug.logits(idsOf(60)));
+});
+
+test('the end tokens of a Gemma 4 file end answers, whatever type the file gives them', async (t) => {
+  const ends = ['<eos>', '<turn|>', '<|tool_response>'];
+  /** @type {string[]} */ let tokens = [];
+  const model = await open(t, {
+    ...MODELS['gemma4-tools'],
+    edit(file) {
+      MODELS['gemma4-tools'].edit?.(file);
+      const list = (/** @type {string} */ name) =>
+        /** @type {any} */ (file.metadata.find(([key]) => key === `tokenizer.ggml.${name}`))[3];
+      tokens = list('tokens');
+      for (const name of ends) list('token_type')[tokens.indexOf(name)] = 4;
+    },
+  });
+  assert.deepEqual(
+    model.info.endTokens,
+    ends.map((name) => tokens.indexOf(name)),
+  );
+});
+
 test('without a window in the file, local layers attend to all positions', async (t) => {
   const ids = idsOf(60);
   const whole = await (await open(t, 'tiny-f32')).debug.logits(ids);
