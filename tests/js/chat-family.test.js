@@ -34,6 +34,10 @@ async function prompted(model, prompt) {
 const FAMILIES = {
   'Gemma 1': [{ architecture: 'gemma' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
   'Gemma 3': [{ architecture: 'gemma3' }, '<start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n'],
+  'Gemma 4': [
+    { architecture: 'gemma4', headDimLocal: 16, pattern: [true, false], turning: 4 },
+    '<|turn>user\nHello<turn|>\n<|turn>model\n',
+  ],
   'Llama 3': [
     { architecture: 'llama', tokenizer: 'llama-bpe' },
     '<|start_header_id|>user<|end_header_id|>\n\nHello<|eot_id|>' + '<|start_header_id|>assistant<|end_header_id|>\n\n',
@@ -42,7 +46,13 @@ const FAMILIES = {
     { architecture: 'llama', tokenizer: 'smollm' },
     '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n',
   ],
+  SmolLM3: [{ architecture: 'smollm3' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
+  'IBM Granite': [
+    { architecture: 'granite' },
+    '<|start_of_role|>user<|end_of_role|>Hello<|end_of_text|>\n<|start_of_role|>assistant<|end_of_role|>',
+  ],
   'Phi-4-mini': [{ architecture: 'phi3' }, '<|user|>Hello<|end|><|assistant|>'],
+  'Qwen2.5': [{ architecture: 'qwen2' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
   Qwen3: [{ architecture: 'qwen3' }, '<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n'],
 };
 

@@ -11,7 +11,7 @@ import { open, refuses } from './helpers.js';
 import { MODELS, testModel } from './models.js';
 import { splitModel } from './split.js';
 
-const FAMILY = ['gemma', 'gemma2', 'gemma3', 'gpt2', 'granite', 'llama', 'phi3', 'qwen2', 'qwen3', 'smollm3'];
+const FAMILY = 'gemma gemma2 gemma3 gemma4 gpt2 granite llama phi3 qwen2 qwen3 smollm3'.split(' ');
 const modelOf = (/** @type {string} */ family) => (family === 'gemma3' ? 'mqa-q4_0' : `${family}-q4_0`);
 const idsOf = (/** @type {number} */ n) => Array.from({ length: n }, (_, i) => (i * i + 5) % 320);
 
@@ -38,7 +38,8 @@ for (const family of FAMILY) {
 
   test(`${family}: generates the same answer again, and decodes a tokenized text`, async (t) => {
     const model = await open(t, modelOf(family));
-    const options = { maxTokens: 24, temperature: 0 };
+    const logitBias = Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity]));
+    const options = { maxTokens: 24, temperature: 0, logitBias };
     const text = 'A text: 1234, ünï\u{1F600}  \n\n and more.';
     assert.equal(await model.detokenize(await model.tokenize(text)), text);
     const first = await model.generate(text, options).result();
@@ -67,6 +68,8 @@ test('a prompt gets a BOS token if the file asks for one', async (t) => {
     ['llama-q4_0', true],
     ['gpt2-q4_0', false],
     ['qwen3-q4_0', false],
+    ['smollm3-q4_0', false],
+    ['granite-q4_0', false],
   ])) {
     const model = await open(t, name);
     const ids = await model.tokenize('some words');

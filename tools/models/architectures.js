@@ -149,12 +149,12 @@ export const ARCHITECTURES = {
   },
   granite: {
     keys: `${LLAMA} vocab_size rope.dimension_count embedding_scale residual_scale attention.scale logit_scale`,
-    tokenizer: 'llama-bpe',
+    tokenizer: 'dbrx',
     defaults: { eps: 1e-5, ropeBase: 1e4, embeddingScale: 3, residualScale: 0.5, attentionScale: 0.03, logitScale: 8 },
   },
   smollm3: {
     keys: `${LLAMA} vocab_size rope.dimension_count`,
-    tokenizer: 'llama-bpe',
+    tokenizer: 'smaug-bpe',
     defaults: { eps: 1e-6, ropeBase: 5e6 },
   },
   phi3: {

@@ -3,7 +3,8 @@
  * BPE vocabularies have 256 byte characters, the results of merges, and control tokens where each family has them.
  * Those of Gemma come from vocab.js. Writes no files.
  *
- * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smollm' | 'qwen2'} TokenizerName
+ * @typedef {'gemma' | 'gemma4' | 'llama' | 'gpt-2' | 'gpt-4o' | 'llama-bpe' | 'smaug-bpe' | 'dbrx' | 'smollm' |
+ *   'qwen2'} TokenizerName
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./vocab.js').Vocabulary} Vocabulary
  */
@@ -83,6 +84,16 @@ const FAMILIES = {
     ],
     rest: { names: numbered('<|reserved_special_token_#|>', 3, 249), type: CONTROL },
     ids: { bos: '<|begin_of_text|>', eos: '<|eot_id|>' },
+  },
+  'smaug-bpe': {
+    control: ['<|begin_of_text|>', '<|end_of_text|>', '<|im_start|>', '<|im_end|>'],
+    ids: { bos: '<|begin_of_text|>', eos: '<|im_end|>', padding: '<|im_end|>' },
+  },
+  dbrx: {
+    control: ['<|pad|>', '<|end_of_text|>', '<|start_of_role|>', '<|end_of_role|>', '<|unk|>'],
+    ids: { bos: '<|end_of_text|>', eos: '<|end_of_text|>', unknown: '<|unk|>', padding: '<|pad|>' },
+    addBos: false,
+    addSpacePrefix: false,
   },
   smollm: {
     first: true,

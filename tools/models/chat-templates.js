@@ -65,7 +65,14 @@ const LLAMA3 = `{{- bos_token }}
 {%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{%- endif %}
 `;
 
-/** ChatML, the format of SmolLM2. */
+/** Granite: a header names the role of each turn. */
+const GRANITE = `{%- for turn in messages %}
+  {{- '<|start_of_role|>' + turn['role'] + '<|end_of_role|>' + turn['content'] + '<|end_of_text|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_of_role|>assistant<|end_of_role|>' }}{%- endif %}
+`;
+
+/** ChatML, the format of SmolLM2 and SmolLM3. */
 const CHATML = `{%- for turn in messages -%}
   {{ '<|im_start|>' + turn['role'] + '\n' + turn['content'] + '<|im_end|>\n' }}
 {%- endfor -%}
@@ -100,5 +107,6 @@ export function chatTemplateOf(architecture, tokenizer) {
   if (architecture === 'gemma3') return GEMMA3;
   if (tokenizer === 'gemma') return GEMMA;
   if (tokenizer === 'gemma4') return GEMMA4;
-  return { 'gpt-4o': PHI4, 'llama-bpe': LLAMA3, smollm: CHATML, qwen2: QWEN3 }[tokenizer] ?? null;
+  if (tokenizer === 'smollm' || tokenizer === 'smaug-bpe') return CHATML;
+  return { 'gpt-4o': PHI4, 'llama-bpe': LLAMA3, dbrx: GRANITE, qwen2: QWEN3 }[tokenizer] ?? null;
 }

@@ -544,7 +544,7 @@ function typeNamed(text) {
 
 const USAGE = `usage: make-model.js OUT.gguf [--preset ${Object.keys(PRESETS).join('|')}]
   [--architecture ${Object.keys(ARCHITECTURES).join('|')}]
-  [--tokenizer gemma|gemma4|llama|gpt-2|gpt-4o|llama-bpe|smollm|qwen2]
+  [--tokenizer gemma|gemma4|llama|gpt-2|gpt-4o|llama-bpe|smaug-bpe|dbrx|smollm|qwen2]
   [--type T] [--embedding-type T] [--group-type attn_v=Q8_0]... [--vocab N|gemma3] [--name TEXT] [--direct]
   [--own-output] [--attention-bias] [--${NUMBERS.join(' N] [--')} N]`;
 
