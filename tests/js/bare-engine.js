@@ -10,7 +10,8 @@ import { nodePort } from '../../js/platform/port-node.js';
 const JS = new URL('../../js/', import.meta.url);
 
 /** @typedef {import('../../js/engine/engine.js').Engine} Engine */
-/** modules: folder of the wasm modules @typedef {{ threads?: number, modules?: URL }} Options */
+/** modules: folder of the wasm modules; output: how the output matrix is multiplied (gw_load_option)
+ * @typedef {{ threads?: number, modules?: URL, output?: string }} Options */
 
 /** Feeds a model's file to an engine, up to its memory plan or to its end.
  * @param {Engine} engine @param {Uint8Array} file @param {number} until LOAD.PLAN or LOAD.READY */
@@ -46,6 +47,7 @@ export const bareEngine = async (path, variant, options) => planned(await readFi
 export async function loadedEngine(path, variant, options) {
   const file = await readFile(path);
   const engine = await planned(file, variant, options);
+  engine.loadOption('output', options?.output ?? 'auto');
   engine.reserve(options?.context ?? 512);
   feed(engine, file, LOAD.READY);
   return engine;

@@ -144,6 +144,13 @@ export const CASES = {
     count: 500,
     unit: 'prompts',
   },
+  head: {
+    sides: ['node'],
+    inject: 'nothing',
+    rules: '',
+    count: 500,
+    unit: 'seeds',
+  },
   many: {
     sides: BROWSERS,
     inject: 'nothing',
