@@ -5,14 +5,17 @@
  *
  *   node tools/bench/copyset.js [--where chromium|firefox|node] [--kinds rewrite,quote,form,code,free] [--threads 2]
  *                               [--rounds 3] [--variant auto] [--temperature 0] [--model NAME|PATH]
+ *                               [--write]
  *
  * No trained model is needed: random weights of a model's exact shape are evaluated, but the answer is the reference's
  * (replay.js). So steps take a real model's time, and drafts are accepted as if it gave this answer, because they
- * depend only on the tokens of the prompt and the answer. `node` is the newest installed Node.
+ * depend only on the tokens of the prompt and the answer. `node` is the newest installed Node. --write: writes the
+ * table of docs/reports/speed.md.
  */
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { testModel } from '../../tests/js/models.js';
+import { keep } from '../../tests/lab/tables.js';
 import { newerNode } from '../build/setup.js';
 import { at, cli, parseOptions } from '../support/proc.js';
 import { askBrowser, buildPage } from './browser.js';
@@ -67,6 +70,7 @@ await cli(async () => {
     variant: 'auto',
     temperature: 0,
     model: 'oneb-q4_0',
+    write: false,
   });
   const { where, threads, temperature } = values;
   const kinds = values.kinds.split(',');
@@ -82,4 +86,5 @@ await cli(async () => {
   console.log('kind | answers | tokens | tokens/s without | with | ratio | accepted | tokens per step');
   const table = groups.map(({ kind, rows }) => `| ${[where, kind, ...cells(rows)].join(' | ')} |`);
   for (const row of table) console.log(row);
+  if (values.write) keep('reports/speed.md', 'copyset', table, 2);
 });
