@@ -146,6 +146,27 @@ test('when the model is ready, the draft moves to the new chat, and typing in an
   assert.deepEqual([await valueOf(page, '#library-search'), await valueOf(page, '#input')], ['drag', 'half']);
 });
 
+test('a model that is chosen at the moment when another one becomes ready loads with its progress shown', async ({
+  open,
+  medium,
+}) => {
+  const page = await open();
+  await until(page, READY);
+  slow = true;
+  await page.evaluate((address) => {
+    const observer = new MutationObserver(() => {
+      observer.disconnect();
+      /** @type {HTMLInputElement} */ (document.querySelector('#web-url')).value = address;
+      /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
+    });
+    observer.observe(/** @type {Node} */ (document.querySelector('#model-name')), { childList: true });
+  }, medium);
+  await submitAddress(page, await modelAddress('tiny-f32'));
+  await untilText(page, '#loading-what', /medium/);
+  await untilProgress(page, 0.05);
+  assert.equal(await page.$eval('body', (body) => body.dataset.state), 'loading');
+});
+
 test('a model answers while its rest downloads: a notice shows the share, and that the download stopped or ended', async ({
   open,
 }) => {
