@@ -189,6 +189,21 @@ test('without storage space the model runs, and a notice says that it is not sto
   }
 });
 
+testInOne('when the stored models are protected, the focus moves to the next button', async ({ open, tiny }) => {
+  const page = await open('?pick', {
+    before: () => {
+      if (navigator.storage) navigator.storage.persist = async () => true;
+    },
+  });
+  await loadAddress(page, tiny);
+  await unload(page);
+  await until(page, LISTED);
+  await page.focus('#stored-keep');
+  await page.keyboard.press('Enter');
+  await untilText(page, '#stored-kept', /will keep these models/);
+  assert.equal(await focused(page), 'stored-clear');
+});
+
 testInOne(
   'a model that does not fit is refused before the download, and models that fit are offered',
   async ({ open, medium }) => {
@@ -255,5 +270,9 @@ testInOne(
     assert.match(sent[1], /"url":"https:\/\/huggingface\.co\/owner\/name\/resolve\/main\/m\.gguf"/);
     assert.doesNotMatch(kept, /hf_secret/);
     assert.equal(await valueOf(page, '#token'), '');
+    await page.focus('#token-form [type="reset"]');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#token-form[hidden]');
+    assert.equal(await focused(page), 'main');
   },
 );

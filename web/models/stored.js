@@ -207,7 +207,9 @@ export async function room() {
 /** Makes the storage persistent. Called only after a click, because some browsers ask the reader. */
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
-  button('stored-keep').hidden = kept;
+  const control = button('stored-keep');
+  if (kept && document.activeElement === control) button('stored-clear').focus();
+  control.hidden = kept;
   await addLater();
   const said = t(kept ? 'stored.protected' : 'stored.declined');
   box('stored-kept').textContent = said;

@@ -3,7 +3,7 @@
  * stored and never part of an address.
  * @module
  */
-import { box, byId, input, onSubmit } from '../shell/dom.js';
+import { box, button, byId, input, onSubmit } from '../shell/dom.js';
 import { PageError, statusOf } from '../shell/errors.js';
 import { actions, state, update, watch } from '../shell/store.js';
 import { showTrouble } from './chooser.js';
@@ -20,7 +20,11 @@ export function setUpToken() {
     }
     if (state.gated) actions.choose({ ...state.gated, token });
   });
-  box('token-form').addEventListener('reset', () => update({ gated: null }));
+  box('token-form').addEventListener('reset', () => {
+    update({ gated: null });
+    const back = button('back');
+    (back.hidden ? box('main') : back).focus(); // the focused button is hidden now
+  });
   watch(['gated'], show);
 }
 
