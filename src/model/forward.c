@@ -10,7 +10,7 @@ static void linears(gw_state *s, gw_view x, const gw_linear *const *w, const gw_
     const gw_matrix *matrix[3] = { 0 };
     float *out[3] = { 0 };
     for (int i = 0; i < count; i++) matrix[i] = &w[i]->matrix, out[i] = y[i].at;
-    gw_matmul(&s->ops, x, matrix, out, count, int15);
+    gw_matmul(&s->ops, &x, matrix, out, count, int15);
     for (int i = 0; i < count; i++) gw_add_bias(s->ops.pool, y[i], w[i]->bias);
 }
 
@@ -268,7 +268,7 @@ void gw_forward_logits(gw_state *s, int first, int rows) {
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t) {
     gw_view h = head_input(s, first, rows), y = s->logits;
     y.n = rows;
-    uint32_t open = gw_matmul_topk(&s->ops, h, &s->weights->output.matrix, s->config->logit_cap, t, y.at);
+    uint32_t open = gw_matmul_topk(&s->ops, &h, &s->weights->output.matrix, s->config->logit_cap, t, y.at);
     close_up(y);
     return open;
 }

@@ -37,9 +37,9 @@ void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int1
     return place;
 }
 
-gw_acts gw_ops_batch(const gw_ops *o, gw_view x, size_t k) {
+gw_acts gw_ops_batch(const gw_ops *o, const gw_view *x, size_t k) {
     gw_acts a = o->acts;
-    a.n = x.n, a.k = k, a.stride = gw_acts_stride(x.n), a.x = x.at, a.ldx = gw_ld(x.columns);
+    a.n = x->n, a.k = k, a.stride = gw_acts_stride(x->n), a.x = x->at, a.ldx = gw_ld(x->columns);
     return a;
 }
 
@@ -152,7 +152,7 @@ static void matmul_row(gw_ops *o, const float *x, size_t k, matmul_job j, int it
     gw_parallel_pure(o->pool, &row, own, items);
 }
 
-static void matmul_batch(gw_ops *o, gw_view x, size_t k, matmul_job j, int items) {
+static void matmul_batch(gw_ops *o, const gw_view *x, size_t k, matmul_job j, int items) {
     j.acts = gw_ops_batch(o, x, k);
     if (j.needs) gw_parallel(o->pool, quantise_columns, &j, (int)((k + QUANTISED_AT_ONCE - 1) / QUANTISED_AT_ONCE));
     gw_parallel(o->pool, matmul_item, &j, items);
@@ -193,7 +193,7 @@ void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows
     gw_parallel(o->pool, some_item, s, (gw_matrix_panels(m) + j.step - 1) / j.step);
 }
 
-void gw_matmul(gw_ops *o, gw_view x, const gw_matrix *const *m, float *const *y, int count, bool int15) {
+void gw_matmul(gw_ops *o, const gw_view *x, const gw_matrix *const *m, float *const *y, int count, bool int15) {
     matmul_job j = { .count = count };
     int panels = 0, items = 0;
     /* Products that read float activations directly cannot use gw_parallel_pure, because the floats change after the
@@ -212,6 +212,6 @@ void gw_matmul(gw_ops *o, gw_view x, const gw_matrix *const *m, float *const *y,
         j.needs |= needs;
         pure &= needs != 0;
     }
-    if (x.n == 1 && pure) matmul_row(o, x.at, m[0]->k, j, items);
+    if (x->n == 1 && pure) matmul_row(o, x->at, m[0]->k, j, items);
     else matmul_batch(o, x, m[0]->k, j, items);
 }

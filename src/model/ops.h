@@ -25,7 +25,7 @@ void gw_ops_init(gw_ops *o, gw_pool *pool, uint32_t batch, size_t k_max, uint64_
 void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int15, gw_acts *acts);
 
 /* Returns the first k columns of x as a batch, which kernels quantise to the buffers of o. */
-gw_acts gw_ops_batch(const gw_ops *o, gw_view x, size_t k);
+gw_acts gw_ops_batch(const gw_ops *o, const gw_view *x, size_t k);
 
 /* Multiplies `panels` panels of a matrix, from index `first` on, by int15 or int8 activations, or by floats if its type
  * has no quants: sets y[t][0 .. 4 * panels) for each row t of the activations, rows of y being ld floats apart. */
@@ -38,7 +38,7 @@ void gw_multiply_listed(const gw_matrix *m, const uint32_t *list, int n, const g
  * int15: use int15 activations (kernels.h) for all quantised types: for the output head, where errors are visible
  * directly, and around attention, whose products are a tenth of the work but would cause three quarters of the error
  * with int8. Q8_0 always uses int15, other quantised types otherwise use int8. */
-void gw_matmul(gw_ops *o, gw_view x, const gw_matrix *const *m, float *const *y, int count, bool int15);
+void gw_matmul(gw_ops *o, const gw_view *x, const gw_matrix *const *m, float *const *y, int count, bool int15);
 
 /* A set of rows of a matrix: bit r % 32 of word r / 32; rows beyond the last word are not in the set. bits NULL: all
  * rows. */

@@ -281,11 +281,11 @@ static topk_job *job_of(gw_ops *o, const float *x, const gw_matrix *m, bool uppe
     return j;
 }
 
-static uint32_t all_rows(gw_ops *o, gw_view x, const gw_matrix *m, float cap, const gw_topk *t, float *y) {
+static uint32_t all_rows(gw_ops *o, const gw_view *x, const gw_matrix *m, float cap, const gw_topk *t, float *y) {
     size_t ld = gw_ld(m->rows);
     gw_matmul(o, x, &m, &y, 1, true);
-    gw_soft_cap(o, y, (size_t)x.n * ld, cap);
-    for (int r = 0; r < x.n; r++)
+    gw_soft_cap(o, y, (size_t)x->n * ld, cap);
+    for (int r = 0; r < x->n; r++)
         if (t[r].to) memcpy(t[r].to, y + r * ld, ld * sizeof *y);
     return gw_matrix_panels(m);
 }
@@ -313,10 +313,10 @@ static void approximate_rows(void *ctx, int i) {
     }
 }
 
-static void approximate_all(gw_ops *o, gw_view x, const gw_matrix *m, const gw_topk *t, float *y) {
+static void approximate_all(gw_ops *o, const gw_view *x, const gw_matrix *m, const gw_topk *t, float *y) {
     uint32_t panels = gw_matrix_panels(m);
     rows_job j = { .acts = gw_ops_batch(o, x, m->k), .m = m, .want = t, .y = y, .step = step_of(panels) };
-    for (int r = 0; r < x.n; r++) GW_KERNEL_INT(quantise_int8)(&j.acts, r, 0, m->k);
+    for (int r = 0; r < x->n; r++) GW_KERNEL_INT(quantise_int8)(&j.acts, r, 0, m->k);
     gw_parallel(o->pool, approximate_rows, &j, (int)((panels + j.step - 1) / j.step));
 }
 
@@ -333,22 +333,22 @@ static uint32_t topk_row(gw_ops *o, topk_job *j, bool approximated) {
     return open;
 }
 
-uint32_t gw_matmul_topk(gw_ops *o, gw_view x, const gw_matrix *m, float cap, const gw_topk *t, float *y) {
+uint32_t gw_matmul_topk(gw_ops *o, const gw_view *x, const gw_matrix *m, float cap, const gw_topk *t, float *y) {
     uint32_t panels = gw_matrix_panels(m), most = 0, best = 0;
-    for (int r = 0; r < x.n; r++) best = (uint32_t)gw_max(best, t[r].best);
+    for (int r = 0; r < x->n; r++) best = (uint32_t)gw_max(best, t[r].best);
     /* A threshold that comes from rows in most of the parts would exclude few rows. */
     if (!m->norms || (best > 1 && best > panels / step_of(panels) / 2)) return all_rows(o, x, m, cap, t, y);
-    for (int r = 0; r < x.n && x.n > 1; r += AT_ONCE_ROWS) {
-        gw_view rows = gw_from(x, r);
+    for (int r = 0; r < x->n && x->n > 1; r += AT_ONCE_ROWS) {
+        gw_view rows = gw_from(*x, r);
         rows.n = (int)gw_min(AT_ONCE_ROWS, rows.n);
-        approximate_all(o, rows, m, t + r, y + r * gw_ld(m->rows));
+        approximate_all(o, &rows, m, t + r, y + r * gw_ld(m->rows));
     }
-    for (int r = 0; r < x.n; r++) {
-        topk_job *j = job_of(o, gw_row(x, r), m, needs_upper(m, &t[r]), y + r * gw_ld(m->rows));
+    for (int r = 0; r < x->n; r++) {
+        topk_job *j = job_of(o, gw_row(*x, r), m, needs_upper(m, &t[r]), y + r * gw_ld(m->rows));
         j->cap = cap;
         j->want = t[r];
         j->out = t[r].to ? t[r].to : j->y;
-        uint32_t open = topk_row(o, j, x.n > 1);
+        uint32_t open = topk_row(o, j, x->n > 1);
         most = open > most ? open : most;
     }
     return most;

@@ -22,7 +22,7 @@ typedef struct {
  * that t[n] asks for and for every row that the bound cannot exclude; all other logits become -INFINITY. Computes all
  * rows if the matrix has no norms, or too few parts for the bound to exclude rows. Returns the number of panels that
  * were not excluded, the maximum over the rows of x. */
-uint32_t gw_matmul_topk(gw_ops *o, gw_view x, const gw_matrix *m, float cap, const gw_topk *t, float *y);
+uint32_t gw_matmul_topk(gw_ops *o, const gw_view *x, const gw_matrix *m, float cap, const gw_topk *t, float *y);
 
 /* Returns whether gw_matmul_few is faster for these rows than computing all logits. */
 bool gw_few_rows(const gw_matrix *m, const gw_rows *rows);

@@ -33,6 +33,6 @@ void gw_vectors_finish(gw_vectors *v, gw_state *s, int n) {
     const gw_matrix *in = &s->weights->dense_2.matrix, *out = &s->weights->dense_3.matrix;
     if (!in->type) return;
     v->rows.n = v->wide.n = n;
-    gw_matmul(&s->ops, v->rows, &in, &v->wide.at, 1, true);
-    gw_matmul(&s->ops, v->wide, &out, &v->rows.at, 1, true);
+    gw_matmul(&s->ops, &v->rows, &in, &v->wide.at, 1, true);
+    gw_matmul(&s->ops, &v->wide, &out, &v->rows.at, 1, true);
 }
