@@ -1,5 +1,5 @@
-/* generation: the result of generate(): an answer that can be iterated by pieces or steps, awaited, or read as a
- * stream. The generation starts immediately. */
+/* generation: the result of generate(): an answer that can be iterated by pieces or steps, or read as a whole or
+ * as a stream. The generation starts immediately. */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, ToolCall } from './protocol.js' */
