@@ -61,8 +61,7 @@ static const gw_arch table[] = {
          * as 1 + w */
         .name = "gemma4",
         .policy = &causal,
-        .required = ENDS | W(ATTN_NORM) | W(Q) | W(K) | W(O) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE) |
-                    W(ROPE_FACTORS),
+        .required = ENDS | (ATTENTION & ~W(V)) | QK_NORMS | GATED | POST_NORMS | W(LAYER_SCALE) | W(ROPE_FACTORS),
         .optional = W(V) | W(OUTPUT) | PER_LAYER,
         GEMMA,
         .rope_base = 1e6,

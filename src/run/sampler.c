@@ -52,8 +52,6 @@ static const struct {
 enum {
     HISTORY = 32768, /* number of accepted ids kept, and so the maximum number that penalties can count */
     MAX_BIAS = 1024,
-    MAX_BANNED = 512, /* maximum number of tokens that a file suppresses, besides MAX_BIAS */
-    BIASES = MAX_BANNED + MAX_BIAS,
     BLOCK = 512,    /* number of logits whose exponentials are computed at a time */
     BUCKETS = 1024, /* buckets of the histogram: BUCKETS_PER_NAT for each unit of logit below the largest */
     BUCKETS_PER_NAT = 32,
@@ -80,7 +78,7 @@ struct gw_sampler {
     uint64_t state, stream;           /* PCG32 */
     uint32_t n_banned;                /* number of the first biases, which a reset restores */
     uint32_t n_bias, n_history, next; /* next: write position in the ring `history` */
-    token_bias bias[BIASES];
+    token_bias bias[GW_MAX_BANNED + MAX_BIAS];
     int32_t history[HISTORY];
     /* The arrays follow the struct in one allocation, in this order. */
     candidate *c;   /* [n] */
@@ -586,18 +584,15 @@ int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
     if (!(bias <= FLT_MAX))
         return gw_fail(e, GW_E_BAD_OPTION, "The logit bias of token %d must be a number or -infinity (got %g).",
                        (int)id, bias);
-    uint32_t i = 0;
+    uint32_t i = 0, most = gw_min(s->n_banned, GW_MAX_BANNED) + MAX_BIAS;
     while (i < s->n_bias && s->bias[i].id != id) i++;
-    if (i == s->n_banned + MAX_BIAS)
-        return gw_fail(e, GW_E_BAD_OPTION, "At most %d tokens can have a logit bias.", MAX_BIAS);
+    if (i == most) return gw_fail(e, GW_E_BAD_OPTION, "At most %d tokens can have a logit bias.", MAX_BIAS);
     s->bias[i] = (token_bias){ id, bias };
     s->n_bias += i == s->n_bias;
     return 0;
 }
 
 int gw_sampler_ban(gw_sampler *s, int32_t id, gw_error *e) {
-    if (s->n_banned == MAX_BANNED)
-        return gw_fail(e, GW_E_BAD_OPTION, "A file can suppress at most %d tokens.", MAX_BANNED);
     int bad = gw_sampler_bias(s, id, -INFINITY, e);
     s->n_banned = s->n_bias;
     return bad;
@@ -619,7 +614,7 @@ typedef struct {
 } saved;
 _Static_assert(GW_LAYOUT == 1 && N_OPTIONS == 10 && sizeof(saved) == 104 && sizeof(token_bias) == 8,
                "saved samplers changed: increase GW_LAYOUT (state.h), then adjust this line");
-_Static_assert(sizeof(saved) + BIASES * sizeof(token_bias) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST,
+_Static_assert(sizeof(saved) + 8 * (GW_MAX_BANNED + MAX_BIAS) + HISTORY * sizeof(int32_t) <= GW_SAMPLER_MOST,
                "a saved sampler must fit in GW_SAMPLER_MOST");
 
 static size_t saved_bytes(uint32_t n_bias, uint32_t n_history) {
@@ -659,7 +654,7 @@ static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_err
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
     saved all = { 0 };
     memcpy(&all, in, gw_min(n, sizeof all));
-    if (n < sizeof all || all.n_bias > BIASES || all.n_history > HISTORY ||
+    if (n < sizeof all || all.n_bias > GW_MAX_BANNED + MAX_BIAS || all.n_history > HISTORY ||
         n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
         return gw_fail(e, GW_E_BAD_SAVED,
                        "The saved state is corrupt: the %zu bytes with its sampling options are malformed.", n);

@@ -25,7 +25,8 @@ int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e);
  * or GW_E_BAD_OPTION (NaN, +INFINITY, more than 1024 tokens besides banned ones). */
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e);
 /* Sets the bias of a token's logit to -INFINITY until another bias is set, and after each reset. Call it before all
- * other functions, for at most 512 tokens. Returns what gw_sampler_bias returns. */
+ * other functions, for at most GW_MAX_BANNED tokens. Returns what gw_sampler_bias returns. */
+enum { GW_MAX_BANNED = 512 };
 int gw_sampler_ban(gw_sampler *s, int32_t id, gw_error *e);
 
 /* Records the next token of the context, from the prompt or drawn, for the penalties. */

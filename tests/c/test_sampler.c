@@ -402,14 +402,13 @@ TEST(sampler_bias_table_is_bounded) {
 }
 
 TEST(sampler_bans_survive_resets_and_saved_states) {
-    enum { BANNED = 512, N = 2000 };
+    enum { BANNED = GW_MAX_BANNED, N = 2000 };
     static float x[N];
     static uint8_t bytes[GW_SAMPLER_MOST];
     scoped_sampler *s = plain(N), *other = plain(N);
     x[1] = 2;
     x[2] = 1;
     for (int i = 1; i <= BANNED; i++) CHECK_INT(gw_sampler_ban(s, i, &error), 0);
-    CHECK_INT(gw_sampler_ban(s, BANNED + 1, &error), GW_E_BAD_OPTION);
     for (int id = 0; id < 2; id++) gw_sampler_ban(other, 1 + id, &error);
     gw_sampler_reset(s);
     set(s, "temperature", 0);
