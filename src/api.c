@@ -422,7 +422,7 @@ int gw_rows_commit(gw_model *m) {
                    gw_store_tensor_at(&m->file.store, (uint32_t)c->wanted.tensor)->info.name, wild);
 }
 
-int gw_rehearse(gw_model *m, int sequential, int layer, int rows) {
+int gw_autotune(gw_model *m, int sequential, int layer, int rows) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, layer, rows);

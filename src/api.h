@@ -17,7 +17,7 @@ typedef struct gw_matcher gw_matcher;
 const char *gw_build(void);
 /* Call gw_prove_build first. It returns 0, or GW_E_ENGINE if this build gives wrong results on this platform, so that
  * the host must load another build (proof.h). gw_build_note returns the reason, and after success the instructions that
- * kernels avoid here and why; "" if there are none. gw_load_reserve, and gw_rehearse when it evaluates no layer, check
+ * kernels avoid here and why; "" if there are none. gw_load_reserve, and gw_autotune when it evaluates no layer, check
  * the kernels for the file's tensor types in the same way. */
 int gw_prove_build(void);
 const char *gw_build_note(void);
@@ -220,7 +220,7 @@ int gw_rows_commit(gw_model *m);
  * the results are the same. So that hosts can time both, and numbers of threads, the call also evaluates the
  * feed-forward of a layer for 1 to GW_BATCH rows. With a negative layer it evaluates nothing and checks the kernels
  * again (gw_prove_build). */
-int gw_rehearse(gw_model *m, int sequential, int layer, int rows);
+int gw_autotune(gw_model *m, int sequential, int layer, int rows);
 /* Requests the logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache. The next
  * gw_sync cancels the request. */
 void gw_want_all(gw_model *m, int on);

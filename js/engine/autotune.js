@@ -24,11 +24,11 @@ export function autotune(native, { threads, streams }) {
 
 /** Evaluates the feed-forward part of `count` layers, beginning with `layer`. After the last layer comes the first.
  * Returns the duration in milliseconds. @param {Engine} native
- * @param {{ layer: number, count: number, rows?: number, sequential?: number }} of see gw_rehearse in api.h */
+ * @param {{ layer: number, count: number, rows?: number, sequential?: number }} of see gw_autotune in api.h */
 function feed(native, { layer, count, rows = 1, sequential = 0 }) {
   const layers = native.number('n_layer');
   const before = performance.now();
-  for (let i = 0; i < count; i++) native.call('rehearse', sequential, (layer + i) % layers, rows);
+  for (let i = 0; i < count; i++) native.call('autotune', sequential, (layer + i) % layers, rows);
   return performance.now() - before;
 }
 
@@ -95,5 +95,5 @@ function chooseStreams(native) {
     many[second] = quarter(0, second);
   }
   const [, low, high] = one.map((ms, i) => ms / many[i]).sort((a, b) => a - b);
-  native.call('rehearse', Number(low * high < 1), -1, 1);
+  native.call('autotune', Number(low * high < 1), -1, 1);
 }

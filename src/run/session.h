@@ -100,7 +100,7 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx);
 void gw_session_drop_block(gw_session *s);
 /* Drops the current block if the selected sequence is a member. */
 void gw_session_leave_block(gw_session *s);
-/* api.h documents gw_session_autotune as gw_rehearse. */
+/* api.h documents gw_session_autotune as gw_autotune. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows);
 
 #endif

@@ -7,7 +7,7 @@
  *                              [--write]
  *
  * The head computes only the argmax of up to 4 tokens; with --all, all of their logits. --context: number of tokens
- * before the step. --sequential: steps of one token read weights sequentially (src/api.h, gw_rehearse). --modules:
+ * before the step. --sequential: steps of one token read weights sequentially (src/api.h, gw_autotune). --modules:
  * folders of wasm modules to measure alternately. --write: writes the table of docs/reports/speed.md.
  */
 import { resolve } from 'node:path';
@@ -71,7 +71,7 @@ async function ready(v, folder) {
   const engine = await loadedEngine(v.model, v.variant, options);
   engine.resetSampler();
   engine.setOption('temperature', 0);
-  engine.call('rehearse', Number(v.sequential), -1, 1);
+  engine.call('autotune', Number(v.sequential), -1, 1);
   engine.sync(Array.from({ length: v.context }, (_, i) => 1000 + ((i * 7919) % 40000)));
   if (!v.all) engine.call('want_top', 1);
   run(engine, 0);
