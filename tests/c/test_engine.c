@@ -521,7 +521,7 @@ TEST(engine_allocates_nothing_per_token) {
     double after = heap_in_use();
     rig_free(&r);
     CHECK_NEAR(after, before, 0);
-    if (before < 0) gw_test_skip("under a sanitizer nobody counts the heap");
+    if (before < 0) gw_test_skip("under a sanitizer the heap is not counted");
 }
 
 TEST(engine_a_draw_that_fails_says_why) {

@@ -384,7 +384,7 @@ TEST(load_plan_is_what_reserve_takes) {
         gw_test_fail(__FILE__, __LINE__, "reserve: expected about %.0f bytes, got %.0f", total, taken);
     gw_model_free(m);
     tiny_free(&f);
-    if (before < 0) gw_test_skip("under a sanitizer nobody counts the heap");
+    if (before < 0) gw_test_skip("under a sanitizer the heap is not counted");
 }
 
 TEST(load_one_b_shape_with_its_whole_context) {

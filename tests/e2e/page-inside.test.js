@@ -221,7 +221,7 @@ async function branches(page, model, from, tokens, top) {
   assert.match(await textOf(page, '.from-model .versions'), /2\/2/);
   const branch = await answerText(page);
   const begin = await model.detokenize(kept);
-  assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not go on from ${begin}`);
+  assert.ok(branch.startsWith(begin) && branch.length > begin.length, `${branch} does not continue ${begin}`);
   await seen(page, `${OPTION.slice(8)}:nth-child(${kept.length + 1})`);
   await page.waitForFunction(
     (first) => document.querySelector('#inside .about option')?.textContent?.includes(first),
@@ -229,7 +229,7 @@ async function branches(page, model, from, tokens, top) {
     branch.trim().slice(0, 8),
   );
   const shown = (await numbers(page, OPTION)).map(({ id }) => id);
-  assert.equal(await model.detokenize(shown), branch, 'the look has gone on to the new version');
+  assert.equal(await model.detokenize(shown), branch, 'the panel shows the new version');
   await page.click('.from-model .versions button');
   await page.waitForFunction(
     (selector, wanted) =>
