@@ -14,7 +14,7 @@ threads.Worker = class extends threads.Worker {
 syncBuiltinESMExports();
 
 const HARM = {
-  thread: () => void helpers[Math.floor(Math.random() * helpers.length)].terminate(),
+  thread: (/** @type {number} */ chance) => void helpers[Math.floor(chance * helpers.length)].terminate(),
   threads: () => helpers.forEach((helper) => void helper.terminate()),
   freeze: () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0),
   exit: () => process.exit(3),
@@ -22,6 +22,8 @@ const HARM = {
     throw new Error('thrown on purpose');
   },
 };
-workerData.port.on('message', (/** @type {keyof typeof HARM} */ how) => HARM[how]());
+workerData.port.on('message', (/** @type {{ how: keyof typeof HARM, chance: number }} */ { how, chance }) => {
+  HARM[how](chance);
+});
 workerData.port.unref();
 await import('../../js/worker.node.js');

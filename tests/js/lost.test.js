@@ -8,6 +8,7 @@ import { ModelError, loadModel } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { createLanguageModel } from '../../js/prompt-api.node.js';
+import { randoms } from '../support/random.js';
 import { essence, open as openModel, refuses, sleep } from './helpers.js';
 import { STORYTELLER, testModel } from './models.js';
 
@@ -20,8 +21,8 @@ const SHORT = { ...LONG, maxTokens: 20 };
 const alive = setInterval(() => {}, 1000);
 after(() => clearInterval(alive));
 
-/** The newest worker, and a function that breaks this worker in the way `how`.
- * @type {{ worker: Worker, harm: (how: string) => void }} */
+/** The newest worker, and a function that breaks this worker in the way `how`. chance: 0 to 1, chooses a thread.
+ * @type {{ worker: Worker, harm: (how: string, chance?: number) => void }} */
 let doomed;
 environment.createWorker = () => {
   const { port1, port2 } = new MessageChannel();
@@ -30,12 +31,21 @@ environment.createWorker = () => {
     transferList: [port2],
   });
   port1.unref();
-  doomed = { worker, harm: (how) => (how === 'terminate' ? void worker.terminate() : port1.postMessage(how)) };
+  const harm = (/** @type {string} */ how, chance = 0) =>
+    how === 'terminate' ? void worker.terminate() : port1.postMessage({ how, chance });
+  doomed = { worker, harm };
   return nodePort(worker);
 };
 
 /** @param {TestContext} t @param {LoadOptions} [options] */
 const open = (t, options) => openModel(t, 'tiny', { threads: 2, ...options });
+
+/** Returns a generator of random numbers whose seed the test reports. @param {TestContext} t */
+function seeded(t) {
+  const seed = Date.now();
+  t.diagnostic(`seed ${seed}`);
+  return randoms(seed);
+}
 
 /** Starts so much work that later calls still wait when the test breaks the worker. @param {any} model */
 function busy(model) {
@@ -118,12 +128,13 @@ test('terminate: the Prompt API loads the model again for the next session', asy
 
 test('a thread that dies while it works fails the calls; an idle thread that dies is not noticed', async (t) => {
   const model = await open(t, { threads: 3 });
+  const random = seeded(t);
   let lost = 0;
   for (let i = 0; i < 4; i++) {
     const call = model.debug.perplexity('some words and more words '.repeat(60));
     const before = performance.now();
     await sleep(5 + 10 * i);
-    doomed.harm(i % 2 ? 'thread' : 'threads');
+    doomed.harm(i % 2 ? 'thread' : 'threads', random());
     const error = await call.then(
       () => null,
       (error) => error,
@@ -210,6 +221,7 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
   timeout: MOMENTS * 15_000,
 }, async (t) => {
   const model = await open(t, { restart: true, threads: 3 });
+  const random = seeded(t);
   const expected = essence(await model.generate('a prompt of some length', SHORT).result());
   const harms = ['terminate', 'thread', 'exit', 'throw', 'thread', 'terminate', 'threads', 'freeze'];
   for (let i = 0; i < MOMENTS; i++) {
@@ -220,8 +232,8 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
       model.generate('z', SHORT).result(),
       model.debug.perplexity('some text '.repeat(30)),
     ];
-    await sleep(Math.random() * 150);
-    harm(how);
+    await sleep(random() * 150);
+    harm(how, random());
     const before = performance.now();
     // The death of an idle thread is not noticed, so calls may also succeed.
     const ended = await Promise.all(
