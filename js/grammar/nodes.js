@@ -55,7 +55,9 @@ export function sequence(...nodes) {
 
 /** @param {Node[]} nodes @returns {Node} */
 export function choice(nodes) {
-  const parts = [...new Set(nodes.flatMap((node) => ('choice' in node ? node.choice : [node])))];
+  const whole = [...new Set(nodes)];
+  if (whole.length === 1) return whole[0];
+  const parts = [...new Set(whole.flatMap((node) => ('choice' in node ? node.choice : [node])))];
   return parts.length === 1 ? parts[0] : parts.length ? { choice: parts } : NOTHING;
 }
 
@@ -97,7 +99,7 @@ export function partsOf(node) {
   return [];
 }
 
-/** Returns the names of the rules to which a node refers. @param {Node} node @param {() => void} [spend] called for each
+/** Returns the names of the rules to which a node refers. @param {Node} node @param {() => void} spend called for each
  * part of the node */
 export function ruleNames(node, spend) {
   /** @type {Set<string>} */
@@ -107,7 +109,7 @@ export function ruleNames(node, spend) {
     const next = /** @type {Node} */ (open.pop());
     if (seen.has(next)) continue;
     seen.add(next);
-    spend?.();
+    spend();
     if ('rule' in next) names.add(next.rule);
     for (const part of partsOf(next)) open.push(part);
   }

@@ -118,6 +118,8 @@ export class Emitter {
   strings(arms) {
     if (!arms.length) return NOTHING;
     const texts = choice(arms.map(({ string }) => this.bounded(string ? textsOf(string) : ANY_TEXT)));
+    // choice() copied the alternatives of several arms.
+    if (arms.length > 1 && 'choice' in texts) this.logic.budget.spend('', texts.choice.length / 8);
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
   }
 
@@ -265,8 +267,10 @@ export class Emitter {
           .map((name) => ({ name, key: EMPTY, goal: one.goal })),
         ...classes.filter(({ marks }) => marks.has(mark)).map((of) => ({ of, key: of.key, goal: one.goal })),
       ];
-      ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
-      if (ways.length > MOST_WAYS) throw new TooComplex('a negated schema can be violated in too many ways');
+      const least = ways.length * places.length;
+      if (least <= MOST_WAYS) ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
+      if (Math.max(least, ways.length) > MOST_WAYS)
+        throw new TooComplex('a negated schema can be violated in too many ways');
     });
     return ways.flatMap(({ extra }) => {
       const list = this.memberList(object, named, classes, extra, depth);
@@ -297,6 +301,7 @@ export class Emitter {
     for (const { names: more } of object.additional) more.forEach((name) => names.add(name));
     /** @type {Map<string, Goal>} */
     const all = new Map();
+    this.logic.budget.spend('', names.size / 4);
     for (const name of names) {
       const goal = this.nameFits(object.nameGoal, name) ? goalOfName(object, name, this.logic.ask) : NEVER;
       all.set(name, goal);
@@ -356,6 +361,7 @@ export class Emitter {
    * @param {Extra[]} extra @param {number} depth
    * @returns {Member[] | undefined} */
   memberList(object, named, classes, extra, depth) {
+    this.logic.budget.spend('', (named.size * (1 + extra.length / 8) + classes.length) / 4);
     /** @type {Member[]} */
     const list = [];
     for (const [name, own] of named) {

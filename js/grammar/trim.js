@@ -2,7 +2,7 @@
  * trim: removes rules that match no text (a contradictory schema, endless recursion), and the alternatives and optional
  * properties that need them. Otherwise an answer could begin a rule that it can never complete.
  */
-import { EMPTY, NOTHING, choice, isNothing, repeat, ruleNames, sequence } from './nodes.js';
+import { EMPTY, NOTHING, choice, isNothing, repeat, sequence } from './nodes.js';
 import { eachOnce } from './ordered.js';
 import { Unsupported } from './refusal.js';
 
@@ -56,7 +56,7 @@ function endsBy(good, missing, hasText, budget) {
       return good.has(node.rule);
     }
     if ('sequence' in node) return node.sequence.every(ends);
-    if ('choice' in node) return node.choice.map(ends).includes(true);
+    if ('choice' in node) return node.choice.some(ends);
     if ('repeat' in node) return node.min === 0 || ends(node.repeat);
     if ('members' in node) {
       const able = node.members.map(({ value }) => ends(value));
@@ -68,8 +68,9 @@ function endsBy(good, missing, hasText, budget) {
   return ends;
 }
 
-/** @param {(node: Node) => boolean} ends @param {Budget} budget */
-const pruning = (ends, budget) =>
+/** Returns a function that prunes a node. Visits shared nodes once. @param {(node: Node) => boolean} ends
+ * @param {string[]} names collects the rules to which pruned nodes refer @param {Budget} budget */
+const pruning = (ends, names, budget) =>
   eachOnce((node, inner) => {
     budget.spend('', 2);
     if ('sequence' in node) return ends(node) ? sequence(...node.sequence.map(inner)) : NOTHING;
@@ -84,7 +85,9 @@ const pruning = (ends, budget) =>
       const left = members.map((one) => ({ ...one, value: inner(one.value) }));
       return { ...node, members: left, max: Math.min(node.max, most) };
     }
-    return ends(node) ? node : NOTHING;
+    if (!ends(node)) return NOTHING;
+    if ('rule' in node) names.push(node.rule);
+    return node;
   });
 
 /** @param {Grammar} grammar @param {Languages} languages @param {Budget} budget @returns {Grammar} */
@@ -100,16 +103,15 @@ export function trimmed(grammar, languages, budget) {
   };
   const good = fruitful(grammar.rules, hasText, budget);
   if (!good.has(grammar.start)) throw new Unsupported('no value can match, because the format contradicts itself');
-  const pruned = pruning(endsBy(good, new Set(), hasText, budget), budget);
   /** @type {Grammar['rules']} */
   const rules = Object.create(null);
   /** @type {string[]} */
   const open = [grammar.start];
+  const pruned = pruning(endsBy(good, new Set(), hasText, budget), open, budget);
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     if (name in rules) continue;
     budget.spend('', 2);
     rules[name] = pruned(grammar.rules[name]);
-    for (const other of ruleNames(rules[name])) open.push(other);
   }
   return { rules, start: grammar.start };
 }

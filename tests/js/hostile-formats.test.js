@@ -175,6 +175,36 @@ const HOSTILE = {
   'a text that is too long': () => ({ schema: { const: 'a'.repeat(40_000_000), maxLength: 5 } }),
   'a long part with a boundary': () => ({ regex: `(?:(?:(?:${'a'.repeat(50_000)})\\b){16}){16}` }),
   'a long part with a lookahead': () => ({ regex: `(?:(?:(?:${'a'.repeat(50_000)})(?=b)){16}){16}` }),
+  'texts that objects share': () => ({
+    schema: object(
+      named(1500, (i) => object({ [`x${i}`]: { $ref: '#/$defs/e' } })),
+      { $defs: { e: { enum: times(60_000, (i) => `value ${i}`) } } },
+    ),
+  }),
+  'texts that unions share': () => ({
+    schema: object(
+      named(1500, (i) => ({ anyOf: [{ $ref: '#/$defs/e' }, { const: i }, { const: `w${i}` }] })),
+      { $defs: { e: { enum: times(60_000, (i) => `value ${i}`) } } },
+    ),
+  }),
+  'numbers that objects share': () => ({
+    schema: object(
+      named(3000, () => ({ $ref: '#/$defs/o' })),
+      { $defs: { o: object({ x: { enum: times(60_000, (i) => i) } }) } },
+    ),
+  }),
+  'members that objects share': () => ({
+    schema: object(
+      named(1500, () => ({ $ref: '#/$defs/o' })),
+      { $defs: { o: object(named(1500, () => true)) } },
+    ),
+  }),
+  'ways to break rules of names': () => ({
+    schema: object(Object.fromEntries(times(7000, (i) => [`${i < 32 ? 'qz'[i % 2] : 'm'}${i}`, true])), {
+      additionalProperties: false,
+      allOf: ['q', 'z'].map((letter) => ({ not: { propertyNames: { pattern: `^[^${letter}]` } } })),
+    }),
+  }),
   'ambiguous GBNF': () => ({ grammar: 'root ::= root0\nroot0 ::= "a" root0 root0 | "a" root0 | "a"' }),
 };
 

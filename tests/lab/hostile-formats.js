@@ -187,6 +187,25 @@ const SCHEMA = [
   }),
   (random, n) => ({ [['const', 'pattern', 'format'][random(3)]]: 'a'.repeat(n * 160), maxLength: random(9) }),
   (random, n) => ({
+    $defs: { e: { enum: times(n, (i) => [i, `v${i}`][random(2)]) }, o: { properties: { a: { $ref: '#/$defs/e' } } } },
+    properties: named(
+      random(2000),
+      (i) =>
+        [
+          { properties: { [`a${i}`]: { $ref: '#/$defs/e' } } },
+          { anyOf: [{ $ref: '#/$defs/e' }, { const: `w${i}` }] },
+          { $ref: '#/$defs/o' },
+        ][random(3)],
+    ),
+  }),
+  (random, n) => ({
+    properties: Object.fromEntries(
+      times(n, (i) => [`${i < 32 ? 'qz'[i % 2] : 'm'}${i}`, random(9) ? true : part(random)]),
+    ),
+    additionalProperties: false,
+    allOf: times(1 + random(3), (i) => ({ not: { propertyNames: { pattern: `^[^${'qzm'[i]}]` } } })),
+  }),
+  (random, n) => ({
     type: ['number', 'integer'][random(2)],
     exclusiveMinimum: -(10 ** ((n % 600) - 300)),
     exclusiveMaximum: 10 ** ((n % 616) - 308),
