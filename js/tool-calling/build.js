@@ -110,9 +110,10 @@ export class Builder {
   }
 }
 
-/** Adds a space after each colon and comma to a grammar of compact JSON. Python's json.dumps writes this form, so
- * models have seen it most often. @param {Node} node @returns {Node} */
-export function spaced(node) {
-  if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;
-  return 'jsonString' in node ? node : mapped(node, spaced);
-}
+/** Returns a function that adds a space after each colon and comma to nodes of compact JSON. Python's json.dumps writes
+ * this form, so models have seen it most often. */
+export const spacing = () =>
+  eachOnce((node, visit) => {
+    if ('literal' in node) return node.literal === ',' || node.literal === ':' ? literal(`${node.literal} `) : node;
+    return 'jsonString' in node ? node : mapped(node, visit);
+  });

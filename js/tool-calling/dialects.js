@@ -2,7 +2,7 @@
  * template, builds the grammar of answers, and parses calls. Models whose template ignores tools get instructions as
  * text and answer in JSON (llama.cpp calls this form generic). */
 import { ANY_TEXT, choice, except, literal, repeat, sequence } from '../grammar/nodes.js';
-import { Builder, spaced } from './build.js';
+import { Builder, spacing } from './build.js';
 import { asResponses, functionOf, joinedResponses, oneCallPerMessage, standardForm, withoutTools } from './messages.js';
 import { partialJson } from './partial.js';
 import { callOf, flat, jsonCallsIn, objectEnd } from './reading.js';
@@ -159,7 +159,7 @@ export const DIALECTS = [FUNCTION_GEMMA, GEMMA4, HERMES, LLAMA3, GENERIC];
  * @param {string} field */
 function jsonCalls(build, field) {
   return choice(
-    build.tools(spaced).map(({ name, args }) => {
+    build.tools(spacing()).map(({ name, args }) => {
       return sequence(literal(callStart(name, field)), args, literal('}'));
     }),
   );
