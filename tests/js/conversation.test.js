@@ -46,7 +46,7 @@ test('parts other than text are rejected by name, and the chat stays usable', as
   for (const content of [[null], ['a'], [{ type: 'text' }], [{ text: 'a' }], {}, null, 5]) {
     await refuses(() => model.generate([{ role: 'user', content: wrong(content) }]), 'bad-option');
   }
-  await refuses(() => model.generate([{ role: 'assistant', content: 5, toolCalls: [] }]), 'bad-option');
+  await refuses(() => model.generate([{ role: 'assistant', content: wrong(5), toolCalls: [] }]), 'bad-option');
   assert.ok((await chat.send('a').result()).tokens.length);
 });
 

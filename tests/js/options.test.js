@@ -198,7 +198,7 @@ test('invalid prompts and ids are rejected', async (t) => {
   await refuses(model.debug.logits([]), 'bad-option');
   await refuses(model.debug.logits(wrong('abc')), 'bad-option');
   await refuses(() => model.generate([{ role: wrong('boss'), content: 'x' }]), 'bad-option');
-  await refuses(() => model.generate([{ role: 'user', content: 5 }]), 'bad-option');
+  await refuses(() => model.generate([{ role: 'user', content: wrong(5) }]), 'bad-option');
   await refuses(model.tokenize(wrong(5)), 'bad-option');
   await refuses(model.debug.perplexity('some text', { window: 1 }), 'bad-option');
   await refuses(model.debug.perplexity(''), 'bad-option');

@@ -213,6 +213,11 @@ for await (const piece of out) piece.toUpperCase();
 const chat: Chat = model.chat({ system: 'b' });
 const handle: Handler = createHandler({ one: model, two: () => loadModel('y.gguf') }, { maxBodyBytes: 9 });
 export const asFetch: typeof fetch = handle, alone = createHandler(model);
+export const said: ChatMessage[] = [{ role: 'user', content: [{ type: 'text', text: 'a' }] }, { role: 'tool', id: 'b', content: 1 }];
+// @ts-expect-error: only the result of a tool can be a number
+model.generate([{ role: 'user', content: 1 }]);
+// @ts-expect-error: parts are text
+said.push({ role: 'user', content: [{ type: 'image', image: 'a' }] });
 // @ts-expect-error: a path is not a model
 createHandler('x.gguf');
 const reason: 'aborted' extends (typeof answer)['finishReason'] ? string : never = 'c';
