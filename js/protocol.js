@@ -304,13 +304,18 @@ import { ModelError } from './errors.js';
  * @property {'tool-calls'} finishReason The model calls tools.
  * @property {ToolCall[]} toolCalls Tool calls, with `result` or `error` if `execute` ran.
  */
-/** Properties of an answer that calls no tools.
- * @typedef {object} OtherFields
- * @property {Exclude<FinishReason, 'tool-calls'>} finishReason Why the answer ended.
+/** Properties of an answer that a stop sequence ended.
+ * @typedef {object} StoppedFields
+ * @property {'stop-sequence'} finishReason A stop sequence appeared.
+ * @property {string} stopSequence The stop sequence that ended the answer.
  */
-/** The result of `generate`. `finishReason` tells whether there are `toolCalls`.
+/** Properties of any other answer.
+ * @typedef {object} OtherFields
+ * @property {Exclude<FinishReason, 'tool-calls' | 'stop-sequence'>} finishReason Why the answer ended.
+ */
+/** The result of `generate`. `finishReason` tells whether there are `toolCalls`, and a `stopSequence`.
  * @template [V=any]
- * @typedef {AnswerFields<V> & (CallingFields | OtherFields)} GenerateResult */
+ * @typedef {AnswerFields<V> & (CallingFields | StoppedFields | OtherFields)} GenerateResult */
 /** @typedef {'auto' | 'required' | { name: string }} PostedChoice */
 /** Arguments of `generate` in their posted form. tools: `choice` is the tool choice for the first answer, `next` for
  * answers after results of tools; sampler: names and values of the engine's sampling options; owner: id of the calling

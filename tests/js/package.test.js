@@ -252,6 +252,9 @@ const plainSchema: { free: true } = (await model.generate('a', { format: { schem
 if (answer.finishReason === 'tool-calls') answer.toolCalls[0].name.toUpperCase();
 // @ts-expect-error: only an answer that calls tools has calls
 else answer.toolCalls[0];
+if (answer.finishReason === 'stop-sequence') answer.stopSequence.trim();
+// @ts-expect-error: only an answer that a stop sequence ended has one
+else answer.stopSequence.trim();
 const place: { readonly '~standard': { version: 1, vendor: string, validate: (value: unknown) => { value: { city: string } } } } = null!;
 const tools = [{ name: 'x', parameters: { type: 'object' }, execute: ({ n }: { n: number }) => n }] as const;
 const calling = model.chat({ tools: [
