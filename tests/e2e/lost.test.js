@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import { moment, openDoomed, openModel } from '../lab/deaths.js';
 import { openPlace } from '../lab/place.js';
+import { randoms } from '../support/random.js';
 import { sharedBrowser, suite } from './helpers.js';
 
 /** Time limit in ms for reporting the loss of a worker on a busy machine. An idle machine needs five seconds
@@ -21,7 +22,8 @@ const dies = (
   /** @type {import('../lab/place.js').Member['run']} */ run,
   /** @type {string} */ how,
   /** @type {boolean} */ idle,
-) => moment(run, { expected: doomed.expected, how, idle, chance: Math.random(), within: WITHIN_MS });
+  /** @type {number} */ chance,
+) => moment(run, { expected: doomed.expected, how, idle, chance, within: WITHIN_MS });
 
 const test = suite('lost workers', async (name) => {
   const place = await openPlace(name, doomed.lab, { shared: await sharedBrowser(name) });
@@ -31,20 +33,24 @@ const test = suite('lost workers', async (name) => {
 
 test('the loss of a worker is reported, during calls and while idle, and the next answer is right', async ({
   page,
-}) => {
+}, t) => {
+  const seed = Date.now();
+  t.diagnostic(`seed ${seed}`);
+  const random = randoms(seed);
   await Promise.all(
     [
       ['freeze', false],
       ['thread', false],
       ['exit', true],
     ].map(async ([how, idle]) => {
-      await dies(await page(), String(how), Boolean(idle));
+      const chance = random();
+      await dies(await page(), String(how), Boolean(idle), chance);
     }),
   );
   // After a loss, calls without output yet are repeated, so the number of failed calls varies. With `trap` the model is
   // idle and reports the loss by itself.
   const run = await page();
-  for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap');
+  for (const how of ['trap', 'throw']) await dies(run, how, how === 'trap', random());
 });
 
 test('without `restart` all calls fail with the same error, and restart() makes the model usable again', async ({
