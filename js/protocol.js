@@ -178,19 +178,11 @@ import { ModelError } from './errors.js';
  * @property {any} [result] Result of `execute`.
  * @property {unknown} [error] Error of `execute`.
  */
-/** Properties of a message with text.
- * @typedef {object} TextFields
- * @property {'system' | 'developer' | 'user' | 'assistant' | 'model'} role Role of the author. `developer` is an alias
- *   of `system`, `model` of `assistant`.
- * @property {Content} content Text, or an array of text parts.
- */
-/** Properties of a message with the result of a tool.
- * @typedef {object} ResultFields
- * @property {'tool'} role The message has the result of a call.
- * @property {any} content Result: any JSON value.
- */
-/** Properties of every message.
+/** Properties of a message.
  * @typedef {object} MessageFields
+ * @property {'system' | 'developer' | 'user' | 'assistant' | 'model' | 'tool'} role Role of the author. `developer` is
+ *   an alias of `system`, `model` of `assistant`. A `tool` message has the result of a call.
+ * @property {unknown} content Text, or an array of text parts. The result of a tool may be any JSON.
  * @property {string} [thoughts] Thoughts of an answer. Most chat templates leave them out of later prompts.
  * @property {boolean} [aborted] Whether the answer was aborted.
  * @property {readonly ToolCall[]} [toolCalls] Tool calls of an answer.
@@ -199,7 +191,17 @@ import { ModelError } from './errors.js';
  * @property {boolean} [prefix] Only in the last message, with the role `assistant`: whether its text is the beginning
  *   of the answer.
  */
-/** A message of a conversation. @typedef {MessageFields & (TextFields | ResultFields)} ChatMessage */
+/** Properties of a message with the result of a tool.
+ * @typedef {object} ResultFields
+ * @property {'tool'} role The message has the result of a call.
+ * @property {any} content Result: any JSON.
+ */
+/** Properties of any other message.
+ * @typedef {object} TextFields
+ * @property {Exclude<MessageFields['role'], 'tool'>} role Role of the author.
+ * @property {Content} content Text, or an array of text parts.
+ */
+/** A message of a conversation. @typedef {MessageFields & (ResultFields | TextFields)} ChatMessage */
 /** A part of a message. Other types fail with `bad-option`.
  * @typedef {object} TextPart
  * @property {'text'} type Type of the part.

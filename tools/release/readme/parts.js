@@ -152,7 +152,7 @@ export const PARTS = {
     ),
   progress: () => fieldTable('js/protocol.js', 'Progress'),
   result: () => fieldTable('js/protocol.js', 'AnswerFields'),
-  message: () => fieldTable('js/protocol.js', 'ChatMessage'),
+  message: () => fieldTable('js/protocol.js', 'MessageFields'),
   info: () => fieldTable('js/protocol.js', 'ModelInfo'),
   capabilities: () => fieldTable('js/probe.js', 'Capabilities'),
   inspection: () => fieldTable('js/protocol.js', 'Inspection'),
