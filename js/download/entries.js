@@ -26,10 +26,10 @@ export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
 export const isName = (name) => isModel(name) || isState(name);
 
 /** A range of bytes: offsets of its start and end. @typedef {[number, number]} Piece */
-/** The journal of a cached copy. version: version of its format; url: URL without secrets; have: stored ranges in order; need: end of the last tensor,
- * once known; sha256: SHA-256 of all bytes, if it was computed; used: time of the last use in ms since 1970; turn:
- * number of writes of the journal; doubt: the bytes are not a model, or lack the SHA-256 that the caller gave; guarded:
- * downloaded with an access token; piece: size of a piece in bytes.
+/** The journal of a cached copy. version: version of its format; url: URL without secrets; have: stored ranges in order;
+ * need: end of the last tensor, once known; sha256: SHA-256 of all bytes, if it was computed; used: time of the last use
+ * in ms since 1970; turn: number of writes of the journal; doubt: the bytes are not a model, or lack the SHA-256 that the
+ * caller gave; guarded: downloaded with an access token; piece: size of a piece in bytes.
  * @typedef {{ version?: number, url: string, etag: string, modified: string, total: number, have: Piece[], need: number,
  *   sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean, piece: number }} Journal */
 
