@@ -3,7 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Budget, compile } from '../../js/grammar/index.js';
+import { partsOf } from '../../js/grammar/nodes.js';
 import { mapped } from '../../js/grammar/ordered.js';
+import { spacing } from '../../js/tool-calling/build.js';
 import { CallReader } from '../../js/tool-calling/index.js';
 import { accepts } from '../support/acceptor.js';
 import { randoms } from '../support/random.js';
@@ -382,3 +384,11 @@ for (const { name, write, vocabulary, dialect } of FAMILIES) {
     );
   });
 }
+
+test('nodes that rules share are copied once when spaces are added', () => {
+  const spaced = spacing();
+  const shared = { choice: [{ literal: ',' }, { literal: 'a' }] };
+  assert.deepEqual(spaced(shared), { choice: [{ literal: ', ' }, { literal: 'a' }] });
+  const [first] = partsOf(spaced({ choice: [shared, shared] }));
+  assert.equal(first, spaced(shared));
+});
