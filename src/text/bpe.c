@@ -115,8 +115,7 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
     b->split = gw_split_named(pre);
     if (v->spelling == GW_BYTE_LEVEL && b->split == GW_SPLIT_UNKNOWN)
         return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.pre must be a name that docs/family.md lists, such as gpt-2, "
-                       "gpt-4o, llama-bpe, qwen2 or smollm (got %.64s).",
+                       "The metadata key tokenizer.ggml.pre must be a name that docs/family.md lists (got %.64s).",
                        pre ? pre : "no string");
     if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
     if (make_tables(b)) return gw_no_memory(e, "the tokenizer", 0);

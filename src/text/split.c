@@ -15,25 +15,21 @@
 
 #include <string.h>
 
-enum { MOST_NAMES = 12 };
-
-/* llama.cpp's names of the vocabularies with each expression (src/llama-vocab.cpp). */
-static const char *const names[GW_SPLIT_UNKNOWN][MOST_NAMES] = {
-    [GW_SPLIT_GPT2] = { "gpt-2", "phi-2", "granite-docling", "exaone4", "olmo", "mpt", "jais", "trillion", "mellum",
-                        "gigachat", "a.x-4.0" },
-    [GW_SPLIT_SMOLLM] = { "smollm", "refact", "starcoder", "command-r", "codeshell", "exaone", "minerva-7b",
-                          "mellum2" },
-    [GW_SPLIT_LLAMA3] = { "llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2" },
-    [GW_SPLIT_DBRX] = { "dbrx", "smaug-bpe" },
-    [GW_SPLIT_QWEN2] = { "qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan",
-                         "solar-open", "grok-2" },
-    [GW_SPLIT_GPT4O] = { "gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2" },
+/* llama.cpp's names of the vocabularies with each expression (src/llama-vocab.cpp), for files of the architectures that
+ * load. Each name ends with a NUL, and so does each list. */
+static const char *const names[GW_SPLIT_UNKNOWN] = {
+    [GW_SPLIT_GPT2] = "gpt-2\0granite-docling\0mellum\0trillion\0",
+    [GW_SPLIT_SMOLLM] = "smollm\0refact\0starcoder\0minerva-7b\0",
+    [GW_SPLIT_LLAMA3] = "llama-bpe\0llama3\0llama-v3\0falcon3\0pixtral\0midm-2.0\0",
+    [GW_SPLIT_DBRX] = "dbrx\0smaug-bpe\0",
+    [GW_SPLIT_QWEN2] = "qwen2\0deepseek-r1-qwen\0kormo\0megrez\0",
+    [GW_SPLIT_GPT4O] = "gpt-4o\0",
 };
 
 gw_split gw_split_named(const char *name) {
     for (int kind = 0; name && kind < GW_SPLIT_UNKNOWN; kind++)
-        for (int i = 0; i < MOST_NAMES && names[kind][i]; i++)
-            if (!strcmp(name, names[kind][i])) return (gw_split)kind;
+        for (const char *known = names[kind]; *known; known += strlen(known) + 1)
+            if (!strcmp(name, known)) return (gw_split)kind;
     return GW_SPLIT_UNKNOWN;
 }
 

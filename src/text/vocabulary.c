@@ -218,6 +218,8 @@ static const char *const own_control[] = {
     "<|tool_response>",
     "<tool_response|>",
     "<|\"|>",
+    "<|start_of_role|>",
+    "<|end_of_role|>",
     "<|end|>",
     "<|user|>",
     "<|assistant|>",
