@@ -54,7 +54,7 @@ TEST(bpe_names_that_share_an_expression) {
         gw_split split;
     } some[] = { { "refact", GW_SPLIT_SMOLLM },  { "granite-docling", GW_SPLIT_GPT2 },
                  { "dbrx", GW_SPLIT_DBRX },      { "deepseek-r1-qwen", GW_SPLIT_QWEN2 },
-                 { "llama4", GW_SPLIT_GPT4O },   { "llama3", GW_SPLIT_LLAMA3 },
+                 { "gpt-4o", GW_SPLIT_GPT4O },   { "llama3", GW_SPLIT_LLAMA3 },
                  { "smaug-bpe", GW_SPLIT_DBRX }, { "", GW_SPLIT_UNKNOWN },
                  { "dbr", GW_SPLIT_UNKNOWN } };
     for (size_t i = 0; i < COUNT(some); i++) CHECK_INT(gw_split_named(some[i].name), some[i].split);
