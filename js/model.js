@@ -143,7 +143,7 @@ export async function openEngine(source, options, headerOnly = false) {
     });
     return { connection, info, parts: descriptors };
   } catch (error) {
-    connection?.kill(new ModelError('disposed', 'The model was not loaded. Load it again.'));
+    connection?.kill(/** @type {ModelError} */ (error));
     throw error;
   } finally {
     feeders?.close();

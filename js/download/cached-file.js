@@ -341,7 +341,8 @@ export class CachedFile {
     try {
       return await within(this.#patience, work);
     } catch (error) {
-      const [entry, store] = [this.#entry, this.#store];
+      const entry = this.#entry;
+      const store = this.#store;
       this.#entry = this.#store = undefined;
       const gone = writing && ours(error) && entry?.state === 'writing' ? entry.remove() : entry?.leave();
       if (gone) await within(this.#patience, gone).catch(() => {});

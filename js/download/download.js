@@ -252,26 +252,25 @@ export class Download {
    * @param {Found} found */
   async #keeps(whole, { verified }) {
     let answer;
-    let current = 'unknown';
-    let verdict = current;
-    let why = 'The response has neither an ETag nor a Last-Modified header.';
+    let verdict = 'unknown';
+    let why = 'The server sent no ETag or Last-Modified header.';
     try {
       answer = await this.#withRetry(1, () => this.#requests.ask(0, 1, whole.journal));
-      current = compare(loosely(answer.version), loosely(whole.journal));
-      // A copy with the SHA-256 that the caller passed is used, whatever version the server has.
-      verdict = verified ? 'same' : current;
+      verdict = compare(loosely(answer.version), loosely(whole.journal));
     } catch (error) {
       // A client that may not access the file on the server must not use the cached copy either.
       if (whole.journal.guarded && /** @type {any} */ (error).status === 401) throw error;
       why = /** @type {ModelError} */ (error).message;
     }
-    if (verdict === 'changed') {
+    // A copy with the SHA-256 that the caller passed is used, whatever version the server has.
+    if (verdict === 'changed' && !verified) {
       answer = this.#requests.drop(answer);
       if (await this.#isModel()) return false;
       why = 'The server no longer sends a model.';
     }
-    if (verdict !== 'same') this.#unsure(why);
-    this.#readFrom(whole, answer, current === 'same' ? answer?.version : undefined);
+    const isSame = verdict === 'same';
+    if (!isSame && !(verified && answer)) this.#unsure(why);
+    this.#readFrom(whole, answer, isSame ? answer?.version : undefined);
     return true;
   }
 

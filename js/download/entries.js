@@ -36,8 +36,8 @@ export const isName = (name) => isModel(name) || isState(name);
 /** @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
 export function emptyJournal(total, lane) {
   const piece = pieceOf(total, lane);
-  const none = { url: '', etag: '', modified: '', sha256: '' };
-  return { version: VERSION, ...none, total, have: [], need: 0, used: 0, turn: 0, piece };
+  const texts = { url: '', etag: '', modified: '', sha256: '' };
+  return { ...texts, version: VERSION, total, have: [], need: 0, used: 0, turn: 0, piece };
 }
 
 /** Fills a view from a file. Repeats reads, because a store may return fewer bytes than requested.
@@ -82,7 +82,6 @@ const digitsOf = (bytes) =>
  * @param {any} journal */
 function isJournal(journal) {
   const { version = 1, url, total, have, need, used, turn, piece, etag, modified, sha256 } = Object(journal);
-  if (version !== VERSION) return false;
   const pieces =
     Array.isArray(have) &&
     have.every(
@@ -96,7 +95,8 @@ function isJournal(journal) {
     );
   const isText = [url, etag, modified, sha256].every((value) => typeof value === 'string');
   const isDate = Math.abs(used) <= MOST_DATE;
-  return isText && pieces && isDate && [total, need, used, turn, piece].every(Number.isFinite) && piece > 0;
+  const numbers = [total, need, used, turn, piece].every(Number.isFinite);
+  return version === VERSION && isText && pieces && isDate && numbers && piece > 0;
 }
 
 /** @param {string} text @param {number} end @returns {Journal | null} */

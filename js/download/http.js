@@ -143,13 +143,17 @@ export class Remote {
     const moved = this.#at !== this.#url;
     try {
       const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
-      if (![200, 206].includes(response.status) || !response.body) throw this.#refusal(response, moved);
+      const { status, body } = response;
+      if (!body || (status !== 200 && status !== 206)) throw this.#refusal(response, moved);
       this.latency = Math.min(this.latency, performance.now() - began);
       const early = `The connection to ${this.shown} ended early`;
-      const timely = (/** @type {any} */ piece, /** @type {object} */ facts) => {
-        return this.#timely(abort, 'truncated', early, piece, facts);
-      };
-      return new Answer(response, response.body, end, timely, close);
+      return new Answer(
+        response,
+        body,
+        end,
+        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts),
+        close,
+      );
     } catch (error) {
       close();
       throw error;

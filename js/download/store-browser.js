@@ -141,7 +141,7 @@ class Folder {
 /** Opens the store. Operations fail if the browser has no private file system. Throws `bad-option` for a folder.
  * @type {import('../platform/env.js').OpenStore} */
 export function openStore(where) {
-  if (where) throw new ModelError('bad-option', 'Browsers cannot open folders. Pass a store to openCache().');
+  if (where) throw new ModelError('bad-option', 'Browsers cannot open folders. Pass a store.');
   const { storage } = navigator;
   const folder = new Folder();
   return {

@@ -10,9 +10,9 @@ export async function receive(message, post) {
   if (message.kind === 'prepare') {
     const { module, memory } = message;
     /** @type {any} */
-    const instance = await WebAssembly.instantiate(module, imports(memory)).catch(() => null);
+    const instance = await WebAssembly.instantiate(module, imports(memory)).catch(() => {});
     exports = instance?.exports;
-    post(instance !== null);
+    post(Boolean(exports));
   } else {
     const { stack, pool, index } = message;
     try {

@@ -201,7 +201,7 @@ function draw(run) {
 /** Draws a token without a constraint. If the token is the first after the thoughts or begins a tool call, the
  * constraint applies from this token on. @param {Run} run */
 async function drawFreely(run) {
-  const { native, waiting, begins, thoughts, tokens, args } = run;
+  const { native, runner, job, waiting, begins, thoughts, prompt, tokens, args } = run;
   const drawn = native.draw(run.drafts?.waiting.length);
   if (!waiting) return drawn;
   // If the answer's text is constrained, the answer must not end inside a thought.
@@ -209,17 +209,14 @@ async function drawFreely(run) {
   if (thoughts?.takes(id) || (begins && !begins(id, tokens.length - (thoughts?.tokens ?? 0)))) return id;
   run.matcher = waiting;
   if (waiting.allows(id)) return id;
-  if (args.logprobs === null) await evaluateAgain(run);
-  return waiting.draw(args.logprobs !== null);
-}
-
-/** Evaluates the last token again, because only the top logits were computed, and the matcher may not allow their
- * tokens. @param {Run} run */
-async function evaluateAgain(run) {
-  const { native, runner, job, prompt, tokens } = run;
-  native.call('truncate', prompt.length + tokens.length - 1);
-  append(run, [tokens.at(-1) ?? prompt[prompt.length - 1]]);
-  await runner.settle(job);
+  const isWhole = args.logprobs !== null;
+  if (!isWhole) {
+    // Only the top logits were computed, and the matcher may allow none of their tokens.
+    native.call('truncate', prompt.length + tokens.length - 1);
+    append(run, [tokens.at(-1) ?? prompt.at(-1) ?? -1]);
+    await runner.settle(job);
+  }
+  return waiting.draw(isWhole);
 }
 
 /** Appends a token to the answer. Returns the reason if the answer ends with the token, else null. @param {Run} run
