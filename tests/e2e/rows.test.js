@@ -145,6 +145,10 @@ test('a URL that is not cached: the table is in a temporary file, which is remov
   assert.equal(await temporary(page, 1), 1);
   // The temporary file of a closed tab is removed when the next model is loaded.
   await other.close();
+  // The worker of a closed tab may hold its lock for a moment.
+  await page.waitForFunction(
+    async () => !(await navigator.locks.query()).held?.some(({ name }) => /temporary/.test(String(name))),
+  );
   await load(page, options);
   assert.equal(await temporary(page, 1), 1);
   await dispose(page);

@@ -4,7 +4,9 @@
  * variable is set.
  */
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { sleep } from '../lab/inject.js';
 import { peaksBelow } from './helpers.js';
 
@@ -32,6 +34,14 @@ async function openScreen() {
   return { screen, display };
 }
 
+async function freePort() {
+  const server = createServer();
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  await once(server.close(), 'close');
+  return port;
+}
+
 /** @param {import('node:child_process').ChildProcess} child */
 async function end(child) {
   if (child.exitCode !== null || child.signalCode) return;
@@ -56,7 +66,7 @@ export class WebKit {
   /** @param {{ shared?: boolean }} [options] `shared`: with SharedArrayBuffer */
   static async open({ shared = true } = {}) {
     const { screen, display } = await openScreen();
-    const port = 20000 + Math.floor(Math.random() * 20000);
+    const port = await freePort();
     const env = {
       ...process.env,
       DISPLAY: display,
