@@ -42,7 +42,7 @@ export class Keeper {
    * conversation. */
   #news = false;
   /** Whether another tab has changed the open conversation. */ #elsewhere = false;
-  /** What the last visit left behind, if it cannot be saved. @type {Left | null} */ #left = null;
+  /** Messages and a draft of the last visit, if they cannot be saved. @type {Left | null} */ #left = null;
   #puts = latest();
 
   /** @param {Conversation} conversation @param {import('../history/library.js').Library} library */
@@ -89,7 +89,7 @@ export class Keeper {
     return this.#library.archive;
   }
 
-  /** @param {Left} [more]   what is not saved yet */
+  /** @param {Left} [more]   messages and a draft that are not saved yet */
   #leaveBehind(more) {
     const left = { ...this.#left, ...this.#typed, ...more };
     leaveBehind(this.#archive.kept && Object.keys(left).length ? left : null);
