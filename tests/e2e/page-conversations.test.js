@@ -324,6 +324,7 @@ testInOne(
     await press(page, '.from-model .later', 'Branch');
     await untilCount(page, '.from-user', 1);
     assert.equal((await shown(page))[0], 'Uno');
+    await untilCount(page, '#library-list .talk-line', 2); // the list is updated after the conversation
     assert.deepEqual((await listed(page)).sort(), ['One', 'One (branch)']);
   },
 );
