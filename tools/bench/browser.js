@@ -28,7 +28,8 @@ const ENTRIES = [
   ...DRIVERS.map((name) => `tools/bench/drivers/${name}.js`),
 ];
 
-/** @param {string} [worker] script of the engine worker */
+/** Bundles the benchmark's page and all drivers into build/bench-page/.
+ * @param {string} [worker] script of the engine worker */
 export function buildPage(worker = 'js/worker.js') {
   return bundlePage(PAGE, [worker, ...ENTRIES], readFileSync(at('tools', 'bench', 'page.html'), 'utf8'));
 }

@@ -25,12 +25,13 @@ import { testModel } from '../../tests/js/models.js';
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
 
-/** @param {string} variant */
+/** Returns an engine with one thread and Gemma's vocabulary, without weights. @param {string} variant */
 export async function vocabularyEngine(variant) {
   return bareEngine(await testModel('gemma-vocab-tiny'), variant);
 }
 
-/** @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
+/** Returns a judge that runs gemma-wasm's grammars. Without close(), the next open() leaks the matcher.
+ * @param {import('../../js/engine/engine.js').Engine} engine @returns {Judge} */
 export function ours(engine) {
   /** @type {Matcher} */
   let matcher;
@@ -81,7 +82,7 @@ async function neighbour(engine, folder) {
   };
 }
 
-/** @returns {Found} */
+/** Returns a result without cases, to which a caller adds. @returns {Found} */
 export const nothing = () => ({
   accepted: 0,
   refused: 0,
@@ -110,7 +111,8 @@ async function mask(judge, times, since) {
   times.known.push(performance.now() - again);
 }
 
-/** @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
+/** Compiles the case's schema and tests its instances. Errors of the judge are counted, not thrown.
+ * @param {Judge} judge @param {(text: string) => Iterable<number>} encode @param {Case} one
  * @returns {Promise<Found>} */
 export async function judged(judge, encode, { name, schema, tests }) {
   const found = nothing();

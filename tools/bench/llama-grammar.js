@@ -21,7 +21,8 @@ async function opened() {
   return { bindings, llama, model, sequence: context.getSequence() };
 }
 
-/** @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
+/** Installs llama.cpp if it is missing (network), and starts it. `end` stops it.
+ * @returns {Promise<{ judge: (one: Case) => Promise<Found>, end: () => Promise<void> }>} */
 export async function llamaGrammar() {
   const { bindings, llama, model, sequence } = await opened();
   /** @param {number} most @param {any} [grammarEvaluationState] */

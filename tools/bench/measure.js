@@ -73,6 +73,7 @@ export function makePrompt(length, seed) {
 const perSecond = (count, ms) => (count / ms) * 1000;
 
 /**
+ * Loads and measures a side. Throws if it draws fewer than half of the requested tokens.
  * @param {(job: Job) => Promise<Opened>} open
  * @param {Job} job
  * @returns {Promise<Sample>}

@@ -8,7 +8,7 @@ import { overOne } from './table.js';
 /** Milliseconds until a new process is really busy. */
 const START_MS = 120;
 
-/** @param {number} count */
+/** Starts `count` processes that each occupy a core. Returns a function that kills them. @param {number} count */
 export function keepBusy(count) {
   const loop = () => spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
   const children = Array.from({ length: count }, loop);

@@ -63,7 +63,8 @@ function randomBytes(count, seed) {
   return new Uint8Array(words.map(() => random(2 ** 32)).buffer, 0, count);
 }
 
-/** @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */
+/** Returns the file's bytes. Its input and its output are floats of the shape [rows, width].
+ * @param {{ rows: number, layers: number, width: number, kv: number, ff: number, dense: number }} shape */
 export function embeddingMatrices({ rows, layers, width, kv, ff, dense }) {
   /** @type {Buffer[]} */
   const parts = [

@@ -45,7 +45,7 @@ function installed({ name, version, as = name }) {
   return existsSync(file) && JSON.parse(readFileSync(file, 'utf8')).version === version;
 }
 
-/** @param {string} peer */
+/** Returns whether all packages of a peer are in build/peers, with exactly the listed versions. @param {string} peer */
 export const isInstalled = (peer) => PEERS[peer].every(installed);
 
 /** Installs missing packages. Omits node-llama-cpp's optional dependencies, which are binaries for other machines.

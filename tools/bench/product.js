@@ -17,6 +17,7 @@ const PRODUCTS = {
   [-4 * 127]: 'signed bytes (as ARM)',
 };
 
+/** Returns a description of the dot product, 'no relaxed SIMD' if the engine has none. */
 export function product() {
   if (!WebAssembly.validate(MODULE)) return 'no relaxed SIMD';
   const { dot } = /** @type {any} */ (new WebAssembly.Instance(new WebAssembly.Module(MODULE)).exports);

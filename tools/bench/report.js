@@ -43,7 +43,8 @@ function line({ title, threads, sample, error }) {
   return `| ${title} | ${threads} | ${cells.join(' | ')} |`;
 }
 
-/** @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
+/** Returns the block. A line says how many of the planned rows are missing, after an interruption.
+ * @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
  *   rows: Row[], planned: number }} report */
 export function markdown({ here, version, model, bytes, rows, planned }) {
   const { processor, cores, memory, system, node, chromium } = here;

@@ -12,7 +12,7 @@
  */
 /** Values by column of the printed table. @typedef {Record<string, number | undefined>} Figures */
 
-/** @param {(number | undefined)[]} values */
+/** Returns the median of the defined values, undefined if there are none. @param {(number | undefined)[]} values */
 export function median(values) {
   const sorted = values.filter((value) => value !== undefined).sort((a, b) => a - b);
   if (!sorted.length) return undefined;
@@ -35,7 +35,8 @@ function figures({ loadMs, prefill, decode, sampled, turnMs, memory }) {
   return all;
 }
 
-/** @param {Sample[]} samples @returns {Figures} */
+/** Returns the median of each column, over the samples that have the column. @param {Sample[]} samples
+ * @returns {Figures} */
 export function medians(samples) {
   const all = samples.map(figures);
   const columns = new Set(all.flatMap((one) => Object.keys(one)));
@@ -47,13 +48,14 @@ function decodes(deep) {
   return Object.fromEntries(Object.entries(medians(deep)).filter(([column]) => /^decode @[1-9]/.test(column)));
 }
 
-/** @param {Result} result @returns {Figures} */
+/** Returns the medians of a side's samples, with the decode speeds of `deep` at contexts above 0.
+ * @param {Result} result @returns {Figures} */
 export const summary = ({ samples, deep }) => ({ ...medians(samples), ...decodes(deep) });
 
 /** Share of the machine's time that other programs may use before a measurement. A larger share is reported. */
 export const CALM = 0.1;
 
-/** @param {number | undefined} share */
+/** Formats a share (0 to 1) as a whole percentage, or as '-' if it is undefined. @param {number | undefined} share */
 export const percent = (share) => (share === undefined ? '-' : `${(share * 100).toFixed(0)} %`);
 
 /** @param {Result} result */
@@ -78,7 +80,8 @@ function scaling(one, results) {
   return texts.length ? [`${one.title}: 2 threads over 1: ${texts.join(', ')}`] : [];
 }
 
-/** @param {Result[]} results */
+/** Returns lines about decode speed at long contexts, and about the speedup of 2 threads over 1.
+ * @param {Result[]} results */
 export const remarks = (results) => results.flatMap((result) => [...depths(result), ...scaling(result, results)]);
 
 /** Returns how many times better `ours` is than `theirs`, by column.
@@ -129,7 +132,7 @@ export const columnsOf = (rows) =>
     (a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true }),
   );
 
-/** @param {number} threads */
+/** Formats a number of threads: '1 thread', '2 threads'. @param {number} threads */
 export const threadCount = (threads) => `${threads} thread${threads > 1 ? 's' : ''}`;
 
 /** @param {{ result: Result, figures: Figures }[]} entries @param {string} reference @param {string[]} columns */

@@ -9,6 +9,8 @@ import { ask, askBrowser, contentPeak, withServer } from './browser.js';
 /** @typedef {Omit<import('./measure.js').Job, 'driver' | 'model' | 'peers' | 'variant'>} Settings */
 
 /**
+ * Measures a side with the model's file in the page cache. In browsers, `memory` is the largest peak of their content
+ * processes.
  * @param {import('./sides.js').Side} side
  * @param {string} model path
  * @param {Settings} settings

@@ -29,7 +29,8 @@ async function timed(model, index, options) {
   return { tokens: tokens.length - 1, ms, drafted, accepted };
 }
 
-/** @param {Job} job @returns {Promise<Found>} */
+/** Times the answers to all texts of the job's kinds once per round, after a warm-up. @param {Job} job
+ * @returns {Promise<Found>} */
 export async function answer({ model: source, threads, variant: build, temperature, rounds, kinds }) {
   const variant = /** @type {'auto'} */ (build);
   const model = await loadModel(source, { threads, variant, contextLength: CONTEXT, cache: false });

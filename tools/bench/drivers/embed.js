@@ -12,7 +12,8 @@ async function textOf(model, tokens) {
   return text;
 }
 
-/** @param {Job} job @returns {Promise<{ alone: number[], together: number[], facts: object }>} */
+/** Returns the milliseconds per text of each round. A first round, as a warm-up, is not counted. @param {Job} job
+ * @returns {Promise<{ alone: number[], together: number[], facts: object }>} */
 export async function answer({ model: address, threads, tokens, together: many, rounds }) {
   const model = await loadModel(address, { threads, cache: false });
   const text = await textOf(model, tokens);

@@ -82,7 +82,8 @@ function rows(model, tokens) {
   return all;
 }
 
-/** @param {Job} job @returns {Promise<Found>} */
+/** Times each kind of answer once per round, after a warm-up of four tokens. @param {Job} job
+ * @returns {Promise<Found>} */
 export async function answer({ model: source, threads, variant: build, rounds, tokens }) {
   const variant = /** @type {'auto'} */ (build);
   const model = await loadModel(source, { threads, variant, contextLength: 1024, cache: false });

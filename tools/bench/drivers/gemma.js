@@ -5,7 +5,8 @@ import { product } from '../product.js';
 
 const STEPS = 64;
 
-/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** Loads the model. `run` and `sample` exclude the end tokens, so that all answers have the requested length.
+ * @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open(job) {
   const { model: source, threads, contextLength, variant } = job;
   const model = await loadModel(source, {

@@ -1,7 +1,8 @@
 /** native: the benchmark's driver of native llama.cpp, through node-llama-cpp in Node. */
 import { startLlama } from '../peers.js';
 
-/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** Loads the model without a GPU. `run` empties the KV cache first, and continues after end tokens.
+ * @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model: modelPath, threads, contextLength }) {
   const { llama } = await startLlama(threads);
   const model = await llama.loadModel({ modelPath, gpuLayers: 0 });

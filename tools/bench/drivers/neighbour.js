@@ -18,7 +18,8 @@ async function rates({ run }, seed) {
   return { prefill: (promptTokens / promptMs) * 1000, decode: (tokens / tokensMs) * 1000 };
 }
 
-/** @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
+/** Loads the model twice, with one thread and with `job.threads`, and measures rounds until `job.seconds` have passed.
+ * @param {import('../measure.js').Job & { seconds: number }} job @returns {Promise<Turn[]>} */
 export async function answer(job) {
   let { seed } = job;
   const one = await open({ ...job, threads: 1 });

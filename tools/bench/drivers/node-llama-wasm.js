@@ -3,7 +3,8 @@
  * returns all tokens at the end, so its own times and counts are used.
  */
 
-/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** Loads the model. `run` continues after end tokens. @param {import('../measure.js').Job} job
+ * @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model, peers, threads, contextLength }) {
   const base = `${peers}@fugood/node-llama-wasm/`;
   const { loadModel } = await import(`${base}index.js`);

@@ -1,6 +1,7 @@
 /** onnx: measures onnxruntime-web on the CPU: repeated runs of an ONNX file, in milliseconds per run. */
 
-/** @param {{ model: string, threads: number, rows: number, width: number, rounds: number, peers: string }} job
+/** Returns the milliseconds of each run. A first run, as a warm-up, is not counted. All runs have the same input.
+ * @param {{ model: string, threads: number, rows: number, width: number, rounds: number, peers: string }} job
  * @returns {Promise<{ runs: number[] }>} */
 export async function answer({ model, threads, rows, width, rounds, peers }) {
   const folder = new URL(`${peers}onnxruntime-web/dist/`, location.href).href;

@@ -80,7 +80,8 @@ function body() {
   ];
 }
 
-/** @param {number} pages of the memory to import @param {boolean} shared */
+/** Returns the module's bytes. It imports `env.memory`, of exactly `pages` pages of 64 KiB.
+ * @param {number} pages of the memory to import @param {boolean} shared */
 export function readModule(pages, shared) {
   const limits = [shared ? 3 : 1, ...leb(pages), ...leb(pages)];
   return new Uint8Array([

@@ -26,7 +26,8 @@ async function allReady(flag, threads) {
   });
 }
 
-/** @param {{ threads: number, cached: boolean }} job */
+/** Returns the bytes per second that all threads read together, from the first start to the last end.
+ * @param {{ threads: number, cached: boolean }} job */
 export async function answer({ threads, cached }) {
   const bytes = cached ? CACHED_BYTES : BYTES;
   const passes = TOTAL / bytes;

@@ -3,7 +3,8 @@
  * without detokenizing. The model is fetched as a Blob, because wllama's own download would first write it to disk.
  */
 
-/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** Loads the model. `run` empties the KV cache first, and continues after end tokens.
+ * @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model, peers, threads, contextLength }) {
   const base = `${peers}wllama2/esm/`;
   const { Wllama, LoggerWithoutDebug } = await import(`${base}index.js`);

@@ -3,7 +3,8 @@
  * counts come from the server.
  */
 
-/** @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
+/** Loads the model. `run` evaluates the whole prompt again, and continues after end tokens.
+ * @param {import('../measure.js').Job} job @returns {Promise<import('../measure.js').Opened>} */
 export async function open({ model, peers, threads, contextLength }) {
   const base = `${peers}wllama3/esm/`;
   const { Wllama, LoggerWithoutDebug } = await import(`${base}index.js`);
