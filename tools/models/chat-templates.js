@@ -100,7 +100,8 @@ const PHI4 = `{%- for turn in messages -%}
 {%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- else -%}{{ eos_token }}{%- endif -%}
 `;
 
-/** @param {string} architecture @param {string} tokenizer
+/** Chooses by the architecture for Gemma 3 and embedding models, by the tokenizer for all others.
+ * @param {string} architecture @param {string} tokenizer
  * @returns {string | null} the chat template; null for models without one */
 export function chatTemplateOf(architecture, tokenizer) {
   if (architecture === 'gemma-embedding') return null;

@@ -119,7 +119,8 @@ function writeEntry(sink, entry) {
   for (let i = 0; i < values.length; i++) sink.scalar(entry[2], values[i]);
 }
 
-/** @param {MetadataEntry[]} metadata @param {TensorInfo[]} tensors
+/** Returns the header, and where each tensor's data belongs: in the order of the list, aligned to `alignment` bytes.
+ * @param {MetadataEntry[]} metadata @param {TensorInfo[]} tensors
  * @param {{ version?: number, alignment?: number }} [options] @returns {GgufHeader} */
 export function ggufHeader(metadata, tensors, { version = 3, alignment = 32 } = {}) {
   const up = (/** @type {number} */ n) => Math.ceil(n / alignment) * alignment;

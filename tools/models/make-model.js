@@ -491,7 +491,8 @@ function specialRows({ quiet, seed, loud = 0 }, { types }) {
   return rows;
 }
 
-/** @param {ModelSpec} spec */
+/** Returns the header of a spec's file, with the completed spec, vocabulary and tensors. Writes nothing.
+ * @param {ModelSpec} spec */
 export function headerOf(spec) {
   const s = complete(spec);
   const vocab = { ...vocabularyOf(s.tokenizer, s.vocab, s.seed), ...(s.pooling && { addEos: true }) };
@@ -501,7 +502,8 @@ export function headerOf(spec) {
   return { s, vocab, tensors, file, header: ggufHeader(file.metadata, file.tensors, s) };
 }
 
-/** @param {ModelSpec} spec @param {string} path
+/** Writes the file of a spec. Returns its size, the offset of its tensor data, and its number of weights.
+ * @param {ModelSpec} spec @param {string} path
  * @returns {Promise<{ bytes: number, dataOffset: number, parameters: number, vocab: Vocabulary }>} */
 export async function makeModel(spec, path) {
   const { s, vocab, tensors, file, header } = headerOf(spec);

@@ -28,7 +28,7 @@ export function f16Of(x) {
   return sign | ((a - 0x38000000 + 0xfff + ((a >>> 13) & 1)) >>> 13);
 }
 
-/** @param {number} h @returns {number} */
+/** Converts f16 bits to their exact value. @param {number} h @returns {number} */
 export function f16To(h) {
   const sign = h & 0x8000 ? -1 : 1;
   const e = (h >> 10) & 31;
@@ -107,7 +107,8 @@ function formatted(type, x, out) {
 /** @type {Record<string, (x: Float32Array, out: DataView) => void>} */
 const QUANTISERS = { F32: floats32, F16: floats16, BF16: bfloats16, Q4_0: q40, Q8_0: q80 };
 
-/** @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
+/** Returns the values as blocks of a type. Throws if they do not fill whole blocks.
+ * @param {import('./gguf-write.js').TypeName} type @param {Float32Array} x @returns {Uint8Array} */
 export function quantise(type, x) {
   const { items, bytes } = GGML_TYPES[type];
   if (x.length % items) throw new Error(`${x.length} values are not a whole number of ${type} blocks.`);

@@ -148,7 +148,8 @@ function byteOf(c) {
   return n < 0 ? code : n < 33 ? n : n < 67 ? n - 33 + 127 : 173;
 }
 
-/** @param {import('./vocab.js').Vocabulary} vocab
+/** Returns tokenizer.json as an object. Only control tokens (type 3) are `special`.
+ * @param {import('./vocab.js').Vocabulary} vocab
  * @param {(type: number) => boolean} isAdded whether pieces of a type are added tokens */
 export function tokenizerJson({ pre, pieces, types, merges }, isAdded) {
   const split = (/** @type {string} */ pattern) => ({

