@@ -9,7 +9,8 @@
  *   llama.cpp's best ids minus those of llama.cpp's second best
  */
 
-/** @param {Float32Array} row @returns {{ id: number, second: number, margin: number }} */
+/** Returns the ids of the greatest and of the second greatest logit, the lower id first on ties, and their difference.
+ * @param {Float32Array} row @returns {{ id: number, second: number, margin: number }} */
 export function choice(row) {
   let id = 0;
   let second = -1;

@@ -43,7 +43,8 @@ export async function errorsOf(name, kvType, options = {}) {
   }
 }
 
-/** @param {KvType} kvType */
+/** Returns the storyteller's perplexity over all tokens of the texts in tests/vectors/storyteller.json.
+ * @param {KvType} kvType */
 export async function perplexityOf(kvType) {
   const model = await loadModel(STORYTELLER, { threads: 1, kvType });
   try {
@@ -60,7 +61,8 @@ export async function perplexityOf(kvType) {
   }
 }
 
-/** @param {KvType} kvType @param {number} contextLength */
+/** Returns the bytes of the KV cache that inspectModel() plans for a model in the 1B shape. @param {KvType} kvType
+ * @param {number} contextLength */
 export async function memoryOf(kvType, contextLength) {
   return (await inspectModel(await testModel('oneb-q4_0'), { kvType, contextLength })).info.memory.kv;
 }

@@ -31,6 +31,7 @@ export const SETTINGS = {
   },
 };
 
+/** Installs llama.cpp if it is missing (network), and starts it with two threads. */
 export async function startLlama() {
   await install(['native']);
   return (await start(THREADS)).llama;

@@ -74,7 +74,8 @@ function help(flag, value, text) {
   return [...lines, ...more.map((line) => ' '.repeat(INDENT) + line)].join('\n');
 }
 
-/** @param {string} name of an option */
+/** Returns an option's flag without its dashes: `max-tokens` for `maxTokens`, but `context` for `contextLength`.
+ * @param {string} name of an option */
 export const flagOf = (name) =>
   name === 'contextLength' ? 'context' : name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
@@ -108,6 +109,7 @@ const flagsOf = (kind, names) => [
   '  },',
 ];
 
+/** Throws a Trouble if an option that has a flag has no JSDoc. */
 export function generated() {
   const options = samplingOptions();
   const comment = options.flatMap((option) => {

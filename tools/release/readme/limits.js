@@ -106,6 +106,7 @@ function shown(n, unit) {
   return `${n.toLocaleString('en')} ${unit}`.trim();
 }
 
+/** Returns a section with a table for each group of limits. Throws a Trouble if a constant is missing. */
 export function limits() {
   return Object.entries(LIMITS)
     .map(([title, rows]) => {

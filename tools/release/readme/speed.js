@@ -27,7 +27,8 @@ const columnTitle = (column) =>
     .replace(/^turn ms$/, 'first token of a new turn, ms')
     .replace(/^memory MB$/, 'peak memory, MB');
 
-/** @param {Measured} measured */
+/** Returns a section for each model and the conditions of the measurement, NOT_YET if there is none.
+ * @param {Measured} measured */
 export function speedTable({ speed }) {
   if (!speed) return NOT_YET;
   const tables = speed.models.map((part) => `${describeModel(part)}\n\n${sideTable(part)}\n\n${limits(part)}`);
@@ -102,7 +103,8 @@ const SAMPLING = samplingOptions()
 /** Columns of the short table. Columns without figures are omitted. */
 const SHORT = ['load s', 'prefill 256', 'decode @0', 'decode sampled', 'memory MB'];
 
-/** @param {Measured} measured */
+/** Returns the first model's medians with two threads, from the newer one of the two benchmarks.
+ * @param {Measured} measured */
 export function shortTable({ speed: full, short }) {
   const speed = short && (!full || short.date > full.date) ? short : full;
   if (!speed) return NOT_YET;
@@ -123,7 +125,8 @@ export function shortTable({ speed: full, short }) {
   return `${table(['runtime', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
 }
 
-/** @param {Measured} measured */
+/** Returns the first model's medians in Chromium, and by which factor they are better than the other runtimes'.
+ * @param {Measured} measured */
 export function holdsTable({ speed }) {
   if (!speed) return NOT_YET;
   const [part] = speed.models;

@@ -31,7 +31,8 @@ import { Trouble, at, output } from '../../support/proc.js';
 
 const BENCH = at('build', 'bench.json');
 
-/** @param {Measured} before @returns {Measured} */
+/** Replaces the sizes, the accuracy (by running the parity tests) and, if build/bench.json exists, a benchmark.
+ * @param {Measured} before @returns {Measured} */
 export function take(before) {
   const bench = existsSync(BENCH) ? JSON.parse(readFileSync(BENCH, 'utf8')) : undefined;
   const key = bench?.options.contexts.some(Boolean) ? 'speed' : 'short';

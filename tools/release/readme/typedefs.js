@@ -19,7 +19,8 @@ function typedefsOf(node) {
   return docs.flatMap((/** @type {import('typescript').JSDoc} */ doc) => (doc.tags ?? []).filter(ts.isJSDocTypedefTag));
 }
 
-/** @param {string} file @param {string} name of a typedef that has `@property` tags @returns {Property[]} */
+/** Throws a Trouble if the file has no typedef of this name with properties. @param {string} file
+ * @param {string} name of a typedef that has `@property` tags @returns {Property[]} */
 export function properties(file, name) {
   const text = readFileSync(at(file), 'utf8');
   const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
