@@ -267,6 +267,7 @@ function listen(server, port, host, tries) {
 }
 
 /**
+ * Starts the server. Rejects if it cannot listen on the port or, with `nextPort`, on any of the 20 ports after it.
  * @param {Options} options
  * @returns {Promise<Running>}
  */

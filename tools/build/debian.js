@@ -14,11 +14,13 @@ const PIN_FILE = `/etc/apt/preferences.d/gemma-wasm-${SUITE}`;
 const KEYRING = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const env = { DEBIAN_FRONTEND: 'noninteractive' };
 
+/** Returns whether the system is Debian, or derived from it, and has apt-get. */
 export const isDebian = () => Boolean(which('apt-get')) && existsSync('/etc/debian_version');
 
 const isRoot = () => process.getuid?.() === 0;
 
-/** @param {string[]} packages @param {string[]} [options] */
+/** Installs packages, after `apt-get update` if this process has not run it yet. Throws a Trouble without root.
+ * @param {string[]} packages @param {string[]} [options] */
 export async function aptInstall(packages, options = []) {
   const command = ['apt-get', 'install', '-y', ...options, '--no-install-recommends', ...packages];
   if (!isRoot())
@@ -88,7 +90,8 @@ async function addSuite() {
   await refresh();
 }
 
-/** @param {string} minimum */
+/** Installs an Emscripten of at least this version; adds the suite to apt's sources if no configured one has it. Throws
+ * a Trouble without root. @param {string} minimum */
 export async function installEmscripten(minimum) {
   if (!isRoot()) {
     throw new Trouble(

@@ -85,7 +85,8 @@ function deadLinks(out, pages) {
   );
 }
 
-/** @param {string} out */
+/** Builds the site in the folder `out`, which it empties. Throws a Trouble if a link is broken, or if the index lacks a
+ * page. @param {string} out */
 export async function buildDocs(out) {
   const { default: Eleventy } = await untyped('@11ty/eleventy');
   const { default: highlighter } = await import('highlight.js');

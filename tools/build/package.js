@@ -22,7 +22,8 @@ export const PARTS = Object.keys(FILES).filter((name) => name.endsWith('.js'));
 const ENTRIES = ['search.js', 'shared.js', 'openai.js', 'ai-sdk.js', 'prompt-api.js', 'mcp.js'];
 const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'];
 
-/** @param {string} out folder that gets the wasm files */
+/** Copies the wasm modules from js/. Throws a Trouble if one is not built.
+ * @param {string} out folder that gets the wasm files */
 export function copyModules(out) {
   const built = new Set(readdirSync(at('js')));
   const missing = MODULES.filter((name) => !built.has(name));

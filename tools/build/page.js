@@ -111,7 +111,8 @@ function ownStoryteller() {
   return name ? join(folder, name) : '';
 }
 
-/** @param {string} address @param {number} bytes @param {string} [sha256]   hexadecimal; the page checks it if given */
+/** Returns the <meta> that names the page's storyteller. With 0 bytes, its size is unknown. @param {string} address
+ * @param {number} bytes @param {string} [sha256]   hexadecimal; the page checks it if given */
 export function storytellerTag(address, bytes, sha256) {
   const digest = sha256 ? ` data-sha256="${sha256}"` : '';
   return `<meta name="storyteller" content="${address}" data-bytes="${bytes}"${digest}>`;

@@ -204,7 +204,8 @@ export const goals = {
 };
 goals.tests = [...goals.testTools, ...Object.values(builds)];
 
-/** @param {Step[]} steps */
+/** Runs the steps that have something to do, in order, and prints the time that each takes. Throws at the first
+ * failure. @param {Step[]} steps */
 export async function ensure(steps) {
   for (const step of steps) {
     if (step.done()) continue;
@@ -222,6 +223,7 @@ export async function ensure(steps) {
   }
 }
 
+/** Returns the environment variables of tests: the paths of browsers and of a newer Node, '' for missing ones. */
 export function testEnvironment() {
   return {
     GW_CHROMIUM: browsers.chromium(),

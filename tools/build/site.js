@@ -147,7 +147,8 @@ async function compress(path, content) {
   }
 }
 
-/** @param {{ from: string, out: string, compressed: boolean }} options */
+/** Builds the site in the folder `out`, which it empties. Returns the site's version, a hash of its content.
+ * @param {{ from: string, out: string, compressed: boolean }} options */
 export async function buildSite({ from, out, compressed }) {
   const renaming = new Renaming(from);
   /** @type {Map<string, string | Buffer>} */

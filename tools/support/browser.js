@@ -6,7 +6,8 @@ import { CHROMIUM_FLAGS, Trouble } from './proc.js';
 /** Time limit of a call in a page, in milliseconds. A peer with one thread needs minutes for 1024 tokens. */
 const TIMEOUT = 3600e3;
 
-/** @param {'chromium' | 'firefox'} name @param {import('puppeteer-core').LaunchOptions} [options] */
+/** Starts a headless browser. Throws a Trouble if it is not installed. @param {'chromium' | 'firefox'} name
+ * @param {import('puppeteer-core').LaunchOptions} [options] */
 export function launch(name, { args = [], ...options } = {}) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;

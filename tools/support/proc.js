@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 export const root = resolve(dirname(fileURLToPath(import.meta.url)), '..', '..');
-/** @param {...string} parts */
+/** Returns the absolute path of a file of this repository. @param {...string} parts */
 export const at = (...parts) => join(root, ...parts);
 
 /** A failure that the user can fix. Its message is printed without a stack trace. */
@@ -46,7 +46,8 @@ export function output(program, args) {
   return got.status === 0 ? got.stdout : '';
 }
 
-/** @param {string} path @param {number} [count] */
+/** Returns a file's last lines, each cut after 400 characters; '' if there is no file. @param {string} path
+ * @param {number} [count] */
 export function tail(path, count = 40) {
   if (!existsSync(path)) return '';
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count);

@@ -36,7 +36,8 @@ async function evaluate(addresses) {
   return found;
 }
 
-/** @param {'chromium' | 'firefox'} name @param {string[]} flags @param {string[]} models
+/** Returns the browser's name with its major version, and the results of each model.
+ * @param {'chromium' | 'firefox'} name @param {string[]} flags @param {string[]} models
  * @returns {Promise<{ version: string, bits: Bits }>} */
 export async function browserBits(name, flags, models) {
   await bundlePage(PAGE, ['tools/check/processors/worker.js'], '<!doctype html><title>processors</title>');
