@@ -18,7 +18,8 @@ export const MAIN = `import { loadModel } from 'gemma-wasm';
 `;
 const VITE_PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 
-/** @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
+/** Returns four apps of a Next version: a client component and a route handler, each built and in development.
+ * @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
 export function next(version, flags, how) {
   const major = version.split('.')[0];
   const name = `next${major}-${how}`;

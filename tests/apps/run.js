@@ -228,7 +228,8 @@ async function said(app, folder, browser, expected) {
   return app.dev ? fromServer(app, folder, look) : fromFolder(app, folder, look);
 }
 
-/** @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser
+/** Prepares, builds and runs an app. Does not throw: `error` has the message and the output, cut to 3000 characters.
+ * @param {App} app @param {Given} given @param {import('puppeteer-core').Browser} browser
  * @returns {Promise<Result>} */
 export async function tryApp(app, given, browser) {
   try {

@@ -376,7 +376,8 @@ export async function findings(page) {
   });
 }
 
-/** @param {import('puppeteer-core').Browser} browser
+/** Serves the page, and calls `look` in each of STATES. Fails if the page reports an unexpected error.
+ * @param {import('puppeteer-core').Browser} browser
  * @param {(page: Page, name: string, n: number) => Promise<unknown>} look */
 export async function walk(browser, look) {
   let held = false;
@@ -406,7 +407,8 @@ export async function walk(browser, look) {
   await server.close();
 }
 
-/** @param {Page} page @param {string} theme @param {number} width */
+/** Sets the color scheme and the width of the page, and reduces motion. @param {Page} page @param {string} theme
+ * @param {number} width */
 export async function dress(page, theme, width) {
   await page.emulateMediaFeatures([
     { name: 'prefers-color-scheme', value: theme },

@@ -54,7 +54,8 @@ async function buildPackage({ tuning = TUNING, script = '', before = '', more = 
   return out;
 }
 
-/** @param {Parameters<typeof buildPackage>[0] & Partial<import('../../tools/serve.js').Options>} [options] */
+/** Builds and serves the package. `close` also removes the folder.
+ * @param {Parameters<typeof buildPackage>[0] & Partial<import('../../tools/serve.js').Options>} [options] */
 export async function serveBuilt({ tuning, script, before, more, plugins, ...options } = {}) {
   const folder = await buildPackage({ tuning, script, before, more, plugins });
   const server = await serve({ root: folder, ...options });

@@ -95,7 +95,8 @@ export function suite(title, open, browsers = BROWSERS) {
   };
 }
 
-/** @param {BrowserName} name @param {import('puppeteer-core').LaunchOptions} [options] */
+/** Starts a headless browser, which the caller must close. Throws if it is not installed. @param {BrowserName} name
+ * @param {import('puppeteer-core').LaunchOptions} [options] */
 export function launch(name, options) {
   if (name === 'firefox') {
     return puppeteer.launch({
@@ -168,7 +169,7 @@ export function pageFolder(t, html = '<!doctype html><title></title>') {
   return folder;
 }
 
-/** @param {string} name */
+/** Returns the path of a test model on the server of servePage(). @param {string} name */
 export async function modelAddress(name) {
   return `/models/${path.basename(await testModel(name))}`;
 }
@@ -191,7 +192,8 @@ function waitCalmly(page) {
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
 }
 
-/** @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
+/** Opens a URL in a new tab, and waits until the page is no longer opening. suite() closes the tab when the test ends.
+ * @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
 export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
   const context = usual ? browser.defaultBrowserContext() : await browser.createBrowserContext();
   const page = await context.newPage();
@@ -266,7 +268,8 @@ export async function untilText(page, selector, pattern, timeout = 30000) {
   }
 }
 
-/** @param {Page} page @param {string} selector @param {number} count */
+/** Waits until exactly `count` elements match the selector. @param {Page} page @param {string} selector
+ * @param {number} count */
 export const untilCount = (page, selector, count) =>
   page.waitForFunction((where, n) => document.querySelectorAll(where).length === n, {}, selector, count);
 
@@ -294,7 +297,8 @@ export const submitAddress = (page, address) =>
     /** @type {HTMLFormElement} */ (document.querySelector('#web-form')).requestSubmit();
   }, address);
 
-/** @param {Page} page @param {string} address @param {number} [timeout] */
+/** Loads the model at an address. Resolves when the load has succeeded or failed. @param {Page} page
+ * @param {string} address @param {number} [timeout] */
 export const loadAddress = (page, address, timeout) => load(page, () => submitAddress(page, address), timeout);
 
 /** Waits until a share (0 to 1) of a model has arrived. @param {Page} page @param {number} share */
@@ -305,20 +309,20 @@ export const untilProgress = (page, share) =>
     share,
   );
 
-/** @param {Page} page */
+/** Opens the model chooser, and waits until it is shown. @param {Page} page */
 export async function openModels(page) {
   await page.click('#change-model');
   await until(page, PICKING);
 }
 
-/** @param {Page} page */
+/** Unloads the model through the settings, which must not be open yet. @param {Page} page */
 export async function unload(page) {
   await page.click('#settings-toggle');
   await page.click('#unload');
   await until(page, PICKING);
 }
 
-/** @param {Page} page */
+/** Asserts that a model is loaded, without waiting. @param {Page} page */
 export async function assertReady(page) {
   assert.equal(await page.$eval('body', (body) => body.dataset.state), 'ready');
 }
@@ -329,13 +333,14 @@ export async function untilReady(page, timeout) {
   await assertReady(page);
 }
 
-/** @param {Page} page */
+/** Reloads the page and waits until it has loaded its model again. @param {Page} page */
 export async function reload(page) {
   await page.reload();
   await untilReady(page);
 }
 
-/** @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
+/** Opens the page in a new tab and loads the model at an address. Fails if the load fails.
+ * @param {import('puppeteer-core').Browser} browser @param {string} base @param {string} address
  * @param {TabOptions & { query?: string }} [options] */
 export async function openWithModel(browser, base, address, options = {}) {
   const tab = await openTab(browser, `${base}${options.query ?? ''}`, options);
@@ -356,19 +361,19 @@ export const fill = (page, selector, value) =>
     String(value),
   );
 
-/** @param {Page} page @param {Record<string, string | number>} values */
+/** Sets options by name, in the settings. @param {Page} page @param {Record<string, string | number>} values */
 export async function setOptions(page, values) {
   for (const [name, value] of Object.entries(values)) await fill(page, `#opt-${name}`, value);
 }
 
-/** @param {Page} page @param {string} text */
+/** Types and sends a message, without waiting for the answer. @param {Page} page @param {string} text */
 export async function say(page, text) {
   await page.focus('#input');
   await page.keyboard.type(text);
   await page.keyboard.press('Enter');
 }
 
-/** @param {Page} page @param {string} text */
+/** Sends a message and waits until its answer has ended. @param {Page} page @param {string} text */
 export async function ask(page, text) {
   const before = (await page.$$('.from-user')).length;
   await say(page, text);
@@ -376,7 +381,7 @@ export async function ask(page, text) {
   await until(page, ANSWERED);
 }
 
-/** @param {Page} page */
+/** Returns the trimmed texts of all shown messages, in order. @param {Page} page */
 export const shown = (page) =>
   page.$$eval('.from-user, .from-model .md', (all) => all.map((one) => one.textContent?.trim()));
 
@@ -442,7 +447,7 @@ export async function answerText(page) {
   });
 }
 
-/** @param {Page} page @param {string} selector */
+/** Returns the visible text of an element, as CSS lays it out. @param {Page} page @param {string} selector */
 export function textOf(page, selector) {
   return page.$eval(selector, (element) => /** @type {HTMLElement} */ (element).innerText);
 }
@@ -467,7 +472,7 @@ export const importFile = (page, text) =>
     text,
   );
 
-/** @param {Page} page @param {object[]} conversations */
+/** Imports conversations, in the format of an exported file. @param {Page} page @param {object[]} conversations */
 export const importConversations = (page, conversations) =>
   importFile(page, JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }));
 
@@ -565,7 +570,8 @@ function childrenOf(pid) {
   );
 }
 
-/** @param {Page} page @param {string} selector @param {...string} files */
+/** Chooses files in a file input, and dispatches the `change` event if the browser does not. @param {Page} page
+ * @param {string} selector @param {...string} files */
 export async function chooseFiles(page, selector, ...files) {
   const input = /** @type {import('puppeteer-core').ElementHandle<HTMLInputElement>} */ (await page.$(selector));
   await input.evaluate((one) =>
@@ -587,7 +593,7 @@ export async function chooseFiles(page, selector, ...files) {
   });
 }
 
-/** @param {Page} page @param {import('puppeteer-core').KeyInput} key */
+/** Presses a key with Alt and Shift. @param {Page} page @param {import('puppeteer-core').KeyInput} key */
 export async function shortcut(page, key) {
   for (const held of /** @type {const} */ (['Alt', 'Shift'])) await page.keyboard.down(held);
   await page.keyboard.press(key);
