@@ -142,7 +142,7 @@ function holds(node, rules, text) {
   return /** @type {boolean} */ (known.get(text));
 }
 
-/** @param {Grammar} grammar @param {string} text */
+/** Returns whether a grammar matches the whole text. @param {Grammar} grammar @param {string} text */
 export function accepts({ rules, start }, text) {
   const acceptor = new Acceptor(rules, text);
   return acceptor.ends({ rule: start }, 0).has(acceptor.letters.length);

@@ -84,7 +84,7 @@ const RECURSIVE = [
   },
 ];
 
-/** @param {number} count */
+/** Returns schemas of the seeds 0 to `count` - 1. The first two are recursive. @param {number} count */
 export function randomSchemas(count) {
   return Array.from({ length: count }, (_, seed) => RECURSIVE[seed] ?? made(randoms(seed), 2 + (seed % 2)));
 }

@@ -1,11 +1,13 @@
 /* checks: assertions for calls of clients. They run in browsers too, so they use no Node modules. */
 
-/** @param {unknown} condition @param {unknown} [about] */
+/** Throws if the condition is falsy. The message contains `about` as JSON. @param {unknown} condition
+ * @param {unknown} [about] */
 export function ok(condition, about) {
   if (!condition) throw new Error(`The answer is wrong: ${JSON.stringify(about)}`);
 }
 
-/** @param {unknown} got @param {unknown} expected @param {string} [what] */
+/** Throws unless both values have the same JSON. `what` begins the message. @param {unknown} got
+ * @param {unknown} expected @param {string} [what] */
 export function equal(got, expected, what = 'value') {
   const [a, b] = [got, expected].map((value) => JSON.stringify(value) ?? 'undefined');
   if (a !== b) throw new Error(`${what}: expected ${b.slice(0, 400)}, got ${a.slice(0, 400)}`);
@@ -22,7 +24,7 @@ export async function failureOf(promise, what = 'error') {
   throw new Error(`${what}: expected a rejection`);
 }
 
-/** @template T @param {AsyncIterable<T>} items */
+/** Reads a stream to its end. Returns its items. @template T @param {AsyncIterable<T>} items */
 export async function listOf(items) {
   const list = [];
   for await (const item of items) list.push(item);

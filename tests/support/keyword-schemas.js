@@ -28,7 +28,8 @@ const INSTANCES = [
   { c: 1, a: 'a' },
 ];
 
-/** @param {(n: number) => number} roll @param {number} depth @returns {any} */
+/** Returns a schema of one to six keywords, or a boolean. Schemas nest up to `depth` levels.
+ * @param {(n: number) => number} roll @param {number} depth @returns {any} */
 export function randomSchema(roll, depth) {
   if (roll(12) === 0) return roll(3) > 0;
   /** @type {Record<string, any>} */

@@ -9,5 +9,5 @@ import { TOOLS } from './openai-calls/tools.js';
 
 export const CALLS = Object.entries({ ...CHAT, ...STREAMS, ...TOOLS, ...OTHERS });
 
-/** @param {Given} given */
+/** Makes all CALLS, one after the other. Returns a text for each one that fails. @param {Given} given */
 export const runCalls = (given) => failuresOf(CALLS, given);

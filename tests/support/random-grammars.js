@@ -45,7 +45,8 @@ function members(random, value) {
   };
 }
 
-/** @param {(n: number) => number} random */
+/** Returns a grammar. Each of its rules has a literal as an alternative, so it matches some text.
+ * @param {(n: number) => number} random */
 export function randomGrammar(random) {
   const text = () => Array.from({ length: 1 + random(3) }, () => LETTERS[random(LETTERS.length)]).join('');
   const chars = () => {

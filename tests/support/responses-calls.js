@@ -323,7 +323,8 @@ const CALLS = {
   },
 };
 
-/** @param {Bench} bench @returns {Promise<string[]>} */
+/** Makes all calls, one after the other. Returns a text for each one that fails. @param {Bench} bench
+ * @returns {Promise<string[]>} */
 export function failedCalls({ client, model }) {
   const create = async (/** @type {any} */ body) => client.responses.create({ model, ...body });
   return failuresOf(Object.entries(CALLS), { client, model, create });

@@ -37,7 +37,7 @@ export async function startServing(args = [STORYTELLER, '--threads', '1'], env =
   return { url, port: Number(new URL(url).port), pid: Number(child.pid), log: () => log, exited, kill, stop };
 }
 
-/** @param {string} url @param {unknown} body @param {RequestInit} [init] */
+/** Sends a value as JSON. @param {string} url @param {unknown} body @param {RequestInit} [init] */
 export function post(url, body, { headers, ...init } = {}) {
   return fetch(url, {
     method: 'POST',
@@ -47,7 +47,8 @@ export function post(url, body, { headers, ...init } = {}) {
   });
 }
 
-/** @param {object} [more] */
+/** Returns the body of a chat completion of at most 24 tokens. `more` adds or replaces fields.
+ * @param {object} [more] */
 export const chatBody = (more) => ({
   model: 'storyteller',
   messages: [{ role: 'user', content: 'Tell me a story.' }],
@@ -71,16 +72,16 @@ export async function raw(port, text, ms = 3000) {
   return reply;
 }
 
-/** @param {string} reply */
+/** Returns the status of a raw HTTP response, NaN if its first line is malformed. @param {string} reply */
 export const statusOf = (reply) => Number(/^HTTP\/1\.1 (\d+)/.exec(reply)?.[1]);
 
-/** @param {string} url */
+/** Returns the values of /metrics by name and labels, as they are written there. @param {string} url */
 export async function metricsOf(url) {
   const text = await (await fetch(`${url}/metrics`)).text();
   const rows = text.matchAll(/^([^#\n].*) (\S+)$/gm);
   return Object.fromEntries(Array.from(rows, ([, name, value]) => [name, Number(value)]));
 }
 
-/** @param {number} pid */
+/** Returns the resident memory (VmRSS) of a process. Linux only. @param {number} pid */
 export const residentBytes = (pid) =>
   1024 * Number(/VmRSS:\s*(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);

@@ -19,7 +19,8 @@ export async function rejects(promise, type) {
 /** Returns the error of a request, which must be refused as invalid. @param {PromiseLike<unknown>} request */
 export const refused = (request) => rejects(request, OpenAI.BadRequestError);
 
-/** @param {string} content @returns {[{ role: 'user', content: string }]} */
+/** Returns the messages of a chat that has one message. @param {string} content
+ * @returns {[{ role: 'user', content: string }]} */
 export const user = (content) => [{ role: 'user', content }];
 
 /** Returns a value as `any`, to pass it where the client's types reject it. @param {unknown} value
