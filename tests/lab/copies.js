@@ -121,7 +121,7 @@ export async function tryCopies(side, runs, seed, shared) {
   return results;
 }
 
-/** @param {import('./cases.js').Run} run */
+/** Makes `count` runs, half of them with two members and half with four. @param {import('./cases.js').Run} run */
 export async function run({ side, count, seed }) {
   const results = await tryCopies(side, count, seed);
   return {

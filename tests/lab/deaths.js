@@ -72,7 +72,7 @@ export async function openDoomed() {
   };
 }
 
-/** @param {Place} place @param {object} [options] */
+/** Loads the lab's model in a new tab. Returns the `run` of that tab. @param {Place} place @param {object} [options] */
 export async function openModel(place, options = { restart: true }) {
   const { run } = await place.member();
   await run((given) => /** @type {any} */ (window).lab.open(given), options);
@@ -96,7 +96,8 @@ export async function moment(run, { expected, how, idle, chance, within = WITHIN
   return { calls: ended.length, lost: lost.length, longest: Math.max(0, ...lost) };
 }
 
-/** @param {import('./cases.js').Run} run */
+/** Breaks a worker `count` times, every fourth time while the model is idle. Throws at the first wrong result.
+ * @param {import('./cases.js').Run} run */
 export async function run({ side, count, seed }) {
   const { lab, expected } = await openDoomed();
   const place = await openPlace(side, lab);

@@ -16,7 +16,8 @@ function prompt(vocab, seed) {
   return [...base, ...base, ...base.slice(0, 1 + draw(base.length))];
 }
 
-/** @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
+/** Compares two answers to each of the prompts `first` to `count` - 1. Also fails if all drafts, or none, were
+ * accepted. @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
 export async function run({ count, seed, first }) {
   const counts = { answers: 0, tokens: 0, drafted: 0, accepted: 0 };
   /** @type {string[]} */

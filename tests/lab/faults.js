@@ -204,7 +204,8 @@ export class Faults {
   }
 }
 
-/** @param {Faults} faults @param {number} seed @param {number[]} numbers @param {typeof KINDS} [kinds] */
+/** Makes the runs of these numbers and closes `faults`. Returns the results by the name of the fault.
+ * @param {Faults} faults @param {number} seed @param {number[]} numbers @param {typeof KINDS} [kinds] */
 export async function tryFaults(faults, seed, numbers, kinds) {
   /** @type {Record<string, Row>} */
   const rows = {};

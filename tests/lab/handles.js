@@ -47,7 +47,8 @@ function buffers(pid) {
   return seen.size;
 }
 
-/** @param {import('./cases.js').Run} run */
+/** Makes each kind of call `count` times. Rows have the number of buffers that stay in use, and their bytes per call.
+ * @param {import('./cases.js').Run} run */
 export async function run({ count }) {
   const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(PAGE));
   await once(server.listen(0, '127.0.0.1'), 'listening');

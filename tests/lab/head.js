@@ -29,7 +29,8 @@ function answer(engine, seed) {
   return { tokens: String(tokens), excluded: engine.logits().filter((logit) => logit === -Infinity).length };
 }
 
-/** @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
+/** Compares an answer for each of the seeds. Also fails if no logit was excluded.
+ * @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
 export async function run({ count, seed, first }) {
   const counts = { answers: 0, excluded: 0 };
   /** @type {string[]} */

@@ -389,7 +389,8 @@ export async function tryHostile(count, first, limit = Infinity) {
   return { all, failures };
 }
 
-/** @param {import('./cases.js').Run} run */
+/** Tries `count` formats with each vocabulary. Also reports the peak memory of the process and the machine's load.
+ * @param {import('./cases.js').Run} run */
 export async function run({ count, seed }) {
   const load = [loadavg()[1]];
   const { all, failures } = await tryHostile(count, seed, LIMIT_MS);

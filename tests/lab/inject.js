@@ -12,6 +12,7 @@
  * @typedef {{ bytes: Uint8Array, other: Uint8Array, random: (n?: number) => number }} Facts */
 
 const textBytes = (/** @type {string} */ text) => new TextEncoder().encode(text);
+/** Waits with setTimeout(), because pages have no `node:timers`. */
 export const sleep = (/** @type {number} */ ms) =>
   new Promise((resolve) => {
     setTimeout(resolve, ms);
@@ -110,7 +111,8 @@ const WAYS = {
  * only reads and writes in this byte range count; `over` ends the fault.
  * @typedef {{ method: string, way: string, moment: number, lasting: boolean, inside?: [number, number],
  *   over?: boolean }} StoreFault */
-/** @param {any} store @param {StoreFault} [fault] */
+/** Returns the store with one method replaced by a failing one; without a fault, the store itself. @param {any} store
+ * @param {StoreFault} [fault] */
 export function faultyStore(store, fault) {
   if (!fault) return store;
   const { method, way, moment, lasting, inside: [from, to] = [0, Infinity] } = fault;
@@ -128,7 +130,7 @@ export function faultyStore(store, fault) {
 
 /** @param {Uint8Array} copy @param {number} at @param {number} count */
 const zeros = (copy, at, count) => new Uint8Array(copy).fill(0, at, Math.min(at + count, copy.length));
-/** @param {Uint8Array} bytes @param {number} bit */
+/** Returns a copy with one bit inverted. @param {Uint8Array} bytes @param {number} bit */
 export function flipped(bytes, bit) {
   const copy = new Uint8Array(bytes);
   copy[Math.floor(bit / 8)] ^= 1 << (bit & 7);

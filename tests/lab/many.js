@@ -90,7 +90,9 @@ async function heap(page) {
   return (await page.metrics()).JSHeapUsedSize ?? NaN;
 }
 
-/** @param {import('./cases.js').Run} run `count` is the number of conversations */
+/** Imports conversations and searches them. The row has the median and the longest of nine times in ms, and the heap
+ * with five and with all conversations in MB.
+ * @param {import('./cases.js').Run} run `count` is the number of conversations */
 export async function run({ side, count }) {
   const server = await servePage();
   const browser = await launch(/** @type {any} */ (side), { protocolTimeout: 900_000 });

@@ -10,7 +10,8 @@ import { faultyStore } from './inject.js';
 import { memberOf } from './member.js';
 import { readThrough } from './reading.js';
 
-/** @param {string} address of the model @param {string} root parent of the folders that it creates */
+/** Returns the methods of a member that stores models below `root`. @param {string} address of the model
+ * @param {string} root parent of the folders that it creates */
 export function nodeMember(address, root) {
   let folder = root;
   const files = {

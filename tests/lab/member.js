@@ -31,6 +31,7 @@ const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
   a.length === b.length && a.every((byte, i) => byte === b[i]);
 
 /**
+ * Returns the methods. load(), disturb() and work() also resolve if a load fails, with its code.
  * @param {object} around
  * @param {any} around.api            the package
  * @param {any} around.environment

@@ -23,7 +23,8 @@ import { sleep } from './inject.js';
 
 const PAGE = fileURLToPath(new URL('member-page.js', import.meta.url));
 
-/** @param {Source} source @param {LabOptions} options */
+/** Builds and serves the pages of a lab. Requests for the model are passed to the faulty server. @param {Source} source
+ * @param {LabOptions} options */
 export const buildPages = (source, options) =>
   serveBuilt({
     ...options,

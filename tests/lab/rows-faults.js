@@ -252,7 +252,8 @@ class RowFaults {
   }
 }
 
-/** @param {import('./cases.js').Run} run */
+/** Makes the runs `first` to `first` + `count` - 1, with the faults whose names match `kind`.
+ * @param {import('./cases.js').Run} run */
 export async function run({ side, count, seed, first, kind }) {
   const kinds = ROW_KINDS.filter(({ name }) => new RegExp(kind).test(name));
   const known = await expectationsOf('gemma4-table');

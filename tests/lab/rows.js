@@ -236,7 +236,8 @@ const WAYS = {
   },
 };
 
-/** @param {import('./cases.js').Run & { way: string }} run */
+/** Runs one of WAYS. A sparse file is made in a temporary folder, which is removed at the end.
+ * @param {import('./cases.js').Run & { way: string }} run */
 export async function run({ way, ...given }) {
   const folder = mkdtempSync(join(tmpdir(), 'gemma-wasm-large-'));
   try {

@@ -202,7 +202,8 @@ async function throughput({ url }) {
   };
 }
 
-/** @param {import('./cases.js').Run} run `count`: requests, with a tenth as many disconnects; `kind`: pattern for names
+/** Tests the parts one after the other with one server, and searches its log for texts of requests.
+ * @param {import('./cases.js').Run} run `count`: requests, with a tenth as many disconnects; `kind`: pattern for names
  * of parts */
 export async function run({ count, seed, kind }) {
   const server = await startServing();

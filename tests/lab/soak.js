@@ -23,7 +23,8 @@ const held = (pid) =>
     }
   }, 0);
 
-/** @param {import('./cases.js').Run} run `count` is in minutes */
+/** Works until the time is over. Throws at the first wrong answer; growth of memory is reported at the end.
+ * @param {import('./cases.js').Run} run `count` is in minutes */
 export async function run({ side, count }) {
   const file = await testModel('parity-q4_0');
   const lone = await loadModel(file, { threads: 1 });

@@ -3,7 +3,7 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
 
-/** @param {Model} model */
+/** Returns what each of the ROUNDS conversations must give, computed without interruptions. @param {Model} model */
 export async function expectations(model) {
   const talks = [];
   for (let kind = 0; kind < ROUNDS; kind++) {

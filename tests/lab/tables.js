@@ -2,7 +2,8 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** @param {string} page path in docs/ @param {string} name of the table @param {string[]} rows
+/** Replaces the rows whose leading cells equal those of a new row, and appends the others. Throws if the table is
+ * missing. @param {string} page path in docs/ @param {string} name of the table @param {string[]} rows
  * @param {number} keys number of leading cells that identify a row */
 export function keep(page, name, rows, keys) {
   const file = fileURLToPath(new URL(`../../docs/${page}`, import.meta.url));

@@ -48,7 +48,8 @@ const SCRIPT = `
 
 /** @typedef {{ prompt: string, options: any, expected?: any }} Ask */
 
-/** @param {string} file @param {number} count @param {number} maxTokens @returns {Promise<Ask[]>} */
+/** Returns prompts, with the answers of a single engine. Each answer is 7 tokens longer than the one before.
+ * @param {string} file @param {number} count @param {number} maxTokens @returns {Promise<Ask[]>} */
 export async function asksOf(file, count, maxTokens) {
   const model = await loadModel(file, { threads: 1, contextLength: 512 });
   const asks = [];
@@ -62,7 +63,7 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** @param {string} file */
+/** Serves a model, and pages in which `lab` shares it. @param {string} file */
 export async function serveModel(file) {
   const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
   const { url } = await lab.pages();
@@ -239,7 +240,9 @@ async function trial(name, { tabs: count, handovers, asks, random }, server) {
   return { row, broken };
 }
 
-/** @param {import('./cases.js').Run} run `count` is the number of handovers */
+/** Makes the handovers among 2, among 4 and among 8 tabs. Rows have the longest time in s until all answers ended, and
+ * the browser's memory without and with a model.
+ * @param {import('./cases.js').Run} run `count` is the number of handovers */
 export async function run({ side, count: handovers, seed }) {
   const file = await testModel('medium');
   const asks = await asksOf(file, 3, 24);

@@ -3,7 +3,8 @@
 export const ROUNDS = 12;
 const OPTIONS = { maxTokens: 2, seed: 3, logitBias: { 1: -Infinity } };
 
-/** @param {Model} model @param {number} round index of the conversation */
+/** Returns a chat after one message, whose length depends on the round, and an answer of two tokens.
+ * @param {Model} model @param {number} round index of the conversation */
 export async function conversation(model, round) {
   const chat = model.chat(OPTIONS);
   await chat.send(`${round} `.repeat(20 + round)).text();

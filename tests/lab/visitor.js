@@ -538,14 +538,15 @@ async function walk(tab, slow, { seed = 1, reloads = 20, kills = 5, stores = tru
   return { steps: steps.length, reloads, kills };
 }
 
-/** @param {Browser} browser */
+/** Returns the function that visit() needs to open the page in a tab. @param {Browser} browser */
 export const inWindow = (browser) => (/** @type {string} */ url) =>
   tabs.openTab(browser, url, { expected: /none\.gguf|404/ });
 
 /** WebKitGTK stores no models, and dies with its pages. */
 const IN_WEBKIT = { kills: 0, stores: false };
 
-/** @param {Parameters<typeof visit>[1]} options */
+/** Visits the page in a new WebKitGTK, with reloads only and without stored models.
+ * @param {Parameters<typeof visit>[1]} options */
 export async function visitInWebKit(options) {
   const page = new WebKitPage(await WebKit.open());
   try {
@@ -561,7 +562,8 @@ export async function visitInWebKit(options) {
   }
 }
 
-/** @param {import('./cases.js').Run} run `count` is the number of reloads */
+/** Visits the page, with a quarter as many kills as reloads. Throws at the first loss.
+ * @param {import('./cases.js').Run} run `count` is the number of reloads */
 export async function run({ side, count: reloads, seed }) {
   const options = {
     seed,
