@@ -117,7 +117,8 @@ export class Oracle {
   }
 }
 
-/** @param {import('../../js/index.node.js').Model} model @param {string[]} letters */
+/** Asserts that 262,144 repetitions of each letter survive tokenize() and detokenize().
+ * @param {import('../../js/index.node.js').Model} model @param {string[]} letters */
 export async function decodesRepeats(model, letters) {
   for (const letter of letters) {
     const text = letter.repeat(1 << 18);

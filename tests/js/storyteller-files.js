@@ -138,7 +138,8 @@ function typeOf(name, type) {
   return type === 'Q4_0' && outer ? 'Q8_0' : type;
 }
 
-/** @param {Buffer} file @param {FileType} type @param {Options} [options] */
+/** Returns the bytes of the storyteller's file in another type. @param {Buffer} file @param {FileType} type
+ * @param {Options} [options] */
 export function converted(file, type, { outliers = [], head = false, rounded } = {}) {
   const weights = weightsOf(file);
   const tensors = [];
@@ -159,7 +160,8 @@ export function converted(file, type, { outliers = [], head = false, rounded } =
   return Buffer.concat([headerOf(entries, [metadata], tensors), ...data]);
 }
 
-/** @param {FileType} type @param {Options} [options] */
+/** Returns the path of a file, which is made if it does not exist. Two processes may make it at once.
+ * @param {FileType} type @param {Options} [options] */
 export function storyteller(type, options = {}) {
   if (type === 'Q8_0' && !Object.keys(options).length) return STORYTELLER;
   const hash = createHash('sha256')
