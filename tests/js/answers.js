@@ -113,6 +113,7 @@ export async function unbounded(count, models, first = 0) {
   return counts;
 }
 
+/** Returns the paths of the models whose answers are checked. */
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
 /** Runs a case of tests/lab/cases.js. With `bounded`, checks ten answers under each of `count` random schemas;

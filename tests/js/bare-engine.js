@@ -39,10 +39,12 @@ async function planned(file, variant = 'simd128', { threads = 1, modules = JS } 
   return engine;
 }
 
-/** @param {string} path of a GGUF file @param {string} [variant] @param {Options} [options] */
+/** Returns an engine that knows the file's metadata and vocabulary, but cannot evaluate.
+ * @param {string} path of a GGUF file @param {string} [variant] @param {Options} [options] */
 export const bareEngine = async (path, variant, options) => planned(await readFile(path), variant, options);
 
-/** @param {string} path @param {string} [variant]
+/** Returns an engine with weights. The context length is 512 by default. The caller must close the engine.
+ * @param {string} path @param {string} [variant]
  * @param {Options & { context?: number }} [options] context: context length in tokens */
 export async function loadedEngine(path, variant, options) {
   const file = await readFile(path);

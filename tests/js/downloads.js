@@ -35,7 +35,8 @@ export async function load(source, options) {
   }
 }
 
-/** @param {import('node:crypto').BinaryLike} data */
+/** Returns the digest as a hexadecimal string, as the option `sha256` expects it.
+ * @param {import('node:crypto').BinaryLike} data */
 export const sha256Of = (data) => createHash('sha256').update(data).digest('hex');
 
 export const bytes = await readFile(await testModel('parity-q4_0'));

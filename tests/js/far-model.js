@@ -21,7 +21,7 @@ export function farModel(bytes) {
   return { header, data, start: header.length + GAP, total: header.length + GAP + data.length };
 }
 
-/** @param {string} path @param {ReturnType<typeof farModel>} model */
+/** Writes the file of farModel() as a sparse file. @param {string} path @param {ReturnType<typeof farModel>} model */
 export async function writeFar(path, { header, data, start }) {
   const file = await open(path, 'w');
   await file.write(header, 0, header.length, 0);

@@ -31,6 +31,8 @@ const PIECE = 16384;
 const packed = new WeakMap();
 
 /**
+ * Starts the server. `state` can change between requests; `cut` destroys all responses in progress; `forget` clears
+ * `seen`.
  * @param {any} t     test; the server closes when it ends
  * @param {Uint8Array} bytes
  * @param {(number: number, request: import('node:http').IncomingMessage) => Fault} [faults]   for the n-th request

@@ -50,7 +50,8 @@ function functionsOf(module) {
   throw new Error('no code');
 }
 
-/** @param {Uint8Array} module @returns {Site[]} */
+/** Finds the instructions of FLIPS by their bytes, which constants can contain too. @param {Uint8Array} module
+ * @returns {Site[]} */
 export function sitesOf(module) {
   const names = /** @type {(keyof typeof FLIPS)[]} */ (Object.keys(FLIPS));
   return functionsOf(module).flatMap(({ from, to }, code) => {
@@ -63,7 +64,8 @@ export function sitesOf(module) {
   });
 }
 
-/** @param {Uint8Array} module @param {Site[]} sites */
+/** Returns a copy of the module with the instructions at the sites replaced. @param {Uint8Array} module
+ * @param {Site[]} sites */
 export function flipped(module, sites) {
   const bytes = module.slice();
   for (const { at, name } of sites) bytes.set(FLIPS[name].to, at);

@@ -167,7 +167,8 @@ function tryOne(engine, seed) {
   return 'taken';
 }
 
-/** @param {number} first seed @param {(n: number) => boolean} more */
+/** Tries formats of consecutive seeds while `more` returns true for their number. Throws at the first failure.
+ * @param {number} first seed @param {(n: number) => boolean} more */
 export async function fuzzFormats(first, more) {
   const engine = await bareEngine(await testModel('tiny'));
   const counts = { taken: 0, refused: 0 };

@@ -46,7 +46,8 @@ export async function refuses(f, code, message = /./) {
   return /** @type {any} */ (error);
 }
 
-/** @param {TestContext} t @param {import('node:http').RequestListener} handler */
+/** Starts a server that closes when the test ends. Returns its address. @param {TestContext} t
+ * @param {import('node:http').RequestListener} handler */
 export const serveWith = async (t, handler) => (await listen(t, handler)).address;
 
 /** Returns n token ids for a prompt: the first one is that of <bos>, the others are ordinary tokens.

@@ -42,7 +42,8 @@ export function barePlatform(compile) {
   };
 }
 
-/** @param {any} source as in loadModel(); a string is a URL or, if the platform opens files, a path
+/** Loads a model. `close` must be called at the end.
+ * @param {any} source as in loadModel(); a string is a URL or, if the platform opens files, a path
  * @param {Platform} platform @param {import('../../js/options.js').LoadOptions} [options] */
 export async function openLocal(source, platform, options = {}) {
   /** @type {(message: any) => void} */
@@ -85,7 +86,8 @@ async function digest(rows) {
   return Array.from(new Uint8Array(hash, 0, 8), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
+/** Returns digests of the logits of several prompts: equal strings mean equal bits.
+ * @param {(ids: number[], all?: boolean) => Promise<Float32Array>} logits */
 export async function digestsOf(logits) {
   const ids = idsOf(37);
   const rows = [await digest(await logits(ids, true))];
@@ -93,7 +95,8 @@ export async function digestsOf(logits) {
   return rows.join(' ');
 }
 
-/** @param {Uint8Array} file @param {Platform} platform @param {'auto' | 'relaxed' | 'simd128'} variant */
+/** Loads a model, and returns the digests of its logits with the variant that it chose. @param {Uint8Array} file
+ * @param {Platform} platform @param {'auto' | 'relaxed' | 'simd128'} variant */
 export async function bitsOf(file, platform, variant) {
   const { info, logits, close } = await openLocal(file, platform, { contextLength: 64, variant });
   const bits = await digestsOf(logits);

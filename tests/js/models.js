@@ -643,7 +643,8 @@ export async function modelBytes(spec) {
   }
 }
 
-/** @param {string} name @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
+/** Returns a damaged file, and the error codes that are right for it. @param {string} name
+ * @returns {Promise<{ bytes: Uint8Array, codes: string[] }>} */
 export async function badModel(name) {
   const { codes, edit, patch } = BAD_MODELS[name];
   const bytes = edit ? await modelBytes({ ...MODELS.tiny, edit }) : fs.readFileSync(await testModel('tiny'));

@@ -3,7 +3,8 @@ import OpenAI from 'openai';
 import { createHandler } from '../../js/openai.js';
 import { wrong } from './helpers.js';
 
-/** @param {Parameters<typeof createHandler>[0]} models */
+/** Returns a client that calls createHandler() directly, without a network, and never retries.
+ * @param {Parameters<typeof createHandler>[0]} models */
 export const clientOf = (models) =>
   new OpenAI({ apiKey: 'x', baseURL: 'http://local/v1', fetch: createHandler(models), maxRetries: 0 });
 

@@ -10,7 +10,8 @@ import { readHeader } from './models.js';
 /** Number of bytes before the metadata. */
 const START = 24;
 
-/** @param {Uint8Array[]} parts @param {number} alignment */
+/** Joins the parts, and appends zeros up to a multiple of the alignment. @param {Uint8Array[]} parts
+ * @param {number} alignment */
 export function padded(parts, alignment) {
   const bytes = Buffer.concat(parts);
   return Buffer.concat([bytes, Buffer.alloc((alignment - (bytes.length % alignment)) % alignment)]);
@@ -23,14 +24,16 @@ export function metadataOf(bytes) {
   return { entries, metadata: bytes.subarray(START, first.at - 8 - Buffer.byteLength(first.name)) };
 }
 
-/** @param {number} entries number of entries in the metadata @param {Buffer[]} metadata @param {Tensor[]} tensors */
+/** Returns a header with metadata that is encoded already, padded to 32 bytes.
+ * @param {number} entries number of entries in the metadata @param {Buffer[]} metadata @param {Tensor[]} tensors */
 export function headerOf(entries, metadata, tensors) {
   const { bytes } = ggufHeader([], tensors, { alignment: 1 });
   bytes.writeBigUInt64LE(BigInt(entries), 16);
   return padded([bytes.subarray(0, START), ...metadata, bytes.subarray(START)], 32);
 }
 
-/** @param {Buffer} bytes  of a whole model with the usual alignment @param {number} count
+/** Splits a model into `count` files with about equally many tensors each.
+ * @param {Buffer} bytes  of a whole model with the usual alignment @param {number} count
  * @returns {Buffer<ArrayBuffer>[]} */
 export function splitModel(bytes, count) {
   const { dataOffset, tensors } = readHeader(bytes);

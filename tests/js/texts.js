@@ -161,6 +161,7 @@ function makers(next, books, pieces) {
 }
 
 /**
+ * Yields the empty text, then `count` - 1 texts, of each kind in turn.
  * @param {object} options
  * @param {number} options.count
  * @param {number} [options.seed]

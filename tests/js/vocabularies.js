@@ -7,7 +7,7 @@ import { testModel } from './models.js';
 /** @type {Map<string, Promise<PromptEncoder>>} */
 const known = new Map();
 
-/** @param {string} name */
+/** Returns the encoder of a test model. It is made once per process, and never freed. @param {string} name */
 export function vocabularyOf(name) {
   const made =
     known.get(name) ??
