@@ -1,4 +1,5 @@
-/* store: see store.h */
+/* store: see store.h. Keys and strings are in one pool, which moves while it grows, so entries have offsets. Keys are
+ * found by linear search; duplicates by sorting all names, because a hostile file may have many. */
 #include "file/store.h"
 
 #include <stdlib.h>

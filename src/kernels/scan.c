@@ -1,4 +1,5 @@
-/* scan: see scan.h. */
+/* scan: see scan.h. Widens bytes to int16 for the pairwise dot product (i32x4.dot_i16x8_s). Does not rank the rows:
+ * js/search does. */
 #include "kernels/scan.h"
 #include "kernels/simd.h"
 

@@ -1,3 +1,6 @@
+/* config: see config.h. Every number is checked against a range, because files are untrusted. Defaults that differ
+ * between architectures are in the table of arch.c. Does not know the tensors: model.c compares their shapes with the
+ * config. */
 #include "model/config.h"
 
 #include <math.h>

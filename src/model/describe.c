@@ -1,4 +1,5 @@
-/* describe: see describe.h. */
+/* describe: see describe.h. The JSON is valid for every file: bytes that are not UTF-8 become U+FFFD, numbers that JSON
+ * cannot represent exactly become strings, and long strings are cut. */
 #include "model/describe.h"
 
 #include <math.h>

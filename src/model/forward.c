@@ -1,4 +1,6 @@
-/* forward: see forward.h. */
+/* forward: see forward.h. Each step reads its weights and rules from the state, and never tests the name of the
+ * architecture. ops.c, elements.c and attention.c compute the operations; run/step.c decides which rows pass through
+ * which step. */
 #include "model/forward.h"
 #include "model/elements.h"
 

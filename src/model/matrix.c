@@ -1,4 +1,5 @@
-/* matrix: see matrix.h. */
+/* matrix: see matrix.h. Knows the three places of rows: packed panels, bit planes, and a row cache. kernels/pack.h has
+ * the layouts. */
 #include "model/matrix.h"
 #include "model/rowcache.h"
 

@@ -1,4 +1,6 @@
-/* model: see model.h. */
+/* model: see model.h. The tables of arch.h give the name, field and shape of each weight. Also decides where each one
+ * is stored (packed, in bit planes, or in the file), and computes the hash by which saved states recognise their
+ * model. */
 #include "model/model.h"
 #include "base/hash.h"
 #include "kernels/pack.h"

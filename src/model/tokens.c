@@ -1,3 +1,5 @@
+/* tokens: see tokens.h. Files name only some of the tokens that end an answer; the others are found by the names that
+ * model families give them. text/ encodes and decodes; JavaScript renders chat templates. */
 #include "model/tokens.h"
 #include "text/split.h"
 
