@@ -1,4 +1,5 @@
-/* session: see session.h. Evaluation is in step.c. */
+/* session: see session.h. Plans the memory, and reuses the evaluated ids that a new prompt begins with. Evaluation is
+ * in step.c. */
 #include "run/session.h"
 
 #include <string.h>

@@ -1,4 +1,6 @@
-/* step: evaluates a session in steps (session.h). */
+/* step: evaluates a session in steps (session.h), between which the host can stop. Forms blocks of rows of one prompt,
+ * or of several sequences (continuous batching: Yu et al. 2022, Orca), and computes only the wanted logits. forward.c
+ * has the layers; sampler.c draws tokens. */
 #include "run/session.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* added: see added.h. */
+/* added: see added.h. The tokens are an array sorted by text, which is searched byte by byte. */
 #include "text/added.h"
 
 #include <stdlib.h>

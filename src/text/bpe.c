@@ -1,4 +1,5 @@
-/* bpe: see bpe.h. */
+/* bpe: see bpe.h. Merges become pairs of ids when the tokenizer is made, and are found in a hash table with linear
+ * probing. A bound on the probes keeps hostile files from making it slow. merge_queue.h applies the merges in order. */
 #include "text/bpe.h"
 #include "text/alphabet.h"
 

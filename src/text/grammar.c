@@ -1,4 +1,5 @@
-/* grammar: see grammar.h. */
+/* grammar: see grammar.h. Checks everything that matcher.h relies on: indices in range, acyclic spellings, actions that
+ * fit their loops, and no left recursion (depth-first search). */
 #include "text/grammar.h"
 
 #include <string.h>

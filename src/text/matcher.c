@@ -1,4 +1,5 @@
-/* matcher: see matcher.h. */
+/* matcher: see matcher.h. Advances the items of the text by bytes and tokens, adds the tokens that end texts and the
+ * named ones to masks, and finds jump-forward bytes. masks.c finds all other tokens of a mask. */
 #include "text/matcher.h"
 
 #include "text/masks.h"

@@ -1,4 +1,5 @@
-/* merge_queue: see merge_queue.h. */
+/* merge_queue: see merge_queue.h. The binary heap and the scratch memory; the merging itself is inlined from the
+ * header. */
 #include "text/merge_queue.h"
 
 void gw_word_push(gw_word *w, uint64_t key) {

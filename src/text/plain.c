@@ -1,4 +1,6 @@
-/* plain: see plain.h. */
+/* plain: see plain.h. Any number of characters may follow in grammar states from which every plain character leads to
+ * such a state (a greatest fixpoint), a known number in a loop that counts characters. Results for nodes and states are
+ * cached. The analysis may spend half of a call's work; after that, the trie is walked. */
 #include "text/plain.h"
 
 #include <string.h>

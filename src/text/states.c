@@ -1,4 +1,5 @@
-/* states: see states.h. */
+/* states: see states.h. In this order: joining stacks, registers, the closure of an NFA set, DFA states by lazy subset
+ * construction, and a copying garbage collection. Knows tokens only as labels: masks.c knows the vocabulary. */
 #include "text/states.h"
 
 #include <stddef.h>
