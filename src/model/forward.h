@@ -42,7 +42,7 @@ typedef struct {
     gw_view k, v;                  /* [n_head_kv * head_dim] keys and values */
     gw_view gate, up;              /* [n_ff] */
     gw_view ple;                   /* [n_layer * n_ple] per-layer embeddings of each token; one more row as scratch */
-    gw_view angles[GW_ROPES];      /* [head_dim] cosines and sines of RoPE for each row; `at` is NULL without RoPE */
+    gw_view angles[GW_ROPES];      /* [rotated] cosines, then sines, of RoPE for each row; `at` is NULL without RoPE */
 } gw_batch;
 
 /* The state of the forward pass. `config` and `weights` belong to the model, all other pointers to the session's memory
