@@ -9,7 +9,7 @@ import fs from 'node:fs';
 import { testModel } from '../../tests/js/models.js';
 import { randoms } from '../../tests/support/random.js';
 import { at } from '../support/proc.js';
-import { startLlama } from './llama.js';
+import { NODE_LLAMA, startLlama } from './llama.js';
 
 const FILE = at('tests', 'vectors', 'embed.json');
 /** Numbers of tokens of each model's texts, with begin and end tokens: empty, short, longer than a window and a batch,
@@ -98,7 +98,7 @@ async function measure(llama, about) {
     await context.dispose();
     await model.dispose();
   }
-  return { ...about, 'node-llama-cpp': '3.22.1', release: llama.llamaCppRelease?.release };
+  return { ...about, 'node-llama-cpp': NODE_LLAMA, release: llama.llamaCppRelease?.release };
 }
 
 const llama = await startLlama();

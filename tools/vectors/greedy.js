@@ -25,7 +25,7 @@ import { ask, buildPage, withServer } from '../bench/browser.js';
 import { testEnvironment } from '../build/setup.js';
 import { choice } from './greedy-follow.js';
 import { HEAD, document, row } from './greedy-table.js';
-import { SETTINGS, evaluator, startLlama } from './llama.js';
+import { NODE_LLAMA, SETTINGS, evaluator, startLlama } from './llama.js';
 
 const PROMPT = 12;
 const WHERE = ['node', 'node-new', 'chromium'];
@@ -92,7 +92,7 @@ async function begin(llama, name, file, tokens, options) {
     name: path.basename(name, '.gguf'),
     types: await typesOf(file),
     bytes: fs.statSync(file).size,
-    llama: `node-llama-cpp 3.22.1, llama.cpp ${llama.llamaCppRelease?.release}`,
+    llama: `node-llama-cpp ${NODE_LLAMA}, llama.cpp ${llama.llamaCppRelease?.release}`,
     led,
     runs: {},
   };

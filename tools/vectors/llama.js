@@ -12,13 +12,16 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { testModel } from '../../tests/js/models.js';
-import { install, startLlama as start } from '../bench/peers.js';
+import { PEERS, install, startLlama as start } from '../bench/peers.js';
 import { at, isMain } from '../support/proc.js';
 import { choice } from './greedy-follow.js';
 
 const VECTORS = at('tests', 'vectors');
 const THREADS = 2;
 const GREEDY = 48;
+
+/** Version of node-llama-cpp that startLlama() installs. */
+export const NODE_LLAMA = PEERS.native[0].version;
 
 /** Settings of llama.cpp. Flash attention computes in f16, so an f32 cache changes nothing with it, as measured. */
 export const SETTINGS = {
@@ -147,7 +150,7 @@ async function main() {
     }
     const head = {
       madeBy: 'tools/vectors/llama.js',
-      'node-llama-cpp': '3.22.1',
+      'node-llama-cpp': NODE_LLAMA,
       release: llama.llamaCppRelease?.release,
       threads: THREADS,
     };
