@@ -18,6 +18,7 @@ const LONGEST_REST = 64;
 /** Number of drafts after which a step without draft tokens is measured again. */
 const OLD = 64;
 
+/** Drafts tokens of one answer, and pauses while drafts cost more time than they save. */
 export class Drafts {
   /** @type {number[]} */
   #ids = [];

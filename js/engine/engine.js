@@ -85,6 +85,7 @@ export class Engine {
     this.#exports.gw_pool_use(this.#pool, threads);
   }
 
+  /** Stops the helper threads. The engine must not be used afterwards. */
   close() {
     this.#exports.gw_pool_stop(this.#pool);
     for (const port of this.#helpers) port.terminate();
@@ -193,6 +194,7 @@ export class Engine {
     return hex();
   }
 
+  /** Returns functions that compute checksums of bytes outside the heap (checker.js). */
   checker() {
     return checkerOf(this.#module, { heap: this.#heap, exports: this.#exports });
   }
@@ -225,7 +227,9 @@ export class Engine {
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
   }
 
-  /** @param {number} contextLength @param {string} part */
+  /** Returns the size in bytes of a part of the memory that a context would need; NaN if the context is too long for
+   * the model.
+   * @param {number} contextLength in tokens @param {string} part see gw_plan_bytes in src/api.h */
   planBytes(contextLength, part) {
     return this.#ask('plan_bytes', part, contextLength);
   }
@@ -240,7 +244,8 @@ export class Engine {
     return this.#heap.string(this.#ask('model_text', key));
   }
 
-  /** @param {'metadata' | 'tensor'} what */
+  /** Returns the parsed JSON objects of gw_metadata_json or gw_tensor_json (src/api.h), in the order of the file.
+   * @param {'metadata' | 'tensor'} what */
   list(what) {
     const rows = [];
     for (let json; (json = this.#heap.string(this.#raw(`${what}_json`, rows.length))) !== null; ) {
@@ -249,9 +254,8 @@ export class Engine {
     return rows;
   }
 
-  /** @param {string} text @param {boolean} special whether to match names of control
-   * tokens
-   * @returns {Int32Array} */
+  /** Returns the token ids of a whole text, without BOS and EOS.
+   * @param {string} text @param {boolean} special whether to match names of control tokens @returns {Int32Array} */
   encode(text, special) {
     return this.#encode(utf8(text), Number(special));
   }
@@ -328,7 +332,8 @@ export class Engine {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
 
-  /** @param {number[]} ids token ids of all texts, in order @param {number[]} lengths
+  /** Sets texts to embed instead of a context. After the evaluation, vector() returns their vectors.
+   * @param {number[]} ids token ids of all texts, in order @param {number[]} lengths
    * numbers of ids @param {boolean} last whether a text's vector is that of its last token, not the mean */
   pack(ids, lengths, last) {
     this.#heap.with(Int32Array.from(ids), (p) =>
@@ -338,12 +343,14 @@ export class Engine {
     );
   }
 
-  /** @param {number} text @param {number} width */
+  /** Returns a copy of the vector of a packed text, not normalised.
+   * @param {number} text its index @param {number} width number of dimensions */
   vector(text, width) {
     return this.#heap.copy(Float32Array, this.#raw('vector', text), width);
   }
 
-  /** @param {'stage' | 'layer' | 'global' | 'first' | 'rows'} key */
+  /** Returns a number that describes the current stage of an inspection (gw_look_number in src/api.h).
+   * @param {'stage' | 'layer' | 'global' | 'first' | 'rows'} key */
   look(key) {
     return this.#ask('look_number', key);
   }
@@ -371,6 +378,7 @@ export class Engine {
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('save', p, ids.length)) === 0;
   }
 
+  /** Size in bytes of the state that is being saved. */
   get savedBytes() {
     return this.#raw('save_bytes');
   }
@@ -398,7 +406,8 @@ export class Engine {
     return this.#raw('logits') + row * this.#vocab * 4;
   }
 
-  /** @param {number} id @param {number} [row] row of logits */
+  /** Returns the natural log probability of a token under the raw logits, NaN for an unknown id.
+   * @param {number} id @param {number} [row] row of logits */
   logprob(id, row = 0) {
     return this.#exports.gw_logprob(this.#row(row), this.#vocab, id);
   }
@@ -412,25 +421,29 @@ export class Engine {
     return Array.from(this.#heap.copy(Int32Array, ids, n), (id, i) => ({ id, logprob: logprobs[i] }));
   }
 
+  /** Makes the next `run` abort. sync() clears the flag. */
   setAbort() {
     this.#heap.store(this.#raw('abort_flag') >>> 0, 1);
   }
 
+  /** Restores the default sampling options, clears biases, and forgets accepted tokens. */
   resetSampler() {
     this.#exports.gw_sampler_reset(this.#raw('sampler_of'));
   }
 
-  /** @param {string} name @param {number} value */
+  /** Sets a sampling option. Throws `bad-option` for an unknown name or a value outside its range.
+   * @param {string} name as in the table of src/run/sampler.c @param {number} value */
   setOption(name, value) {
     this.#heap.withText(name, (p) => this.call('set_option', p, value));
   }
 
-  /** @param {number} id */
+  /** Records the next token of the context for the sampler's penalties. @param {number} id */
   accept(id) {
     this.#exports.gw_sampler_accept(this.#raw('sampler_of'), id);
   }
 
-  /** @param {number} [back] number of rows of logits after the one to use */
+  /** Draws a token, and returns its id. Throws `not-finite`, or `bad-state` if all tokens are banned.
+   * @param {number} [back] number of rows of logits after the one to use */
   draw(back = 0) {
     return this.call('draw', this.#row(-back));
   }
@@ -441,6 +454,7 @@ export class Engine {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }
 
+  /** Size of the WebAssembly memory in bytes. It never shrinks. */
   get heapBytes() {
     return this.#heap.buffer.byteLength;
   }

@@ -30,7 +30,7 @@ export class Matcher {
     return this.#native.send('match_text', this.#address, bytes) === 1;
   }
 
-  /** @param {number} id */
+  /** Returns whether the grammar allows a token next. Does not change the matcher. @param {number} id */
   allows(id) {
     return this.#native.call('match_allows', this.#address, id) === 1;
   }
@@ -77,11 +77,13 @@ export class Matcher {
     return this.#native.call('match_found', this.#address);
   }
 
+  /** Size of the matcher in the heap, in bytes. */
   get heapBytes() {
     return this.#native.call('match_bytes', this.#address);
   }
 
-  /** @param {boolean} masked mask the logits too, for log probabilities
+  /** Draws a token that the grammar allows, and returns its id. Throws `bad-state` if it allows none.
+   * @param {boolean} masked mask the logits too, for log probabilities
    * @param {number} [back] number of rows of logits after the one to use */
   draw(masked, back) {
     return this.#native.drawUnder(this.#address, masked, back);
@@ -93,10 +95,12 @@ export class Matcher {
     this.#native.call('match_want', this.#address);
   }
 
+  /** Starts an empty text. Keeps the DFA cache. */
   reset() {
     this.#native.call('match_reset', this.#address);
   }
 
+  /** Frees the matcher's memory. A second call does nothing. */
   dispose() {
     if (this.#address) this.#native.call('match_free', this.#address);
     this.#address = 0;

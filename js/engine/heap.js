@@ -10,7 +10,7 @@ const MIN_PAGES = 4096;
 
 const encoder = new TextEncoder();
 
-/** @param {string} text */
+/** Encodes a text as UTF-8. A lone surrogate becomes U+FFFD. @param {string} text */
 export const utf8 = (text) => encoder.encode(text);
 
 /** Returns a UTF-8 decoder that keeps a leading U+FEFF. */
@@ -18,6 +18,7 @@ export const textDecoder = () => new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** @typedef {Record<string, (...args: number[]) => number>} Exports */
 
+/** The memory of one wasm instance. */
 export class Heap {
   #memory;
   #exports;
@@ -28,6 +29,7 @@ export class Heap {
     this.#exports = exports;
   }
 
+  /** The current buffer. Growing the memory replaces it, so callers must not keep it. */
   get buffer() {
     return this.#memory.buffer;
   }
@@ -38,7 +40,8 @@ export class Heap {
     return new Uint8Array(this.buffer, address >>> 0, length);
   }
 
-  /** @template T
+  /** Returns a copy of `count` numbers at an address as a typed array.
+   * @template T
    * @param {new (buffer: ArrayBufferLike, at: number, n: number) => T & { slice: () => T }} type
    * @param {number} address @param {number} count */
   copy(type, address, count) {
@@ -62,7 +65,7 @@ export class Heap {
     return address;
   }
 
-  /** @param {number} address */
+  /** Frees memory of reserve(). Does nothing for address 0. @param {number} address */
   release(address) {
     this.#exports.gw_free(address);
   }
@@ -101,7 +104,8 @@ export class Heap {
     return this.buffer.byteLength;
   }
 
-  /** @param {number} address @param {number} value */
+  /** Stores a 32-bit integer atomically, so that other threads see it.
+   * @param {number} address a multiple of 4 @param {number} value */
   store(address, value) {
     Atomics.store(new Int32Array(this.buffer, address, 1), 0, value);
   }
@@ -147,7 +151,8 @@ export function exportsOf(instance) {
   return exports;
 }
 
-/** @param {Uint8Array} a @param {Uint8Array} b */
+/** Returns the bytes of a followed by those of b. Returns b itself if a is empty.
+ * @param {Uint8Array} a @param {Uint8Array} b */
 export function joined(a, b) {
   if (!a.length) return b;
   const all = new Uint8Array(a.length + b.length);

@@ -4,8 +4,9 @@ import { imports } from './heap.js';
 /** @type {Record<string, (...args: number[]) => void>} */
 let exports;
 
-/** @param {import('../protocol.js').ToThread} message
- * @param {(ready: boolean) => void} post */
+/** Handles a message of the engine: instantiates the module, or computes until the pool is stopped.
+ * @param {import('../protocol.js').ToThread} message
+ * @param {(ready: boolean) => void} post reports whether the module could be instantiated */
 export async function receive(message, post) {
   if (message.kind === 'prepare') {
     const { module, memory } = message;

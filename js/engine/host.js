@@ -72,6 +72,7 @@ const CHAT_CACHE_BYTES = 2 ** 30;
 /** Minimum interval, in milliseconds, of heartbeats that the worker sends unasked. */
 const SIGN_MS = 250;
 
+/** Receives the messages of one client, and answers them with one model. */
 export class Host {
   #post;
   #platform;

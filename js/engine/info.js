@@ -31,7 +31,8 @@ function recommended(native, architecture) {
   return { ...FAMILIES[architecture], ...Object.fromEntries(found) };
 }
 
-/** @param {Context} context
+/** Returns model.info: facts of the load, the header and the engine. Sizes are in bytes, context lengths in tokens.
+ * @param {Context} context
  * @param {Pick<ModelInfo, 'isolated' | 'reason' | 'variantReason' | 'cache' | 'notices' | 'threadsMeasured'>} facts
  * @returns {ModelInfo} */
 export function describe({ runner: { native }, encoder, contextLength }, facts) {

@@ -34,7 +34,7 @@ export class Meter {
     this.#send();
   }
 
-  /** @param {number} bytes @param {boolean} [cached] whether they came from the cache */
+  /** Counts bytes that were read. @param {number} bytes @param {boolean} [cached] whether they came from the cache */
   add(bytes, cached) {
     this.#loaded += bytes;
     if (cached) this.#fromCache += bytes;
@@ -58,7 +58,7 @@ export class Meter {
     this.#report({ phase: 'fetch', loaded: have, total, fromCache: 0, bytesPerSecond });
   }
 
-  /** @param {string} code @param {string} message */
+  /** Reports a notice. Keeps it if it is the first with its code. @param {string} code @param {string} message */
   notice(code, message) {
     const notice = { code, message };
     if (!this.notices.some((known) => known.code === code)) this.notices.push(notice);

@@ -31,6 +31,7 @@ function sliceOf(text, at, end) {
   return text.slice(at, halved ? end - 1 : end);
 }
 
+/** Converts between texts, prompts and token ids of one model. */
 export class PromptEncoder {
   #native;
   #load;
@@ -249,7 +250,7 @@ export class PromptEncoder {
     return this.#native.decode(id, false, before);
   }
 
-  /** @param {number} id */
+  /** Returns whether a token is a control token, false for a negative id. @param {number} id */
   isControl(id) {
     return id >= 0 && this.#native.call('is_control', id) === 1;
   }
@@ -268,6 +269,7 @@ export class PromptEncoder {
     return this.encodeAll(text ?? '', { bos: this.addsBos || text === '' }, pause, 'context-exceeded');
   }
 
+  /** Ids of the tokens that end an answer, ascending. Tests each id of the vocabulary at each access. */
   get endTokens() {
     return this.#native.where('is_end', this.size);
   }

@@ -163,6 +163,7 @@ function spansOf(starts, size, { grain, total }) {
   return spans;
 }
 
+/** Reads rows of the tensors that stay on disk, and downloads postponed tables. */
 export class Rows {
   #native;
   #sources;

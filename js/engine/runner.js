@@ -14,6 +14,7 @@ const SLICE_MS = 20;
 const YIELD_MS = 15;
 const MAX_LAYERS = 1 << 20;
 
+/** Evaluates the pending token ids of one engine in slices of about SLICE_MS. */
 export class Runner {
   #platform;
   #lastYield = 0;

@@ -40,7 +40,8 @@ export class Pace {
     return this.#times[1] !== undefined && ++this.#joint % LONGEST > 0;
   }
 
-  /** @param {number} count number of sequences evaluated @param {number} ms */
+  /** Records the duration of a step in milliseconds.
+   * @param {number} count number of sequences evaluated @param {number} ms */
   measured(count, ms) {
     const before = this.#times[count] ?? ms;
     this.#times[count] = before + LATEST * (ms - before);
@@ -51,6 +52,7 @@ export class Pace {
   }
 }
 
+/** Assigns the engine's sequences to calls, and evaluates waiting calls together. */
 export class Sequences {
   #context;
   #runner;

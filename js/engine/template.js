@@ -39,6 +39,7 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
 /** The error of a template that called raise_exception(). */
 class Refusal extends ModelError {}
 
+/** One compiled chat template, with the control tokens of its tokenizer. */
 export class ChatTemplate {
   #program;
   #tokenizer;

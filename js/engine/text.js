@@ -2,6 +2,7 @@
  * the beginning of a stop sequence. */
 import { joined, textDecoder } from './heap.js';
 
+/** Collects the text of one answer. */
 export class TextAssembler {
   #decoder = textDecoder();
   #stops;

@@ -18,6 +18,7 @@ const NEWLINE = 0x0a;
  *   first   the first other token after a thought     answer head
  * @typedef {'answer' | 'head' | 'blank' | 'text' | 'end' | 'gap' | 'first'} Phase */
 
+/** Reads the tokens of one answer, and collects the text of its thoughts. */
 export class ThoughtReader {
   #head;
   #ids;
