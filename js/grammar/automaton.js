@@ -49,6 +49,7 @@ const LONGEST = 150_000;
 
 const QUOTE = 0x22;
 
+/** Builds the states and edges of one rule. */
 export class Rule {
   /** @type {Edge[][]} */
   edges = [];

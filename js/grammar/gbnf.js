@@ -218,6 +218,9 @@ class Parser {
   }
 }
 
-/** @param {string} text @param {Budget} budget
- * @param {(text: string) => number | null | undefined} [tokenOf] @returns {Grammar} */
+/** Parses a GBNF grammar. Throws `Unsupported` with the offset of an error.
+ * @param {string} text @param {Budget} budget
+ * @param {(text: string) => number | null | undefined} [tokenOf] returns the id of a token by its text; without it,
+ * tokens by name are rejected
+ * @returns {Grammar} */
 export const gbnfGrammar = (text, budget, tokenOf) => new Parser(text, budget, tokenOf).grammar();

@@ -21,6 +21,7 @@ const mixed = (h, x) => {
   return product ^ (product >>> 15);
 };
 
+/** The nodes and spans of all encodings of one grammar. */
 export class Graph {
   count = 1;
   #spans = new Uint32Array(1 << 12);

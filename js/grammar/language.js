@@ -15,6 +15,7 @@ import { ANY, has } from './ranges.js';
 /** Maximum number of terms that isEmpty() visits before it gives up. */
 const VISITS = 3000;
 
+/** Builds terms from grammar nodes, and answers questions about the texts that they match. */
 export class Languages {
   /** @param {Budget} budget */
   constructor(budget) {
@@ -30,7 +31,8 @@ export class Languages {
     this.all = this.make('not', [this.nothing]);
   }
 
-  /** @param {string} kind @param {Term[]} of @param {Partial<Term>} [more] @returns {Term} */
+  /** Returns the term with these parts: the existing object if there is one.
+   * @param {string} kind @param {Term[]} of @param {Partial<Term>} [more] @returns {Term} */
   make(kind, of, more = {}) {
     const { ranges = [], min = 0, max = 0, automaton } = more;
     const name = automaton ? this.nameOf(automaton) : ranges.join();
@@ -44,13 +46,14 @@ export class Languages {
     return term;
   }
 
-  /** @param {object} automaton */
+  /** Returns a name for an automaton, which is the same for the same object. @param {object} automaton */
   nameOf(automaton) {
     if (!this.automata.has(automaton)) this.automata.set(automaton, this.automata.size);
     return `a${this.automata.get(automaton)}`;
   }
 
-  /** @param {Term} first @param {Term} rest @returns {Term} */
+  /** Returns the concatenation of two terms, simplified and nested to the right, so that equal ones are one object.
+   * @param {Term} first @param {Term} rest @returns {Term} */
   cat(first, rest) {
     if (first === this.nothing || rest === this.nothing) return this.nothing;
     if (first === this.empty) return rest;
@@ -58,21 +61,22 @@ export class Languages {
     return first.kind === 'cat' ? this.cat(first.of[0], this.cat(first.of[1], rest)) : this.make('cat', [first, rest]);
   }
 
-  /** @param {Term[]} terms @param {string} kind */
+  /** Returns the parts of an `alt` or `and` without nested ones of the same kind, sorted and without duplicates.
+   * @param {Term[]} terms @param {string} kind */
   joined(terms, kind) {
     const flat = terms.flatMap((term) => (term.kind === kind ? term.of : [term]));
     this.budget.spend('', flat.length / 4);
     return [...new Set(flat)].sort((a, b) => a.id - b.id);
   }
 
-  /** @param {Term[]} terms @returns {Term} */
+  /** Returns the union of terms, simplified. @param {Term[]} terms @returns {Term} */
   alt(terms) {
     const parts = this.joined(terms, 'alt').filter((term) => term !== this.nothing);
     if (parts.includes(this.all)) return this.all;
     return parts.length === 1 ? parts[0] : this.make('alt', parts);
   }
 
-  /** @param {Term[]} terms @returns {Term} */
+  /** Returns the intersection of terms, simplified. @param {Term[]} terms @returns {Term} */
   and(terms) {
     const parts = this.joined(terms, 'and').filter((term) => term !== this.all);
     if (parts.includes(this.nothing)) return this.nothing;
@@ -80,12 +84,13 @@ export class Languages {
     return parts.length === 1 ? parts[0] : parts.length ? this.make('and', parts) : this.all;
   }
 
-  /** @param {Term} term @returns {Term} */
+  /** Returns the complement of a term. A double complement is the term itself. @param {Term} term @returns {Term} */
   not(term) {
     return term.kind === 'not' ? term.of[0] : this.make('not', [term]);
   }
 
-  /** @param {Term} term @param {number} min @param {number} max @returns {Term} */
+  /** Returns `min` to `max` repetitions of a term, simplified.
+   * @param {Term} term @param {number} min @param {number} max @returns {Term} */
   repeat(term, min, max) {
     if (max === 0 || term === this.empty) return this.empty;
     if (term === this.nothing) return min ? this.nothing : this.empty;
@@ -93,7 +98,8 @@ export class Languages {
     return min === 1 && max === 1 ? term : this.make('repeat', [term], { min: term.nullable ? 0 : min, max });
   }
 
-  /** @param {Node} node @returns {Term} */
+  /** Returns the term of a regular grammar node, and caches it. Fails for other nodes.
+   * @param {Node} node @returns {Term} */
   term(node) {
     const known = this.ofNode.get(node);
     if (known) return known;
@@ -102,7 +108,7 @@ export class Languages {
     return term;
   }
 
-  /** @param {Node} node @returns {Term} */
+  /** Builds the term of a node. term() caches it. @param {Node} node @returns {Term} */
   build(node) {
     if ('literal' in node) {
       const points = [...node.literal].map((letter) => /** @type {number} */ (letter.codePointAt(0)));
@@ -133,7 +139,7 @@ export class Languages {
     return next;
   }
 
-  /** @param {Term} term @param {number} point @returns {Term} */
+  /** Computes a derivative. after() caches it. @param {Term} term @param {number} point @returns {Term} */
   derive(term, point) {
     const { kind, of } = term;
     if (kind === 'chars') return has(term.ranges, point) ? this.empty : this.nothing;
@@ -153,7 +159,7 @@ export class Languages {
     return edge ? this.make('state', [], { automaton: term.automaton, min: edge[2] }) : this.nothing;
   }
 
-  /** @param {Node} node @param {string} text */
+  /** Returns whether a regular node matches a whole text. @param {Node} node @param {string} text */
   matches(node, text) {
     let term = this.term(node);
     this.budget.spend('', text.length / 16);
@@ -169,7 +175,8 @@ export class Languages {
     return [...cuts].filter((point) => has(ANY, point)).sort((a, b) => b - a);
   }
 
-  /** @param {Term} term @param {Set<number>} cuts */
+  /** Adds the code points at which the derivative of a term can change to `cuts`.
+   * @param {Term} term @param {Set<number>} cuts */
   collect(term, cuts) {
     const edges = term.automaton ? term.automaton.edges[term.min] : [];
     this.budget.spend('', (1 + term.ranges.length + edges.length) / 8);

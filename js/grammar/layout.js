@@ -38,6 +38,7 @@ function line(depth) {
   return sequence(literal(`\n${'  '.repeat(COUNTED)}`), repeat(literal(' '), 0, Infinity));
 }
 
+/** Nodes for the whitespace that the option `whitespace` asks for, at any depth. */
 export class Layouts {
   /** @param {Whitespace} kind */
   constructor(kind) {
@@ -52,7 +53,8 @@ export class Layouts {
     return this.kind === 'pretty' ? Math.min(depth, COUNTED + 1) : 0;
   }
 
-  /** @param {number} depth number of enclosing brackets @returns {Layout} */
+  /** Returns the whitespace in an array or object.
+   * @param {number} depth number of enclosing brackets @returns {Layout} */
   at(depth) {
     if (this.kind !== 'pretty') return this.kind === 'compact' ? COMPACT : FREE;
     this.made[depth] ??= {

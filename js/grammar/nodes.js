@@ -22,12 +22,13 @@ import { ANY } from './ranges.js';
 export const NOTHING = Object.freeze({ choice: [] });
 /** The node that matches only the empty text. @type {Node} */
 export const EMPTY = Object.freeze({ sequence: [] });
-/** @type {Node} */
+/** The node that matches any one code point. @type {Node} */
 export const ANY_CHAR = Object.freeze({ chars: ANY });
-/** @type {Node} */
+/** The node that matches any text. @type {Node} */
 export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
 
-/** @param {Node} node */
+/** Returns whether a node is a choice without alternatives, like NOTHING. Other nodes may match no text either.
+ * @param {Node} node */
 export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
 /** @param {Node} node */
 const isEmpty = (node) =>
@@ -36,13 +37,15 @@ const isEmpty = (node) =>
 /** Returns whether a text has a lone surrogate, which cannot be encoded in UTF-8. @param {string} text */
 export const hasHalfPair = (text) => /[\ud800-\udfff]/u.test(text);
 
-/** @param {string} text @returns {Node} */
+/** Returns the node that matches one text. @param {string} text @returns {Node} */
 export const literal = (text) => (text === '' ? EMPTY : { literal: text });
 
-/** @param {Ranges} ranges @returns {Node} */
+/** Returns the node that matches one code point of a set; NOTHING for the empty set.
+ * @param {Ranges} ranges @returns {Node} */
 export const chars = (ranges) => (ranges.length ? { chars: ranges } : NOTHING);
 
-/** @param {...Node} nodes @returns {Node} */
+/** Returns a node for a sequence, without empty parts and nested sequences; NOTHING if a part is NOTHING.
+ * @param {...Node} nodes @returns {Node} */
 export function sequence(...nodes) {
   if (nodes.some(isNothing)) return NOTHING;
   const parts = [];
@@ -53,7 +56,8 @@ export function sequence(...nodes) {
   return parts.length === 1 ? parts[0] : parts.length ? { sequence: parts } : EMPTY;
 }
 
-/** @param {Node[]} nodes @returns {Node} */
+/** Returns a node for a choice, without duplicates and nested choices; NOTHING without alternatives.
+ * @param {Node[]} nodes @returns {Node} */
 export function choice(nodes) {
   const whole = [...new Set(nodes)];
   if (whole.length === 1) return whole[0];
@@ -61,7 +65,8 @@ export function choice(nodes) {
   return parts.length === 1 ? parts[0] : parts.length ? { choice: parts } : NOTHING;
 }
 
-/** @param {Node} node @param {number} min @param {number} max @returns {Node} */
+/** Returns a node for `min` to `max` repetitions; NOTHING if `max` is less than `min`.
+ * @param {Node} node @param {number} min @param {number} max Infinity for no limit @returns {Node} */
 export function repeat(node, min, max) {
   if (max < min) return NOTHING;
   if (max === 0 || isEmpty(node)) return EMPTY;
@@ -69,23 +74,26 @@ export function repeat(node, min, max) {
   return min === 1 && max === 1 ? node : { repeat: node, min, max };
 }
 
-/** @param {Node} node */
+/** Returns a node that matches a node's texts and the empty text. @param {Node} node */
 export const optional = (node) => repeat(node, 0, 1);
 
-/** @param {Node[]} nodes regular nodes, all of which a text must match @returns {Node} */
+/** Returns a node for an intersection.
+ * @param {Node[]} nodes regular nodes, all of which a text must match @returns {Node} */
 export function both(nodes) {
   if (nodes.some(isNothing)) return NOTHING;
   const parts = [...new Set(nodes.filter((node) => node !== ANY_TEXT))];
   return parts.length === 1 ? parts[0] : parts.length ? { both: parts } : ANY_TEXT;
 }
 
-/** @param {Node} from @param {Node} without regular nodes @returns {Node} */
+/** Returns a node for the texts of `from` that `without` does not match.
+ * @param {Node} from @param {Node} without regular nodes @returns {Node} */
 export function except(from, without) {
   if (isNothing(from) || isNothing(without)) return from;
   return without === ANY_TEXT || from === without ? NOTHING : { except: [from, without] };
 }
 
-/** @param {Node} node @returns {Node[]} */
+/** Returns the children of a node, none for a leaf. For an object, keys become JSON strings.
+ * @param {Node} node @returns {Node[]} */
 export function partsOf(node) {
   if ('sequence' in node) return node.sequence;
   if ('choice' in node) return node.choice;

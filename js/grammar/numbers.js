@@ -22,7 +22,7 @@ const MOST_STATES = 4000;
 const LIMITED_STATES = 8000;
 const LETTERS = [...'.0123456789'];
 
-/** @returns {Numbers} */
+/** Returns the set of all numbers. @returns {Numbers} */
 export const everyNumber = () => ({
   intervals: [{ lo: -Infinity, loOpen: true, hi: Infinity, hiOpen: true }],
   multiples: [],
@@ -51,7 +51,8 @@ function intersection(a, b) {
   return all;
 }
 
-/** @param {Numbers} a @param {Numbers} b @returns {Numbers} */
+/** Returns the intersection of two sets. Their intervals must be sorted.
+ * @param {Numbers} a @param {Numbers} b @returns {Numbers} */
 export function bothNumbers(a, b) {
   return {
     intervals: intersection(a.intervals, b.intervals),
@@ -63,7 +64,8 @@ export function bothNumbers(a, b) {
 /** @param {Value[]} points */
 const sorted = (points) => [...new Set(points)].sort((a, b) => (a < b ? -1 : 1));
 
-/** @param {Value[]} points @returns {Interval[]} */
+/** Returns one interval for each number, sorted and without duplicates.
+ * @param {Value[]} points @returns {Interval[]} */
 export const pointIntervals = (points) =>
   sorted(points).map((point) => ({ lo: point, loOpen: false, hi: point, hiOpen: false }));
 
@@ -434,7 +436,9 @@ function fits(value, { multiples, notMultiples }) {
   return multiples.every(divides) && !notMultiples.some(divides);
 }
 
-/** @param {Numbers} numbers @param {boolean} free true to allow any notation of equal value (1.0 for an integer),
+/** Returns a node for the JSON numbers of a set; NOTHING if there are none. Throws TooComplex if a bound or divisor has
+ * too many digits.
+ * @param {Numbers} numbers @param {boolean} free true to allow any notation of equal value (1.0 for an integer),
  * false for only the usual one @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;

@@ -42,12 +42,14 @@ export class Ordering {
     this.#budget = budget;
   }
 
+  /** Returns a node with the properties of all objects in it in order. */
   node = eachOnce((node, visit) => {
     this.#budget?.spend('');
     return 'members' in node ? this.members(node, visit) : mapped(node, visit);
   });
 
-  /** @param {Members} node @param {(value: Node) => Node} value maps the node of a property's value @returns {Node} */
+  /** Returns a node for the properties of an object in order. Adds its rules to the grammar.
+   * @param {Members} node @param {(value: Node) => Node} value maps the node of a property's value @returns {Node} */
   members({ members, colon, comma, min, max }, value) {
     const { key, sort = (list) => list, others = true } = this.#writing;
     const written = (/** @type {Member} */ member) => sequence(key(member.key), colon, value(member.value));

@@ -22,7 +22,7 @@ export function normal(ranges) {
   return out;
 }
 
-/** @param {Ranges} a @param {Ranges} b @returns {Ranges} */
+/** Returns the scalar values that are in both sets. @param {Ranges} a @param {Ranges} b @returns {Ranges} */
 export function intersect(a, b) {
   /** @type {Ranges} */
   const out = [];
@@ -52,7 +52,7 @@ export function complement(a) {
 /** Normalises ranges and drops surrogates. @param {Iterable<[number, number]>} ranges */
 export const scalars = (ranges) => intersect(normal(ranges), ANY);
 
-/** @param {Ranges} ranges @param {number} point */
+/** Returns whether a set contains a scalar value, by binary search. @param {Ranges} ranges @param {number} point */
 export function has(ranges, point) {
   let lo = 0;
   let hi = ranges.length - 1;

@@ -40,11 +40,12 @@ const ONE = new Set([
 const LIST = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems', 'items']);
 const MAP = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas', 'dependencies']);
 
-/** @param {any} value @returns {value is Record<string, any>} */
+/** Returns whether a value is an object, and neither null nor an array.
+ * @param {any} value @returns {value is Record<string, any>} */
 export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
-/** @param {any} value @returns {value is Schema} */
+/** Returns whether a value may be a schema: an object or a boolean. @param {any} value @returns {value is Schema} */
 export const isSchema = (value) => typeof value === 'boolean' || isObject(value);
-/** @param {string} text */
+/** Escapes a name for a JSON pointer (RFC 6901, section 3). @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** Returns the value of a keyword that must be a non-negative integer, undefined if it is missing. Throws
@@ -78,6 +79,7 @@ function children(schema, pointer) {
   return found;
 }
 
+/** Index of the schemas in one document, by object, URI and anchor. */
 export class Document {
   /** @param {Schema} root @param {Budget} budget @param {number} [draft] draft of schemas without `$schema` */
   constructor(root, budget, draft) {
@@ -101,7 +103,8 @@ export class Document {
     this.resources.set(NAMELESS, this.root);
   }
 
-  /** @param {Schema} schema @param {string} base @param {string} pointer @param {number} draft @returns {Located} */
+  /** Records a schema's place, or returns the place recorded earlier for the same object.
+   * @param {Schema} schema @param {string} base @param {string} pointer @param {number} draft @returns {Located} */
   locate(schema, base, pointer, draft) {
     const known = this.located.get(schema);
     if (known) return known;
@@ -111,7 +114,9 @@ export class Document {
     return place;
   }
 
-  /** @param {Schema} root @param {string} rootBase @param {string} rootPointer @param {number} rootDraft
+  /** Records a schema and all schemas inside it, with their identifiers and anchors. Throws TooComplex or
+   * `Unsupported`.
+   * @param {Schema} root @param {string} rootBase @param {string} rootPointer @param {number} rootDraft
    * @returns {Located} */
   index(root, rootBase, rootPointer, rootDraft) {
     /** @type {[Schema, string, string, number, number][]} */
@@ -140,7 +145,8 @@ export class Document {
     return resolved(id, outer)?.replace(/#.*$/, '') ?? outer;
   }
 
-  /** @param {Located} place @param {string} outer base URI outside the schema */
+  /** Records the anchors that a schema defines.
+   * @param {Located} place @param {string} outer base URI outside the schema */
   anchor(place, outer) {
     const { base, draft } = place;
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -159,13 +165,16 @@ export class Document {
     this.dynamic.set(dynamic, places.add(base));
   }
 
-  /** @param {Located} from @param {Schema} schema @param {string} path @returns {Located} */
+  /** Returns the place of a schema inside another one. Throws `Unsupported` if the value is not a schema.
+   * @param {Located} from @param {Schema} schema @param {string} path its JSON pointer, relative to `from`
+   * @returns {Located} */
   child(from, schema, path) {
     if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', from.pointer + path);
     return this.located.get(schema) ?? this.index(schema, from.base, from.pointer + path, from.draft);
   }
 
-  /** @param {Located} from the schema with the reference @param {string} key the keyword, such as $ref
+  /** Returns the schema to which a reference points. Throws `Unsupported` if it is missing or in another document.
+   * @param {Located} from the schema with the reference @param {string} key the keyword, such as $ref
    * @returns {Located} */
   target(from, key) {
     const text = /** @type {Record<string, any>} */ (from.schema)[key];
@@ -190,7 +199,10 @@ export class Document {
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
-  /** @param {Located} resource @param {string} pointer @param {string} at @param {string} text @returns {Located} */
+  /** Returns the schema at a JSON pointer. Throws `Unsupported` if there is none.
+   * @param {Located} resource where the pointer starts @param {string} pointer
+   * @param {string} at place of the reference, for errors @param {string} text text of the reference, for errors
+   * @returns {Located} */
   follow(resource, pointer, at, text) {
     let place = resource;
     /** @type {any} */

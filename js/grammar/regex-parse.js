@@ -340,7 +340,8 @@ class Parser {
   }
 }
 
-/** @param {string} text @param {string} flags @param {Budget} budget @returns {Tree} */
+/** Parses a regular expression. Throws `Unsupported` with the offset of what is malformed or not supported.
+ * @param {string} text @param {string} flags @param {Budget} budget @returns {Tree} */
 export function parseRegex(text, flags, budget) {
   const unknown = /[^dgisuy]/.exec(flags)?.[0];
   if (unknown) throw new Unsupported(`the flag ${unknown} is not supported`, 0);

@@ -56,7 +56,7 @@ export const NEVER = [-1];
 /** @type {Goal} */
 export const ALWAYS = [];
 
-/** @param {Goal} goal */
+/** Returns whether a goal is NEVER. Other goals may be impossible to match, too. @param {Goal} goal */
 export const isNever = (goal) => goal[0] === -1;
 
 /** Combines goals: a value must match all of them. @param {Goal[]} goals @returns {Goal} */
@@ -74,7 +74,7 @@ export const FREE = Object.freeze({});
 
 /** @returns {Strings} */
 const noStrings = () => ({ all: [], none: [], min: 0, max: Infinity });
-/** @returns {Items} */
+/** Returns requirements that every array fulfils. @returns {Items} */
 export const noItems = () => ({
   prefix: [],
   rest: ALWAYS,
@@ -85,7 +85,7 @@ export const noItems = () => ({
   seen: 0,
   alsoSeen: [],
 });
-/** @returns {Members} */
+/** Returns requirements that every object fulfils. @returns {Members} */
 export const noMembers = () => ({
   names: new Map(),
   patterns: [],
@@ -100,16 +100,21 @@ export const noMembers = () => ({
   seenAll: false,
 });
 
-/** @param {Partial<Numbers>} demands @returns {Arm} */
+/** Returns an alternative for numbers. Without demands, all numbers fulfil it.
+ * @param {Partial<Numbers>} demands @returns {Arm} */
 export const numberArm = (demands) => ({ number: { ...everyNumber(), ...demands } });
-/** @param {Partial<Strings>} demands @returns {Arm} */
+/** Returns an alternative for strings. Without demands, all strings fulfil it.
+ * @param {Partial<Strings>} demands @returns {Arm} */
 export const stringArm = (demands) => ({ string: { ...noStrings(), ...demands } });
-/** @param {Partial<Items>} demands @returns {Arm} */
+/** Returns an alternative for arrays. Without demands, all arrays fulfil it.
+ * @param {Partial<Items>} demands @returns {Arm} */
 export const arrayArm = (demands) => ({ array: { ...noItems(), ...demands } });
-/** @param {Partial<Members>} demands @returns {Arm} */
+/** Returns an alternative for objects. Without demands, all objects fulfil it.
+ * @param {Partial<Members>} demands @returns {Arm} */
 export const objectArm = (demands) => ({ object: { ...noMembers(), ...demands } });
 
-/** @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
+/** Returns a clause whose alternatives are known already.
+ * @param {Arm[]} demand @param {Arm[]} deny @returns {Clause} */
 export const clause = (demand, deny) => ({ demand: () => demand, deny: () => deny });
 
 /** Returns the clauses of two keywords that bound a size, such as minItems and maxItems. @param {Located} place
@@ -184,7 +189,7 @@ export function mergeArms(a, b) {
   return { ...a, ...b };
 }
 
-/** @param {Arm} a @param {Arm} b */
+/** Returns the cost of merging two alternatives, in steps of the budget. @param {Arm} a @param {Arm} b */
 export const mergeCost = (a, b) => (sizeOf(a) + sizeOf(b)) / 4;
 
 /** @param {Arm} arm */
@@ -249,5 +254,5 @@ export function isBarren(arm, ask) {
   });
 }
 
-/** @param {Strings} strings @returns {Node} */
+/** Returns a node for the texts that fulfil requirements of strings. @param {Strings} strings @returns {Node} */
 export const textsOf = ({ all, none, min, max }) => except(ofLength(both(all), min, max), choice(none));

@@ -60,7 +60,8 @@ function containsClauses(logic, place, schema) {
   return [clause([arrayArm({ contains, alsoSeen, seen })], [...few, ...many])];
 }
 
-/** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+/** Returns the clauses of all keywords for arrays. Throws `Unsupported` for a keyword with an invalid value.
+ * @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
 export function arrayClauses(logic, place, schema) {
   const all = itemClauses(logic, place, schema);
   all.push(...sizeClauses(place, schema, ['minItems', 'maxItems'], arrayArm));

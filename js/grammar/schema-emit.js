@@ -42,6 +42,7 @@ const NESTED = 4;
 
 const STRING = /** @type {Node} */ ({ jsonString: ANY_TEXT });
 
+/** Builds the rules of one grammar. */
 export class Emitter {
   /** @param {Logic} logic @param {Layouts} layouts
    * @param {{ free: boolean, bounds?: Bounds }} options free: allow any spelling of numbers;
@@ -60,14 +61,14 @@ export class Emitter {
     this.count = 0;
   }
 
-  /** @param {() => Node} make @returns {Node} */
+  /** Returns a reference to a new rule, whose node is built later. @param {() => Node} make @returns {Node} */
   rule(make) {
     const name = `r${this.count++}`;
     this.open.push({ name, make });
     return { rule: name };
   }
 
-  /** @param {Goal} goal @returns {Grammar} */
+  /** Returns the grammar of the JSON texts that match a goal. @param {Goal} goal @returns {Grammar} */
   grammar(goal) {
     const { around } = this.layouts;
     const value = this.value(goal, 0);
@@ -76,7 +77,8 @@ export class Emitter {
     return { rules: this.rules, start: 'start' };
   }
 
-  /** @param {Goal} goal @param {number} depth number of enclosing brackets @returns {Node} */
+  /** Returns a node for the values that match a goal; NOTHING if no value does.
+   * @param {Goal} goal @param {number} depth number of enclosing brackets @returns {Node} */
   value(goal, depth) {
     if (isNever(goal)) return NOTHING;
     const key = `${goal} ${this.layouts.depth(depth)}`;
@@ -108,13 +110,14 @@ export class Emitter {
     return rule;
   }
 
-  /** @param {Arm[]} arms @returns {Node} */
+  /** Returns a node for the numbers of all alternatives. @param {Arm[]} arms @returns {Node} */
   numbers(arms) {
     const { budget } = this.logic;
     return choice(arms.map(({ number = everyNumber() }) => numberNode(number, this.free, budget)));
   }
 
-  /** @param {Arm[]} arms @returns {Node} */
+  /** Returns a node for the strings of all alternatives, with quotes. Applies the option `maxLength`.
+   * @param {Arm[]} arms @returns {Node} */
   strings(arms) {
     if (!arms.length) return NOTHING;
     const texts = choice(arms.map(({ string }) => this.bounded(string ? textsOf(string) : ANY_TEXT)));
@@ -132,7 +135,9 @@ export class Emitter {
     return this.logic.languages.isEmpty(short) ? texts : short;
   }
 
-  /** @param {Arm} arm @param {number} depth @returns {Node} */
+  /** Returns a node for the arrays of one alternative, with brackets. Throws `Unsupported` if several items must be
+   * unique.
+   * @param {Arm} arm @param {number} depth @returns {Node} */
   array({ array: free = noItems() }, depth) {
     const least = Math.max(free.min, ...free.contains.map(({ from, min }) => from + min));
     const items = free.max < Infinity ? free : { ...free, max: Math.max(this.most.items, least) };
@@ -237,7 +242,8 @@ export class Emitter {
     return goal.length ? [goal[0] ^ 1] : NEVER;
   }
 
-  /** @param {Arm} arm @param {number} depth @returns {Node} */
+  /** Returns a node for the objects of one alternative, with braces.
+   * @param {Arm} arm @param {number} depth @returns {Node} */
   object({ object = noMembers() }, depth) {
     const layout = this.layouts.at(depth);
     const nodes = this.members(object, depth).map((list) => {
@@ -278,17 +284,18 @@ export class Emitter {
     });
   }
 
-  /** @param {Exists} exists @param {string} name */
+  /** Returns whether a property of this name can fulfil an `exists` requirement.
+   * @param {Exists} exists @param {string} name */
   existsFits({ key, name: goal }, name) {
     return this.logic.languages.matches(key, name) && this.nameFits(goal, name);
   }
 
-  /** @param {Goal} goal @param {string} name */
+  /** Returns whether a property name matches a goal. @param {Goal} goal @param {string} name */
   nameFits(goal, name) {
     return !goal.length || this.logic.languages.matches(this.textsOfGoal(goal), name);
   }
 
-  /** @param {Goal} goal @returns {Node} */
+  /** Returns a node for the strings, without quotes, that match a goal. @param {Goal} goal @returns {Node} */
   textsOfGoal(goal) {
     const arms = this.logic.arms(goal, 'string');
     return choice(arms.map(({ string }) => (string ? textsOf(string) : ANY_TEXT)));
@@ -339,14 +346,18 @@ export class Emitter {
       .filter(({ key, goal }) => !isNever(goal) && !languages.isEmpty(key));
   }
 
-  /** @param {Exists} one @returns {Node} */
+  /** Returns a node for the names that fulfil an `exists` requirement. Changes the requirement: its key includes the
+   * goal of the name from now on.
+   * @param {Exists} one @returns {Node} */
   existsKey(one) {
     one.key = both([one.key, this.textsOfGoal(one.name)]);
     one.name = ALWAYS;
     return one.key;
   }
 
-  /** @param {Members} object @param {{ key: Node, in: Set<Node> }} one @returns {NameClass} */
+  /** Returns a class with the goal of its values and the indices of the `exists` requirements that its names fulfil.
+   * @param {Members} object @param {{ key: Node, in: Set<Node> }} one in: keys that match all names of the class
+   * @returns {NameClass} */
   classGoal({ patterns, additional, exists }, { key, in: inside }) {
     const held = [
       ...patterns.filter((pattern) => inside.has(pattern.key)),
@@ -357,7 +368,9 @@ export class Emitter {
     return { key, goal, marks };
   }
 
-  /** @param {Members} object @param {Map<string, Goal>} named @param {NameClass[]} classes
+  /** Returns the properties of an object for one way to fulfil the `exists` requirements; undefined if a required
+   * property is impossible.
+   * @param {Members} object @param {Map<string, Goal>} named @param {NameClass[]} classes
    * @param {Extra[]} extra @param {number} depth
    * @returns {Member[] | undefined} */
   memberList(object, named, classes, extra, depth) {

@@ -60,6 +60,7 @@ const MOST_BRANCHES = 6;
 
 const ANY_VALUE = [FREE];
 
+/** Computes and caches the alternatives of the schemas of one document. */
 export class Logic {
   /** @param {Document} document @param {Languages} languages
    * @param {Budget} budget @param {boolean | undefined} formats whether `format` is enforced;
@@ -86,7 +87,8 @@ export class Logic {
     };
   }
 
-  /** @param {Located} place @param {boolean} [deny] @returns {Goal} */
+  /** Returns the goal of matching a schema, or of not matching it.
+   * @param {Located} place @param {boolean} [deny] @returns {Goal} */
   goal(place, deny = false) {
     const { schema } = place;
     if (schema === true || (isObject(schema) && !Object.keys(schema).length)) return deny ? NEVER : ALWAYS;
@@ -100,12 +102,14 @@ export class Logic {
     return this.document.locate(schema, like.base, like.pointer, like.draft);
   }
 
-  /** @param {Located} from @param {any} schema @param {string} path */
+  /** Returns the place of a schema inside another one (Document.child()).
+   * @param {Located} from @param {any} schema @param {string} path */
   child(from, schema, path) {
     return this.document.child(from, schema, path);
   }
 
-  /** @param {Goal} goal @param {Type} type @returns {Arm[]} */
+  /** Returns the alternatives of one type that match a goal; none if no value of the type does.
+   * @param {Goal} goal @param {Type} type @returns {Arm[]} */
   arms(goal, type) {
     if (isNever(goal)) return [];
     return goal.reduce(
@@ -114,7 +118,9 @@ export class Logic {
     );
   }
 
-  /** @param {number} one an element of a goal @param {Type} type @param {boolean} track @returns {Arm[]} */
+  /** Returns the alternatives for one element of a goal. Throws `Unsupported` if a `$ref` points to itself.
+   * @param {number} one an element of a goal @param {Type} type @param {boolean} track see clauses()
+   * @returns {Arm[]} */
   literal(one, type, track) {
     const place = this.document.all[one >> 1];
     const key = `${one} ${type} ${track}`;
@@ -128,21 +134,23 @@ export class Logic {
     return arms;
   }
 
-  /** @param {Located} place @param {Type} type @param {boolean} track @returns {Arm[]} */
+  /** Returns the alternatives that match a schema.
+   * @param {Located} place @param {Type} type @param {boolean} track @returns {Arm[]} */
   fit(place, type, track) {
     const goal = this.goal(place);
     if (isNever(goal)) return [];
     return goal.length ? this.literal(goal[0], type, track) : ANY_VALUE;
   }
 
-  /** @param {Located} place @param {Type} type @returns {Arm[]} */
+  /** Returns the alternatives that violate a schema. @param {Located} place @param {Type} type @returns {Arm[]} */
   misfit(place, type) {
     const goal = this.goal(place, true);
     if (isNever(goal)) return [];
     return goal.length ? this.literal(goal[0], type, false).map(unseen) : ANY_VALUE;
   }
 
-  /** @param {Located} place @param {Type} type @param {boolean} track @returns {Arm[]} */
+  /** Computes the alternatives that match a schema. literal() caches them.
+   * @param {Located} place @param {Type} type @param {boolean} track @returns {Arm[]} */
   demand(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     const judges = type === 'array' ? 'unevaluatedItems' : type === 'object' ? 'unevaluatedProperties' : '';
@@ -155,7 +163,8 @@ export class Logic {
     return late ? arms.map((arm) => this.unevaluated(place, arm, judges)) : arms;
   }
 
-  /** @param {Located} place @param {Type} type @returns {Arm[]} */
+  /** Computes the alternatives that violate a schema. literal() caches them.
+   * @param {Located} place @param {Type} type @returns {Arm[]} */
   deny(place, type) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     for (const key of ['unevaluatedItems', 'unevaluatedProperties']) {
@@ -169,7 +178,8 @@ export class Logic {
     );
   }
 
-  /** @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
+  /** Returns the alternatives of all lists. Throws TooComplex if there are too many.
+   * @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
   union(lists, pointer) {
     const all = lists.flat();
     if (all.includes(FREE)) return ANY_VALUE;
@@ -177,13 +187,17 @@ export class Logic {
     return all;
   }
 
-  /** @param {Arm[]} arms @param {string} pointer */
+  /** Spends a step per alternative. Throws TooComplex if there are more than MOST_ARMS.
+   * @param {Arm[]} arms @param {string} pointer */
   bound(arms, pointer) {
     this.budget.spend(pointer, arms.length);
     if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
   }
 
-  /** @param {Arm[]} left @param {() => Arm[]} more @param {string} [pointer] @returns {Arm[]} */
+  /** Returns every combination of an alternative of each list, without contradictory ones. Throws TooComplex if there
+   * are too many.
+   * @param {Arm[]} left @param {() => Arm[]} more computes the other list, if `left` is not empty
+   * @param {string} [pointer] for errors @returns {Arm[]} */
   product(left, more, pointer = '') {
     if (!left.length) return left;
     const right = more();
@@ -201,7 +215,7 @@ export class Logic {
     return all;
   }
 
-  /** @param {Arm} arm */
+  /** Returns true if certainly no value matches an alternative. False can mean undecided. @param {Arm} arm */
   isBarren(arm) {
     if (this.looking > LOOK_DEPTH) return false;
     this.looking++;
@@ -227,7 +241,8 @@ export class Logic {
     return empty;
   }
 
-  /** @param {string} text @param {string} pointer @returns {Node} */
+  /** Returns a node for the texts in which a regular expression finds a match. Throws `Unsupported` or TooComplex.
+   * @param {string} text @param {string} pointer @returns {Node} */
   pattern(text, pointer) {
     const known = this.patterns.get(text);
     if (known) return known;
@@ -243,7 +258,9 @@ export class Logic {
     }
   }
 
-  /** @param {Located} place @param {Type} type @param {boolean} track whether `unevaluated…` keywords need to know
+  /** Returns the clauses of all keywords of a schema for one type. Throws `Unsupported` for a keyword with an invalid
+   * value.
+   * @param {Located} place @param {Type} type @param {boolean} track whether `unevaluated…` keywords need to know
    * which branches match @returns {Clause[]} */
   clauses(place, type, track) {
     const schema = /** @type {Record<string, any>} */ (place.schema);
@@ -266,12 +283,14 @@ export class Logic {
     return all;
   }
 
-  /** @param {Located} place @param {Type} type @param {boolean} track @returns {Clause} */
+  /** Returns the clause that a value matches a whole schema, such as the target of a reference.
+   * @param {Located} place @param {Type} type @param {boolean} track @returns {Clause} */
   subschema(place, type, track) {
     return { demand: () => this.fit(place, type, track), deny: () => this.misfit(place, type) };
   }
 
-  /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @returns {Clause[]} */
+  /** Returns the clauses of `type`, `const` and `enum`.
+   * @param {Located} place @param {Record<string, any>} schema @param {Type} type @returns {Clause[]} */
   typeClauses(place, schema, type) {
     /** @type {Clause[]} */
     const all = [];
@@ -291,7 +310,8 @@ export class Logic {
     return all;
   }
 
-  /** @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
+  /** Returns the clause that a value equals one of `values`, of which only those of the type count.
+   * @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
@@ -313,7 +333,8 @@ export class Logic {
     return { demand: () => demand().map(unseen), deny };
   }
 
-  /** @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
+  /** Returns the clauses of `minLength`, `maxLength`, `pattern` and `format`.
+   * @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
   stringClauses(place, schema) {
     const all = sizeClauses(place, schema, ['minLength', 'maxLength'], stringArm);
     if (schema.pattern !== undefined) {
@@ -330,7 +351,8 @@ export class Logic {
     return all;
   }
 
-  /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
+  /** Returns the clauses of `allOf`, `anyOf`, `oneOf`, `not` and `if`.
+   * @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
    * @returns {Clause[]} */
   combinations(place, schema, type, track) {
     const all = this.list(place, schema, 'allOf').map((part) => this.subschema(part, type, track));
@@ -348,7 +370,9 @@ export class Logic {
     return all;
   }
 
-  /** @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {Located[]} */
+  /** Returns the schemas in a keyword's list, none without the keyword. Throws `Unsupported` if the value is not a
+   * list.
+   * @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {Located[]} */
   list(place, schema, key) {
     if (schema[key] === undefined) return [];
     if (!Array.isArray(schema[key])) throw new Unsupported(`${key} must be a list`, `${place.pointer}/${key}`);
@@ -356,7 +380,8 @@ export class Logic {
     return parts.map((part, i) => this.child(place, part, `/${key}/${i}`));
   }
 
-  /** @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
+  /** Returns the clause that at least one of the schemas matches.
+   * @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
   anyOf(parts, type, track, pointer) {
     return {
       demand: () => {
@@ -388,7 +413,8 @@ export class Logic {
     return arms;
   }
 
-  /** @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
+  /** Returns the clause that exactly one of the schemas matches.
+   * @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
   oneOf(parts, type, track, pointer) {
     return {
       demand: () => {
@@ -435,7 +461,8 @@ export class Logic {
     });
   }
 
-  /** @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
+  /** Returns the clause of `if`, `then` and `else`.
+   * @param {Located} place @param {Record<string, any>} schema @param {Type} type @param {boolean} track
    * @returns {Clause} */
   conditional(place, schema, type, track) {
     const test = this.child(place, schema.if, '/if');

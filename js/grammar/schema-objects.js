@@ -122,8 +122,9 @@ function dependencyClauses(logic, place, schema, track) {
   return all;
 }
 
-/** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @param {boolean} track
- * @returns {Clause[]} */
+/** Returns the clauses of all keywords for objects. Throws `Unsupported` for a keyword with an invalid value.
+ * @param {Logic} logic @param {Located} place @param {Record<string, any>} schema
+ * @param {boolean} track see Logic.clauses() @returns {Clause[]} */
 export function objectClauses(logic, place, schema, track) {
   const all = valueClauses(logic, place, schema);
   if (schema.propertyNames !== undefined && place.draft >= 6) {

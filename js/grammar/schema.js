@@ -39,7 +39,8 @@ export function checkKeywords(schema, place) {
   );
 }
 
-/** @param {any} schema @param {SchemaOptions} options @param {Budget} budget @returns {Grammar} */
+/** Returns the grammar of the JSON texts that a schema allows. Throws `Unsupported` if the schema cannot be enforced.
+ * @param {any} schema @param {SchemaOptions} options @param {Budget} budget @returns {Grammar} */
 export function schemaGrammar(schema, options, budget) {
   if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean');
   checkKeywords(schema);

@@ -22,6 +22,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const FIRST_PRINTABLE = 0x20;
 
+/** Encodes the characters of one grammar. All methods return a node of the graph. */
 export class Spells {
   graph = new Graph();
   /** @type {Map<string, number>} */
@@ -41,14 +42,15 @@ export class Spells {
     return this.graph.made();
   }
 
-  /** @param {number[]} bytes @param {number} [to] */
+  /** Returns the node that spells bytes and then leads to `to`. @param {number[]} bytes @param {number} [to] */
   bytes(bytes, to = END) {
     let node = to;
     for (let i = bytes.length - 1; i >= 0; i--) node = this.#byte(bytes[i], node);
     return node;
   }
 
-  /** @param {[number, number][]} ranges @param {Spelling} how */
+  /** Returns the node that spells any one code point of the ranges, and then ends.
+   * @param {[number, number][]} ranges @param {Spelling} how */
   chars(ranges, how) {
     const key = `${how} ${ranges.join()}`;
     let node = this.#classes.get(key);
@@ -62,7 +64,8 @@ export class Spells {
     return node;
   }
 
-  /** @param {string} text @param {number} to the next node @param {Spelling} how */
+  /** Returns the node that spells a text. Lone surrogates must be excluded before.
+   * @param {string} text @param {number} to the next node @param {Spelling} how */
   text(text, to, how) {
     let node = to;
     for (let i = text.length - 1; i >= 0; i--) {

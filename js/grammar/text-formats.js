@@ -87,7 +87,7 @@ function template(dot, letters) {
   return `([${letters}]|%${HEX}{2}|\\{[+#./;?&=,!@|]?${variable}(,${variable})*\\})*`;
 }
 
-/** @type {Record<string, string>} */
+/** Patterns of the supported formats, by name. @type {Record<string, string>} */
 export const FORMATS = Object.freeze({
   date: DATE,
   time: TIME,

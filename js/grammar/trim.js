@@ -90,7 +90,8 @@ const pruning = (ends, names, budget) =>
     return node;
   });
 
-/** @param {Grammar} grammar @param {Languages} languages @param {Budget} budget @returns {Grammar} */
+/** Returns the grammar without rules and alternatives that match no text. Throws `Unsupported` if nothing is left.
+ * @param {Grammar} grammar @param {Languages} languages @param {Budget} budget @returns {Grammar} */
 export function trimmed(grammar, languages, budget) {
   /** @type {Map<Node, boolean>} */
   const known = new Map();
