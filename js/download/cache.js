@@ -87,12 +87,12 @@ export class ModelCache {
     });
   }
 
-  /** @internal Description of the cache for the worker: its folder, or `remote` if the client has the store. */
+  /** Description of the cache for the worker: its folder, or `remote` if the client has the store. @internal */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
 
-  /** @internal The store that the caller passed, if any. */
+  /** The store that the caller passed, if any. @internal */
   get own() {
     return typeof this.#where === 'object' ? this.#where : undefined;
   }

@@ -206,22 +206,25 @@ export class CachedFile {
     return this.#entry?.journal.piece ?? 1;
   }
 
-  /** @param {number} at */
+  /** Returns the end of the stored range that contains `at`, or `at` if none does or there is no copy.
+   * @param {number} at */
   held(at) {
     return this.#entry?.heldTo(at) ?? at;
   }
 
-  /** @param {number} at */
+  /** Returns the start of the first stored range after `at`, Infinity if there is none. @param {number} at */
   gap(at) {
     return this.#entry?.gapTo(at) ?? Infinity;
   }
 
-  /** @param {number} need bytes up to the end of the last tensor */
+  /** Records in the journal where the bytes end that make the copy complete.
+   * @param {number} need bytes up to the end of the last tensor */
   need(need) {
     if (this.#entry) this.#entry.journal.need = need;
   }
 
-  /** @param {number} at @param {Uint8Array} into */
+  /** Returns the part of `into` that one read() at offset `at` should fill (Entry.pieces()), empty without a copy.
+   * @param {number} at @param {Uint8Array} into */
   pieces(at, into) {
     return into.subarray(0, this.#entry?.pieces(at, into.length) ?? 0);
   }
@@ -236,7 +239,8 @@ export class CachedFile {
     return count ?? 0;
   }
 
-  /** @param {number} at */
+  /** Returns the description of a corrupt piece for messages, '' if the piece at offset `at` is not corrupt.
+   * @param {number} at */
   lost(at) {
     return this.#entry?.lost(at) ?? '';
   }

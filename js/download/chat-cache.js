@@ -47,6 +47,7 @@ function saidOf(bytes) {
   return HEAD + new DataView(bytes.buffer, bytes.byteOffset).getUint32(LENGTH_AT, true);
 }
 
+/** The saved chats in one store. If the store fails, all methods reject with `cache-failed`. */
 export class ChatFiles {
   #store;
   #deps;
@@ -99,7 +100,9 @@ export class ChatFiles {
     );
   }
 
-  /** @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
+  /** Stores a chat and removes its previous file. Removes the least recently used chats if there is no room. Rejects
+   * with `cache-failed` if the chat is larger than the limit.
+   * @param {string} name @param {Uint8Array} bytes @param {Pause} pause @returns {Promise<void>} */
   put(name, bytes, pause) {
     const { limit } = this.#deps;
     const { length } = bytes;

@@ -38,7 +38,8 @@ export class Checks {
     return this.#rows[i * ROW] === a && this.#rows[i * ROW + 1] === b;
   }
 
-  /** @param {number} i index of the piece @param {number[]} sum */
+  /** Sets the checksum of a piece. The next take() returns it.
+   * @param {number} i index of the piece @param {number[]} sum */
   set(i, sum) {
     this.#rows.set(sum, i * ROW);
     this.#from = Math.min(this.#from, i);

@@ -57,6 +57,7 @@ const MAGIC = 'GGUF';
  * of a rejected copy.
  * @typedef {{ whole?: Entry, verified?: boolean, wrong?: ModelError }} Found */
 
+/** Delivers the bytes of one file during one load: open(), then next() and read() in order, then serve() or close(). */
 export class Download {
   /** @type {State} */
   state = 'planned';
@@ -129,6 +130,7 @@ export class Download {
     return this.#identity.total;
   }
 
+  /** Whether a complete copy was read (`cached`), this load has completed one (`stored`), or neither (`none`). */
   get kept() {
     return this.#file.kept;
   }
@@ -414,7 +416,7 @@ export class Download {
     return true;
   }
 
-  /** @param {number} at */
+  /** Returns the end of the stored range that contains `at`, or `at` if none does. @param {number} at */
   held(at) {
     return this.#file.held(at);
   }

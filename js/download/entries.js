@@ -15,7 +15,7 @@ const MAX_PIECES = 64;
 /** Largest time value of a JavaScript Date, in milliseconds since 1970. */
 const MOST_DATE = 8.64e15;
 
-/** @param {string} name */
+/** Returns whether a file name is that of a cached model. @param {string} name */
 export const isModel = (name) => /^[0-9a-f-]+\.gguf$/.test(name);
 
 /** Returns whether a file name is that of a saved chat (chat-cache.js). @param {string} name */
@@ -33,7 +33,8 @@ export const isName = (name) => isModel(name) || isState(name);
  * @typedef {{ version?: number, url: string, etag: string, modified: string, total: number, have: Piece[], need: number,
  *   sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean, piece: number }} Journal */
 
-/** @param {number} total size of the file @param {number} lane size of a lane @returns {Journal} */
+/** Returns the journal of a copy without bytes. The caller fills in URL and version.
+ * @param {number} total size of the file in bytes @param {number} lane size of a lane in bytes @returns {Journal} */
 export function emptyJournal(total, lane) {
   const piece = pieceOf(total, lane);
   const texts = { url: '', etag: '', modified: '', sha256: '' };

@@ -36,6 +36,7 @@ function noFile(error) {
   return null;
 }
 
+/** One cached copy in a store. Its methods reject if the store fails. */
 export class Entry {
   #store;
   #sum;
@@ -79,10 +80,12 @@ export class Entry {
     return this.state === 'writing' || this.state === 'whole';
   }
 
+  /** Whether the copy has all bytes that the engine needs, even if it is marked as wrong. */
   get whole() {
     return isWhole(this.journal);
   }
 
+  /** Whether the copy is complete and not marked as wrong. */
   get complete() {
     return isComplete(this.journal);
   }

@@ -46,6 +46,7 @@ export class Feeders {
     return this.#feeders[part]?.next() ?? Promise.resolve(null);
   }
 
+  /** Closes the iterators of all files, and ignores their errors. next() then returns null. */
   close() {
     for (const feeder of this.#feeders) void feeder?.close();
     this.#feeders = [];

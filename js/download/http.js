@@ -94,6 +94,7 @@ export async function withRetry(tuning, attempts, f, { onRetry, stallBudget }, p
   }
 }
 
+/** The server of one file. Follows redirects, and limits the time without data. */
 export class Remote {
   #url;
   /** URL to which the server redirected a request. Later requests try this URL first. */

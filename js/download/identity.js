@@ -21,7 +21,8 @@ const NEEDED = [2, 3];
 /** A version of a file, as a server's response describes it.
  * @typedef {{ etag: string, modified: string, total: number | undefined }} Version */
 
-/** @param {Version} a @param {Version} b @returns {'same' | 'changed' | 'unknown'} */
+/** Compares sizes, then ETags, or dates if an ETag is missing. Returns `unknown` if there is nothing to compare.
+ * @param {Version} a @param {Version} b @returns {'same' | 'changed' | 'unknown'} */
 export function compare(a, b) {
   if (a.total && b.total && a.total !== b.total) return 'changed';
   const [x, y] = a.etag && b.etag ? [a.etag, b.etag] : [a.modified, b.modified];

@@ -11,6 +11,7 @@ export class Lane {
   error;
   /** Resolves when the lane is full or has failed. */
   settled = Promise.resolve();
+  /** Wakes the reader of the lane, if one waits: next() sets this function. */
   wake = () => {};
 
   /** @param {number} start @param {Uint8Array} bytes */
@@ -35,7 +36,8 @@ export class Lane {
     return this.bytes.subarray(this.filled, this.filled + count);
   }
 
-  /** @param {number} count number of bytes that arrived */
+  /** Counts bytes that were written to the buffer, and wakes the reader.
+   * @param {number} count number of bytes that arrived */
   came(count) {
     this.filled += count;
     this.wake();
@@ -46,6 +48,7 @@ export class Lane {
  * serve all of them.
  * @typedef {(range: Lane, before: Promise<void>) => Promise<void>} Fill */
 
+/** The window of one download. Reuses the buffers of lanes that were read. */
 export class Lanes {
   #room;
   #fill;

@@ -45,6 +45,7 @@ class Pace {
 /** Returns the elapsed ms, at least 1, because clocks can be coarse. @param {number} now @param {number} since */
 const passed = (now, since) => Math.max(now - since, 1);
 
+/** The requests of one download, their mode and the responses in progress. */
 export class Requests {
   /** @type {'first' | 'pieces' | 'long' | 'whole' | 'exact'} */
   #way = 'first';
@@ -76,10 +77,12 @@ export class Requests {
     this.#pace = new Pace(tuning.segment);
   }
 
+  /** URL of the file for messages, without its query. */
   get shown() {
     return this.#remote.shown;
   }
 
+  /** SHA-256 of the file, '' if the server did not send it. */
   get digest() {
     return this.#remote.digest;
   }
@@ -112,6 +115,7 @@ export class Requests {
     return this.#way !== 'whole';
   }
 
+  /** Changes to the mode `exact`. Closes the responses in progress. */
   exact() {
     this.#stream = this.drop(this.#stream);
     this.#forget();
@@ -261,7 +265,8 @@ export class Requests {
     if (answer !== this.#stream) this.done(answer);
   }
 
-  /** @param {Answer} [answer] */
+  /** Closes the responses that cannot be used any more after an error.
+   * @param {Answer} [answer] the response that failed, if there is one */
   failed(answer) {
     this.drop(answer);
     // In the mode `whole`, parallel requests share the current response. The current response is closed only if it
@@ -323,7 +328,8 @@ export class Requests {
     this.#early = undefined;
   }
 
-  /** @param {Answer | undefined} answer @returns {undefined} */
+  /** Closes a response. Returns undefined, for the variable that held it.
+   * @param {Answer | undefined} answer @returns {undefined} */
   drop(answer) {
     answer?.close();
   }

@@ -18,7 +18,8 @@ const absent = (instead) => (error) => {
   throw error;
 };
 
-/** @param {string} [where] a path */
+/** Returns the absolute path of the cache. Default: $XDG_CACHE_HOME/gemma-wasm or ~/.cache/gemma-wasm.
+ * @param {string} [where] a path */
 export function folderOf(where) {
   const { XDG_CACHE_HOME } = process.env;
   return resolve(where ?? join(XDG_CACHE_HOME || join(homedir(), '.cache'), 'gemma-wasm'));
