@@ -5,7 +5,8 @@ import { filesKnown } from './files.js';
 import { browserPort } from './port-browser.js';
 import { obstacle, startScript } from './start.js';
 
-/** @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
+/** Returns the environment of a browser, to which the entry file adds the store.
+ * @param {{ startWorker: () => Worker, startThread: () => Worker }} scripts
  * @returns {Omit<Environment, 'openStore'>} */
 export function browserEnvironment({ startWorker, startThread }) {
   return {

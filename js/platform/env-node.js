@@ -11,7 +11,8 @@ import { nodePort } from './port-node.js';
 
 const SCRIPT = 'worker.node.js';
 
-/** @param {() => URL} beside returns the URL of the worker's script, which is wrong
+/** Returns the environment of Node, to which the entry file adds the store.
+ * @param {() => URL} beside returns the URL of the worker's script, which is wrong
  * if a bundler moved this file
  * @returns {Omit<Environment, 'openStore'>} */
 export function nodeEnvironment(beside) {

@@ -8,10 +8,11 @@ const FOLDER = 'gemma-wasm-temporary';
 const TRIES = 20;
 const WAIT_MS = 100;
 
-/** @param {string} name */
+/** Returns the name of the Web Lock that the user of a temporary file holds. @param {string} name */
 export const lockOf = (name) => `${FOLDER} ${name}`;
 
-/** @returns {Promise<any>} */
+/** Returns the folder of temporary files, a FileSystemDirectoryHandle. Creates the folder if it is missing.
+ * @returns {Promise<any>} */
 export async function temporaryFolder() {
   return (await navigator.storage.getDirectory()).getDirectoryHandle(FOLDER, { create: true });
 }

@@ -2,7 +2,8 @@
 
 /** @import { Port } from './env.js' */
 
-/** @template Sent, Heard @param {Worker} worker
+/** Wraps a worker. If its script cannot be loaded, reports the error that `whyNot` finds.
+ * @template Sent, Heard @param {Worker} worker
  * @param {() => Promise<Error>} whyNot finds the reason why the worker did not start
  * @returns {Port<Sent, Heard>} */
 export function browserPort(worker, whyNot) {
@@ -19,7 +20,8 @@ export function browserPort(worker, whyNot) {
   };
 }
 
-/** @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port
+/** Wraps a port or worker without its failures: onFailure() never calls its handler.
+ * @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port
  * @param {() => void} terminate @returns {Port<Sent, Heard>} */
 export function channelPort(port, terminate) {
   return {

@@ -3,7 +3,8 @@
 /** Time in ms that a worker has to end after it closed its port, before it is terminated. */
 const LEAVE_MS = 5000;
 
-/** @template Sent, Heard @param {import('node:worker_threads').Worker} worker
+/** Wraps a worker thread. Every exit, even an expected one, is reported to onFailure().
+ * @template Sent, Heard @param {import('node:worker_threads').Worker} worker
  * @returns {import('./env.js').Port<Sent, Heard>} */
 export function nodePort(worker) {
   // Listens for the exit early, because the worker may exit together with its last message, before leave() is called.

@@ -1,7 +1,8 @@
 /* why-not: finds the likely reason why a script of the package did not start as a worker. */
 import { missing } from './files.js';
 
-/** @param {string} address */
+/** Requests the script of a worker that did not start, and returns an error with the likely reason.
+ * @param {string} address URL of the script */
 export async function whyNot(address) {
   const reason = await fetch(address, { cache: 'no-store' }).then(
     ({ ok, status, headers }) => {
