@@ -3,6 +3,7 @@
 /** @import { Answer, FromWorker, Questions, Store } from '../protocol.js' */
 import { unpackError } from '../protocol.js';
 
+/** The requests of one worker to its client. */
 export class Asking {
   #post;
   /** @type {Map<number, (answer: Answer) => void>} */
@@ -41,7 +42,8 @@ export class Asking {
     });
   }
 
-  /** @returns {Store} */
+  /** Returns a store that uses the client's. It has no locks. Its methods reject with a copy of the client's error.
+   * @returns {Store} */
   store() {
     return {
       list: () => this.ask('list'),

@@ -29,6 +29,7 @@ export function charactersIn(value) {
   return sum;
 }
 
+/** The connection to one worker, until it is closed or breaks. A broken connection cannot be used again. */
 export class Connection {
   #port;
   #heartbeat;
@@ -64,7 +65,8 @@ export class Connection {
     return this.#rpc.send({ kind: 'open', source, options }, { onEvent }).answer;
   }
 
-  /** @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
+  /** Sends a call. Its answer rejects with `bad-option` if the arguments have more than MAX_CHARACTERS characters.
+   * @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {CallOptions} [options]
    * @returns {CallHandle} */
   call(method, args, options) {
     const length = charactersIn(args);
@@ -80,6 +82,7 @@ export class Connection {
     return this.#rpc.send(message, options, Math.floor(length / BEAT_CHARACTERS));
   }
 
+  /** Sends a heartbeat if one is due (Heartbeat.tick()). */
   tick() {
     this.#heartbeat.tick();
   }

@@ -22,6 +22,7 @@ const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
  * second. */
 const MAX_LATE = 4;
 
+/** Watches one worker. */
 export class Heartbeat {
   #port;
   #onSilent;
@@ -70,6 +71,7 @@ export class Heartbeat {
     this.#loading = false;
   }
 
+  /** Stops the heartbeats until the next begin() or end(). */
   stop() {
     clearInterval(this.#timer);
   }

@@ -9,6 +9,7 @@ import { deferred, unlessAborted } from './signals.js';
 /** The methods of a connection that a model uses.
  * @typedef {Pick<ReconnectingConnection, 'call' | 'lost' | 'restart' | 'close'>} ModelConnection */
 
+/** The connection of one model. It continues with another worker after a restart. */
 export class ReconnectingConnection {
   /** @type {Connection} */
   #connection;

@@ -21,6 +21,7 @@ import { deferred, onAbort } from './signals.js';
 /** Returns the handle of a call that fails without being sent. @param {ModelError} error @returns {CallHandle} */
 export const refused = (error) => ({ answer: Promise.reject(error), abort() {}, ack() {} });
 
+/** The calls to one worker. */
 export class Rpc {
   #port;
   #heartbeat;
@@ -64,7 +65,8 @@ export class Rpc {
     };
   }
 
-  /** @param {FromWorker} message */
+  /** Handles a message of the worker. If an event handler throws, aborts its call and rejects it with `bad-option`.
+   * @param {FromWorker} message */
   receive(message) {
     switch (message.kind) {
       case 'done':
@@ -83,6 +85,7 @@ export class Rpc {
     }
   }
 
+  /** Asks the worker for an early reply to all pending calls. */
   abortAll() {
     for (const id of this.#pending.keys()) this.#abort(id);
   }
