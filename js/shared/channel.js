@@ -31,7 +31,7 @@ export class Channel {
     this.#channel.onmessage = ({ data }) => data?.kind && hear(data);
   }
 
-  /** @param {ChannelMessage} message */
+  /** Posts a message to all other tabs. @param {ChannelMessage} message */
   post(message) {
     this.#channel.postMessage(message);
   }

@@ -6,6 +6,7 @@
 /** @import { FromTab } from './relay.js' */
 import { Connection } from '../rpc/connection.js';
 
+/** This tab's connection to one engine of another tab. */
 export class Link {
   /** @readonly */
   epoch;

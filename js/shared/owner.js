@@ -6,6 +6,7 @@ import { Relay } from './relay.js';
 
 /** @typedef {(signal: AbortSignal, onProgress: (value: Progress) => void) => Promise<Engine>} Load */
 
+/** The engine of this tab, while this tab is the owner, and the relays of the other tabs. */
 export class Owner {
   /** Name of this engine. A later engine has a greater name. @readonly */
   epoch = `${Date.now()} ${crypto.randomUUID()}`;
@@ -24,6 +25,7 @@ export class Owner {
     this.announce();
   }
 
+  /** Posts the name of this engine to all tabs, so that those without an engine join. */
   announce() {
     this.#channel.post({ kind: 'owner', epoch: this.epoch });
   }

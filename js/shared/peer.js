@@ -28,6 +28,7 @@ const gone = (what = 'The tab that ran the engine was closed, or does not respon
   return new ModelError('worker-failed', what);
 };
 
+/** The part of this tab in sharing one model, from enter() to leave(). */
 export class Peer {
   #id = crypto.randomUUID();
   #channel;
@@ -59,6 +60,7 @@ export class Peer {
     this.#onProgress = onProgress;
   }
 
+  /** Whether the engine runs in this tab. */
   get owns() {
     return this.#owner !== null;
   }

@@ -11,6 +11,7 @@ import { deferred } from '../rpc/signals.js';
 /** One attempt of a call, with one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
 /** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Request */
 
+/** One call, which can be sent to several engines, one after the other. */
 export class PendingCall {
   #request;
   #reply = deferred();
@@ -34,7 +35,8 @@ export class PendingCall {
     this.#request = request;
   }
 
-  /** @param {Connection} connection */
+  /** Sends the call to an engine. Steps that were delivered already are compared and skipped.
+   * @param {Connection} connection */
   send(connection) {
     const { method, args } = this.#request;
     this.#received = 0;
@@ -57,19 +59,22 @@ export class PendingCall {
     if (this.#aborted) this.#end();
   }
 
+  /** Ends the call early. Without an engine, resolves with the delivered part of the answer, or rejects with `aborted`
+   * if there is none. */
   abort() {
     this.#aborted = true;
     if (this.#attempt) this.#attempt.call?.abort();
     else this.#end();
   }
 
-  /** @param {unknown} error */
+  /** Rejects the call, and ignores replies to it. @param {unknown} error */
   fail(error) {
     this.#attempt = null;
     this.#reply.reject(error);
   }
 
-  /** @param {number} count number of steps that the consumer has read */
+  /** Passes the consumer's progress to the engine, apart from steps that earlier engines delivered.
+   * @param {number} count number of steps that the consumer has read since the last call */
   ack(count) {
     const late = Math.min(count, this.#owed);
     this.#taken += count;

@@ -14,6 +14,7 @@ import { packError } from '../protocol.js';
  * @typedef {ToWorker | { kind: 'restart' }} FromTab */
 /** @typedef {{ connection: Connection, info: ModelInfo }} Engine */
 
+/** The calls of one other tab to the engine of this tab. */
 export class Relay {
   #direct;
   /** @type {Engine | null} */
@@ -39,7 +40,7 @@ export class Relay {
     if (this.#opening) this.#post({ kind: 'done', id: this.#opening, value: engine.info });
   }
 
-  /** @param {Progress} value */
+  /** Forwards the progress of the load, if the other tab waits for it. @param {Progress} value */
   tell(value) {
     if (this.#opening) this.#post({ kind: 'progress', id: this.#opening, value });
   }

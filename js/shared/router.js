@@ -8,6 +8,7 @@ import { refused } from '../rpc/rpc.js';
 import { deferred, onAbort } from '../rpc/signals.js';
 import { PendingCall } from './pending-call.js';
 
+/** The calls of this tab to the shared engine. */
 export class Router {
   /** @type {Set<PendingCall>} */
   #calls = new Set();
@@ -64,7 +65,7 @@ export class Router {
     for (const call of this.#calls) call.lose(error, died);
   }
 
-  /** @param {unknown} error */
+  /** Rejects all pending calls. The next call asks for an engine again. @param {unknown} error */
   fail(error) {
     this.#connection = null;
     for (const call of this.#calls) call.fail(error);
