@@ -17,7 +17,7 @@ export function checkNames(what, value, names) {
   throw new ModelError('bad-option', `${problem}. Use only ${names.join(', ')}.`, { got: other });
 }
 
-/** @param {any} id */
+/** Throws `bad-option` unless an id is a string. @param {any} id */
 export function checkId(id) {
   if (typeof id !== 'string') throw new ModelError('bad-option', `\`id\` must be a string (got ${kindOf(id)}).`);
 }

@@ -140,7 +140,7 @@ export class SearchIndex {
     });
   }
 
-  /** @internal Reads the files. Throws `index-failed`. */
+  /** Reads the files of the folder, if there is one. Throws `index-failed`. @internal */
   async load() {
     const folder = this.#folder;
     if (!folder) return;

@@ -22,6 +22,7 @@ export async function makeScan(module, dimensions) {
  * from the exact vector.
  * @typedef {{ scale: number, length: number, error: number }} Rounded */
 
+/** The rounded vectors of one index, by row. */
 export class Scan {
   #exports;
   #heap;
@@ -41,7 +42,7 @@ export class Scan {
     this.#query = this.#heap.reserve(2 * this.#width);
   }
 
-  /** @param {number} rows */
+  /** Makes room for `rows` rows in all, and keeps the stored ones. Throws `no-memory`. @param {number} rows */
   reserve(rows) {
     if (rows <= this.#room) return;
     const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5));
@@ -57,7 +58,8 @@ export class Scan {
     [this.#rows, this.#sums, this.#room] = [bytes, sums, room];
   }
 
-  /** @param {number} row @param {Float32Array} vector @returns {Rounded} */
+  /** Rounds a vector and stores it in a row, for which reserve() has made room.
+   * @param {number} row @param {Float32Array} vector @returns {Rounded} */
   put(row, vector) {
     const at = this.#rows + row * this.#width;
     const bytes = new Int8Array(this.#heap.buffer, at, this.#width);

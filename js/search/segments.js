@@ -60,7 +60,8 @@ export function newWriter() {
   return bits.toString(16).padStart(8, '0');
 }
 
-/** @param {About} about @param {Float32Array} vectors @param {string} name of the file */
+/** Returns the bytes of a file of a search index, with its checksum.
+ * @param {About} about @param {Float32Array} vectors @param {string} name of the file */
 export function pack(about, vectors, name) {
   const text = new TextEncoder().encode(JSON.stringify(about));
   const at = HEAD + Math.ceil(text.length / 4) * 4;
