@@ -1,6 +1,7 @@
 /* errors: errors in the shape of OpenAI's API, with their HTTP status. */
 import { ModelError, messageOf } from '../errors.js';
 
+/** An error that the response reports with its status. `param` and `code` are null if they are unknown. */
 export class RequestError extends Error {
   /** @param {number} status HTTP status @param {string} message a sentence @param {string | null} [param] field at
    * fault @param {string | null} [code] */

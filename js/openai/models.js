@@ -12,6 +12,7 @@ import { RequestError } from './errors.js';
 /** @param {any} value @returns {value is Model} */
 const isModel = (value) => typeof value?.generate === 'function' && typeof value.info === 'object';
 
+/** The models of one handler. Those given as functions are loaded at their first request. */
 export class ModelRegistry {
   /** @type {Map<string, ModelEntry>} */
   #entries;
@@ -69,12 +70,14 @@ export class ModelRegistry {
     );
   }
 
-  /** @param {string} id */
+  /** Returns the API's description of a model, without loading it. Throws a RequestError for an unknown id.
+   * @param {string} id */
   describe(id) {
     this.#entry(id);
     return { id, object: /** @type {const} */ ('model'), created: this.#created, owned_by: 'gemma-wasm' };
   }
 
+  /** Returns the API's descriptions of all models, loaded or not. */
   list() {
     return [...this.#entries.keys()].map((id) => this.describe(id));
   }

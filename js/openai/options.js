@@ -80,9 +80,10 @@ export function field(body, name, expected, fits, standard) {
   throw invalid(`\`${name}\` must be ${expected} (got ${show(value)}).`, name);
 }
 
-/** @param {any} value */
+/** Returns whether a value is true or false. @param {any} value */
 export const isBoolean = (value) => typeof value === 'boolean';
-/** @param {number} least @param {number} most @returns {(value: any) => boolean} */
+/** Returns a function that tests whether a value is an integer from `least` to `most`.
+ * @param {number} least @param {number} most @returns {(value: any) => boolean} */
 export const isInteger = (least, most) => (value) => Number.isInteger(value) && value >= least && value <= most;
 
 /** Returns the options from the fields that all text-generating endpoints share. @param {Record<string, any>} body */

@@ -6,7 +6,8 @@ import { alternating, newId } from '../answer-parts.js';
 import { invalid, unsupported } from './errors.js';
 import { argumentsOf, resultOf, textOf } from './messages.js';
 
-/** @param {any} value @returns {value is Record<string, any>} */
+/** Returns whether a value is an object, and neither null nor an array.
+ * @param {any} value @returns {value is Record<string, any>} */
 export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** @param {Record<string, any>} item @param {string} name @param {string} place of the item */

@@ -10,6 +10,7 @@ const MAX_BYTES = 64 << 20;
  * output is part of `response`.
  * @typedef {{ response: Record<string, any>, input: Item[] }} StoredResponse */
 
+/** The stored responses of one handler. */
 export class ResponseStore {
   /** Responses by id, the least recently used first. @type {Map<string, StoredResponse & { bytes: number }>} */
   #entries = new Map();
@@ -36,7 +37,8 @@ export class ResponseStore {
     }
   }
 
-  /** @param {string} id @returns {StoredResponse | undefined} */
+  /** Returns a response, which becomes the most recently used one; undefined if it is not stored.
+   * @param {string} id @returns {StoredResponse | undefined} */
   get(id) {
     const found = this.#entries.get(id);
     if (!found) return undefined;
