@@ -1,7 +1,8 @@
 /* errors: the DOMExceptions of the Prompt API, and the conversion of the package's errors to DOMExceptions. */
 import { ModelError } from '../errors.js';
 
-/** @param {string} name @param {string} message a sentence @param {unknown} [cause] */
+/** Returns a DOMException, with the property `cause` unless the cause is undefined.
+ * @param {string} name @param {string} message a sentence @param {unknown} [cause] */
 export function domError(name, message, cause) {
   const error = new DOMException(message, name);
   return cause === undefined ? error : Object.assign(error, { cause });

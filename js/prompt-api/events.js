@@ -22,7 +22,7 @@ export class Handlers {
     this.#target = target;
   }
 
-  /** @param {string} type @returns {any} */
+  /** Returns the handler of an event type, null if there is none. @param {string} type @returns {any} */
   get(type) {
     return this.#own.get(type) ?? null;
   }
@@ -57,7 +57,7 @@ export class CreateMonitor extends EventTarget {
     this.#handlers.set('downloadprogress', handler);
   }
 
-  /** @internal */
+  /** Name of the interface, as Web IDL requires. @internal */
   get [Symbol.toStringTag]() {
     return 'CreateMonitor';
   }

@@ -178,10 +178,12 @@ const promptOptions = dictionary({
 const signalOptions = dictionary({ signal: { to: signal } });
 
 const toInput = sequenceOrString(message);
-/** @param {unknown} value @returns {SignalOptions} */
+/** Converts the options of clone(). Throws TypeError. @param {unknown} value @returns {SignalOptions} */
 export const toSignalOptions = (value) => signalOptions(value, 'options');
 
-/** @param {string} method @param {any[]} given @returns {PromptOptions & { input: PromptInput }} */
+/** Converts the arguments of a method that takes a prompt. Throws TypeError, also without arguments.
+ * @param {string} method name for messages @param {any[]} given arguments of the call
+ * @returns {PromptOptions & { input: PromptInput }} */
 export function toPrompt(method, given) {
   if (!given.length) throw new TypeError(`${method}() requires a prompt.`);
   return { input: toInput(given[0], 'input'), ...promptOptions(given[1], 'options') };

@@ -61,7 +61,9 @@ export function conversationOf(messages) {
   return turns.some(({ role }) => role === 'user') ? turns : [...turns, { role: 'user', content: '' }];
 }
 
-/** @param {any} constraint @param {SchemaBounds} [bounds] */
+/** Returns the option `format` for a constraint, undefined without one. Throws NotSupportedError for a RegExp with one
+ * of the flags i, m, s and v.
+ * @param {any} constraint @param {SchemaBounds} [bounds] */
 export function formatOf(constraint, bounds) {
   if (!constraint) return undefined;
   if (!isRegExp(constraint)) return { schema: constraint, ...bounds };

@@ -146,7 +146,7 @@ export class LanguageModel extends EventTarget {
     this.#handlers.set('quotaoverflow', handler);
   }
 
-  /** @internal */
+  /** Name of the interface, as Web IDL requires. @internal */
   get [Symbol.toStringTag]() {
     return 'LanguageModel';
   }
