@@ -36,6 +36,7 @@ const PATTERNS = /** @type {[RegExp, string][]} */ ([
  * @typedef {{ method: string, route: string, status: number, answers: Promise<Usage | null>[] }} Entry */
 /** Line of the log. @typedef {Pick<Entry, 'method' | 'route' | 'status'> & { ms: number, usage: Usage }} LogLine */
 
+/** The requests of one server, from node:http to the handlers and back. */
 export class App {
   #models;
   #guard;
@@ -109,7 +110,8 @@ export class App {
     });
   }
 
-  /** @param {IncomingMessage} req @param {ServerResponse} res */
+  /** Answers a request of node:http. Errors become responses, or close the connection.
+   * @param {IncomingMessage} req @param {ServerResponse} res */
   onRequest(req, res) {
     /** @type {Entry} */
     const entry = { method: req.method ?? '', route: 'other', status: CLIENT_CLOSED, answers: [] };

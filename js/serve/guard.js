@@ -39,6 +39,7 @@ function partsOf(target, host) {
   return { host: authority ?? host ?? '', path: plain, search };
 }
 
+/** The access rules of one server. */
 export class Guard {
   #names;
   #open;

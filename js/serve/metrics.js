@@ -27,6 +27,7 @@ function metric(name, type, help, samples) {
   return [`# HELP ${PREFIX}${name} ${help}`, `# TYPE ${PREFIX}${name} ${type}`, ...lines].join('\n');
 }
 
+/** The counters of one server since its start. */
 export class Metrics {
   /** @type {Map<string, Sample>} */
   #requests = new Map();
@@ -36,7 +37,7 @@ export class Metrics {
   /** Last known heap size of each model, in bytes. @type {Map<string, number>} */
   #heaps = new Map();
 
-  /** @param {{ route: string, status: number, seconds: number }} request */
+  /** Counts a finished request. @param {{ route: string, status: number, seconds: number }} request */
   request({ route, status, seconds }) {
     const key = `${route} ${status}`;
     const [labels, count] = this.#requests.get(key) ?? [{ route, status: String(status) }, 0];
@@ -50,14 +51,15 @@ export class Metrics {
     });
   }
 
-  /** @param {Usage} usage */
+  /** Adds the tokens of a finished answer. @param {Usage} usage */
   answer({ promptTokens, reusedTokens, completionTokens }) {
     this.#tokens.prompt += promptTokens;
     this.#tokens.reused += reusedTokens;
     this.#tokens.completion += completionTokens;
   }
 
-  /** @param {Record<string, Model>} models @param {Queue} queue */
+  /** Returns all metrics. Waits for the models' heap sizes, at most HEAP_MS.
+   * @param {Record<string, Model>} models @param {Queue} queue */
   async text(models, queue) {
     await this.#readHeaps(models);
     const { rss, heapUsed } = process.memoryUsage();

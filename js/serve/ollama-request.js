@@ -29,7 +29,7 @@ const IGNORED = new Set(
   ).split(' '),
 );
 
-/** @param {string} message a sentence */
+/** Returns the error for a wrong request, with status 400. @param {string} message a sentence */
 export const wrong = (message) => new RequestError(400, message);
 
 /** Throws if a request's body has a value in one of the named fields. @param {any} body @param {string[]} names

@@ -12,6 +12,7 @@ const MAX_RETRY_AFTER = 120;
 /** The requests of one model. most: maximum number that run at a time.
  * @typedef {{ most: number, running: number, waiting: (() => void)[] }} Line */
 
+/** The requests of one server that wait or run. */
 export class Queue {
   #capacity;
   #sequences;
@@ -27,10 +28,12 @@ export class Queue {
     this.#sequences = sequences;
   }
 
+  /** Number of requests that run, for all models. */
   get running() {
     return [...this.#lines.values()].reduce((sum, { running }) => sum + running, 0);
   }
 
+  /** Number of requests that have entered the queue and do not run yet. */
   get waiting() {
     return this.#inside - this.running;
   }
