@@ -27,6 +27,7 @@ export class Builder {
     this.#wanted = wanted;
   }
 
+  /** Work budget of the compilation. */
   get budget() {
     return this.#wanted.budget;
   }
@@ -100,11 +101,13 @@ export class Builder {
     return wanted === 'auto' ? choice([text ? this.#taken(text, ' ', (node) => node) : words, calls]) : calls;
   }
 
+  /** Whether an answer may have several calls: not if the tool choice names a tool. */
   get several() {
     return typeof this.#wanted.choice === 'string';
   }
 
-  /** @param {Node} start node of the start rule @returns {Grammar} */
+  /** Returns a grammar with the rules that were added so far.
+   * @param {Node} start node of the start rule @returns {Grammar} */
   grammar(start) {
     return { rules: { ...this.rules, answer: start }, start: 'answer' };
   }

@@ -6,5 +6,5 @@ import { DIALECTS } from './dialects.js';
 export { withInstructions } from './messages.js';
 export { CallReader } from './reading.js';
 
-/** @param {Facts} facts */
+/** Returns the first dialect that fits a model. The last dialect fits every model. @param {Facts} facts */
 export const dialectOf = (facts) => /** @type {Dialect} */ (DIALECTS.find(({ fits }) => fits(facts)));
