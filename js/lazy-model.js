@@ -55,7 +55,8 @@ export class LazyModel {
     }
   }
 
-  /** @returns {Promise<Availability>} */
+  /** Returns how far the model is from being usable. If the cache cannot be read, assumes that a download is needed.
+   * @returns {Promise<Availability>} */
   async availability() {
     if (this.model) return 'available';
     if (!probe().variant) return 'unavailable';

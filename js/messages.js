@@ -5,6 +5,7 @@ import { ModelError, show } from './errors.js';
 import { checkValue, jsonOption, object, rule, string } from './options.js';
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
+/** Rule for a list of messages: accepts every array. checkMessages() checks the items. */
 export const isMessages = rule('an array of messages { role, content }', Array.isArray);
 const isContent = rule("a string or an array of parts { type: 'text', text }", string.fits);
 const isPart = {

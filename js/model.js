@@ -271,15 +271,17 @@ export class HeaderModel {
     await this.dispose();
   }
 
-  /** @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args
-   * @param {AbortSignal} [signal] @param {(event: Event) => void} [onEvent] @returns {Promise<Calls[M]['value']>} */
+  /** Calls the worker. Rejects as soon as the signal aborts, or when the worker dies.
+   * @internal @template {keyof Calls} M @param {M} method @param {Calls[M]['args']} args @param {AbortSignal} [signal]
+   * @param {(event: Event) => void} [onEvent] called with progress and steps @returns {Promise<Calls[M]['value']>} */
   async call(method, args, signal, onEvent) {
     // Rejects immediately on abort, because the engine may be busy, for example with a chat template.
     return unlessAborted(this.connection.call(method, args, { signal, onEvent }).answer, signal);
   }
 
-  /** @internal @param {any} ids @param {number} least @param {string} [name] @param {string} [expected]
-   * @returns {number[]} */
+  /** Returns a copy of token ids. Throws `bad-option` for a list of a wrong length, `bad-token` for an unknown id.
+   * @internal @param {any} ids @param {number} least minimum number of ids @param {string} [name] name for messages
+   * @param {string} [expected] completes "`name` must be …" @returns {number[]} */
   checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
     const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
     const { length = 0 } = isList ? ids : {};
@@ -299,7 +301,8 @@ export class HeaderModel {
     return list;
   }
 
-  /** @internal @param {any} prompt @returns {PostedPrompt} */
+  /** Returns a prompt in the form that is posted to the worker. Throws `bad-option`, `bad-token` or `no-chat-template`.
+   * @internal @param {any} prompt @returns {PostedPrompt} */
   describePrompt(prompt) {
     if (typeof prompt === 'string') return { text: prompt };
     if (Array.isArray(prompt) && typeof prompt[0] === 'object') {

@@ -260,15 +260,20 @@ export const rule = (expected, fits) => ({ expected, fits });
 /** @param {string} expected the type with an article, such as "a string" */
 const typed = (expected) => rule(expected, (value) => typeof value === expected.split(' ')[1]);
 
+/** Rule that accepts strings. */
 export const string = typed('a string');
+/** Rule that accepts objects and arrays. checkValue() rejects null, which `fits` accepts. */
 export const object = typed('an object');
+/** Rule that accepts functions. */
 export const callback = typed('a function');
+/** Rule that accepts true and false. */
 export const boolean = typed('a boolean');
 /** Returns a rule that accepts only the given words. @param {string[]} values */
 export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 /** @param {string} what */
 const address = (what) =>
   rule(`the URL ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
+/** Rule that accepts an AbortSignal. */
 export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
 
 /** @type {Record<string, (value: any) => boolean>} */
@@ -466,6 +471,7 @@ export const LOAD_OPTIONS = {
   hub: address('of a mirror of Hugging Face'),
 };
 
+/** Rule that accepts an ArrayBuffer, a typed array or a DataView. */
 export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
   return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 });
