@@ -14,7 +14,7 @@ const LONG = { characters: 2000, lines: 30 };
 /** Maximum size of an attached file in bytes; no context holds more. */
 const MOST_BYTES = 4e6;
 
-/** @param {File} file */
+/** Returns whether a file is a model, by its name or its first bytes. Never rejects. @param {File} file */
 export async function isModel(file) {
   if (/\.gguf$/i.test(file.name)) return true;
   const start = file.slice(0, 4);
@@ -32,18 +32,21 @@ async function textOf(file) {
   }
 }
 
+/** Shows the notice that only texts up to MOST_BYTES can be attached. */
 export async function refuse() {
   await addLater();
   fail('attach', t('attach.only-texts', { n: MOST_BYTES / 1e6 }));
 }
 
-/** @param {File[]} files @returns {Promise<Attached[] | null>} null: one of them is not a text */
+/** Reads files as texts. Resolves with null if one of them is a model, too large or not UTF-8.
+ * @param {File[]} files @returns {Promise<Attached[] | null>} */
 export async function textsOf(files) {
   const texts = await Promise.all(files.map(async (file) => ((await isModel(file)) ? null : textOf(file))));
   if (texts.includes(null)) return null;
   return files.map(({ name }, i) => ({ name, text: /** @type {string} */ (texts[i]) }));
 }
 
+/** The texts that the next message will have, and their chips. */
 export class Attachments {
   /** @type {Attached[]} */ #files = [];
   #changed;
@@ -79,18 +82,19 @@ export class Attachments {
     return free;
   }
 
+  /** The attached texts. set() replaces the array, so it can be kept. */
   get files() {
     return this.#files;
   }
 
-  /** @param {Attached[]} files */
+  /** Attaches further texts, announces them, and reports the change. @param {Attached[]} files */
   add(files) {
     this.set([...this.#files, ...files]);
     announce(t('attach.done', { names: list(files.map(({ name }) => name)) }));
     this.#changed();
   }
 
-  /** @param {Attached[]} files */
+  /** Replaces the attached texts. Reports no change, because the caller knows of it. @param {Attached[]} files */
   set(files) {
     this.#files = files;
     resolve('attach');

@@ -17,6 +17,7 @@ const COUNT_AFTER = 150;
 /** @returns {Draft} */
 const nothing = () => ({ text: '', files: [] });
 
+/** The message field with its attachments, which holds a draft or an earlier message to edit. */
 export class Composer {
   #field = byId('input', HTMLTextAreaElement);
   #attachments;
@@ -57,7 +58,7 @@ export class Composer {
     return this.#before ?? this.#draft();
   }
 
-  /** @param {Draft} kept */
+  /** Puts the draft of another conversation into the field. Ends editing. @param {Draft} kept */
   draft(kept) {
     this.#before = null;
     this.#attachments.place++;

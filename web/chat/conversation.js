@@ -40,6 +40,7 @@ const STATS_EVERY = 250;
  * ended; branched: the user made a branch.
  * @typedef {{ changed: (now: boolean) => void, branched: (branch: { head: Head, tree: Tree }) => void }} On */
 
+/** The open conversation and its running answer, if there is one. */
 export class Conversation {
   /** @type {ModelNote | undefined} */ #note;
   #transcript;
@@ -71,6 +72,7 @@ export class Conversation {
     };
   }
 
+  /** Whether an answer is being generated. */
   get busy() {
     return this.#abort !== null;
   }
@@ -85,7 +87,8 @@ export class Conversation {
     this.on.changed(now);
   }
 
-  /** @param {Model | null} model @param {ModelNote} [note] */
+  /** Uses another model for later answers. Without settle() before, the chat of the old model is not saved.
+   * @param {Model | null} model null: no answers can be requested @param {ModelNote} [note] how to load it again */
   use(model, note) {
     this.#note = note;
     if (model) resolve('hindered');
@@ -95,6 +98,7 @@ export class Conversation {
     this.#count();
   }
 
+  /** Deletes the saved chats of deleted conversations (Talk.sweep()). */
   sweep() {
     return this.#talk.sweep();
   }
@@ -183,7 +187,8 @@ export class Conversation {
       );
   }
 
-  /** @param {Draft} draft */
+  /** Sends a message, and starts the answer. Returns false if an answer is running or there is no model.
+   * @param {Draft} draft */
   send({ text, files }) {
     if (this.busy || !this.#talk.model) return false;
     const instead = this.#editing;
@@ -274,11 +279,12 @@ export class Conversation {
     actions.edit({ text: said.text, files: said.files ?? [] });
   }
 
+  /** Makes the next message a new one instead of another version of the edited one. */
   leaveEditing() {
     this.#editing = null;
   }
 
-  /** @returns {Draft} */
+  /** The last message of the user, empty if there is none. ↑ brings it back. @returns {Draft} */
   get message() {
     const { text = '', files = [] } = this.tree.path().findLast(({ role }) => role === 'user') ?? {};
     return { text, files };
@@ -458,14 +464,17 @@ export class Conversation {
     this.tree.touch(said);
   }
 
+  /** Stops the running answer, if there is one. What it has so far stays. */
   stop() {
     this.#abort?.abort();
   }
 
+  /** Resolves when no answer is running. */
   async idle() {
     while (this.busy) await this.#running;
   }
 
+  /** Stops the running answer. Resolves when its end is recorded in the tree. */
   async halt() {
     this.stop();
     await this.#running;

@@ -7,6 +7,7 @@
 /** Distance from the end within which text is followed, in CSS pixels. */
 const NEAR = 48;
 
+/** Controls the scroll position of one element. */
 export class Follow {
   #scroller;
   #button;
@@ -74,12 +75,14 @@ export class Follow {
     this.#last = this.#scroller.scrollTop;
   }
 
+  /** Scrolls to the start of an empty conversation, which has no end to follow. */
   toStart() {
     this.#on = this.#hasLatest = false;
     this.#scroller.scrollTop = this.#last = 0;
     this.#show();
   }
 
+  /** Scrolls to the end, and follows the text from now on. */
   toEnd() {
     this.#on = this.#hasLatest = true;
     this.keep();

@@ -29,6 +29,7 @@ async function notSaved() {
   fail('keep', t('not-saved'));
 }
 
+/** Saves the open conversation and its draft in the library's archive. */
 export class Keeper {
   #conversation;
   #library;
@@ -121,7 +122,8 @@ export class Keeper {
     else await archive.put(head, body, { news });
   }
 
-  /** @param {boolean} now   true if a turn has begun or ended; false if a part of an answer has arrived */
+  /** Notes that the conversation has changed. Saves it now or within PARTLY_EVERY ms.
+   * @param {boolean} now   true if a turn has begun or ended; false if a part of an answer has arrived */
   changed(now) {
     this.#news = true;
     if (now) void this.#put(true).then(() => this.#library.show());
@@ -183,7 +185,8 @@ export class Keeper {
     if (one && last?.state !== 'partial') this.#conversation.join(one, !this.#news);
   }
 
-  /** @param {Draft} draft */
+  /** Notes the draft of the open conversation. Saves it after DRAFT_AFTER ms, an empty one at once.
+   * @param {Draft} draft */
   typed(draft) {
     const id = draftId(this.#conversation.head);
     clearTimeout(this.#draftTimer);
@@ -214,7 +217,8 @@ export class Keeper {
     return this.#unsaved.get(draftId(this.#conversation.head));
   }
 
-  /** @param {Head | null} [head]   without one, returns the draft of a new conversation @returns {Promise<Draft>} */
+  /** Returns the saved draft of a conversation, an empty one if there is none or it cannot be read.
+   * @param {Head | null} [head]   null or undefined: a new conversation @returns {Promise<Draft>} */
   async draft(head) {
     return (await this.#archive.draft(draftId(head)).catch(() => undefined)) ?? { text: '', files: [] };
   }

@@ -8,6 +8,7 @@ import { Tree } from '../history/tree.js';
 
 /** @import { Keeper } from './keeper.js' */
 
+/** The requests to open a conversation. */
 export class Openings {
   #latest = latest();
   /** Id of the conversation that is being opened, null for a new one; undefined if none is being opened.
@@ -37,7 +38,8 @@ export class Openings {
     return this.#next === undefined ? state.id : this.#next;
   }
 
-  /** @param {string | null} id   from the archive; null: a new conversation
+  /** Opens a conversation after stopping a running answer. Opens a new one if the id is unknown.
+   * @param {string | null} id   from the archive; null: a new conversation
    * @param {{ instead?: boolean, along?: boolean }} [how]   instead: replaces the history entry; along: the current
    * draft moves to the opened conversation */
   async open(id, { instead = false, along = false } = {}) {

@@ -22,7 +22,9 @@ import { spoken } from '../history/tree.js';
 const KEEP_AFTER = 1000;
 const NAME = 'page ';
 
-/** @param {Tree} tree @param {Head | null} head @param {string | null} until @returns {ChatMessage[]} */
+/** Returns the messages of a prompt, with the system prompt of the conversation first.
+ * @param {Tree} tree @param {Head | null} head @param {string | null} until id of the last message; null: none
+ * @returns {ChatMessage[]} */
 export function messagesOf(tree, head, until) {
   const messages = /** @type {ChatMessage[]} */ (tree.messages(until, head?.from));
   return head?.system ? [{ role: 'system', content: head.system }, ...messages] : messages;
@@ -39,6 +41,7 @@ function same(a, b) {
   return a.length === b.length && a.every(({ role, content }, i) => role === b[i].role && content === b[i].content);
 }
 
+/** The chat of the loaded model that belongs to the open conversation. */
 export class Talk {
   /** @type {Model | null} */ model = null;
   /** @type {ReturnType<Model['chat']> | null} */ #chat = null;
@@ -59,7 +62,7 @@ export class Talk {
     addEventListener('visibilitychange', () => document.visibilityState === 'hidden' && this.#keepNow());
   }
 
-  /** @param {Model | null} model */
+  /** Uses another model. Chats that are being saved are lost: call settled() first. @param {Model | null} model */
   use(model) {
     this.#saving?.abort();
     this.leave(false);
@@ -82,18 +85,21 @@ export class Talk {
     this.#held = { answer: null, question: null };
   }
 
-  /** @param {ChatMessage[]} messages */
+  /** Returns the number of tokens that messages take as a prompt; 0 without a model. Rejects as countTokens() does.
+   * @param {ChatMessage[]} messages */
   async count(messages) {
     if (!this.model || !messages.length) return 0;
     return this.model.countTokens(this.prompt(messages));
   }
 
-  /** @param {ChatMessage[]} messages */
+  /** Returns the prompt for messages: a single text if the model has no chat template.
+   * @param {ChatMessage[]} messages */
   prompt(messages) {
     return this.model?.info.chatTemplate ? messages : textOf(messages);
   }
 
-  /** @param {Asked} asked @param {object} options */
+  /** Starts an answer, from the existing chat if possible. There must be a model.
+   * @param {Asked} asked @param {object} options   of generate() or send() */
   async ask(asked, options) {
     const model = /** @type {Model} */ (this.model);
     const { tree, head, question, begin, thoughts, before } = asked;

@@ -31,6 +31,7 @@ const AT_ONCE = 12;
 
 /** @typedef {{ key: string, elements: HTMLElement[] }} Shown */
 
+/** The element of one answer: waiting, then running, then finished or failed. */
 export class Answer {
   element = el('article.from-model', { ariaLabel: t('answer') });
   /** @type {MarkdownView | null} */ #view = null;
@@ -45,15 +46,17 @@ export class Answer {
     this.waiting(t('reading'));
   }
 
+  /** The Markdown source so far. */
   get text() {
     return this.#view?.text ?? this.#raw;
   }
 
+  /** The thoughts so far. ms: their duration in milliseconds when they last ended, 0 if they never did. */
   get thoughts() {
     return { text: this.#thoughts?.text ?? '', ms: this.#thoughts?.ms ?? 0 };
   }
 
-  /** @param {string} what */
+  /** Shows a text instead of the answer, which has not begun. @param {string} what */
   waiting(what) {
     this.#view = null;
     this.#thoughts = null;
@@ -61,13 +64,13 @@ export class Answer {
     this.#changed();
   }
 
-  /** @param {string} piece */
+  /** Appends text to the answer. Ends its thoughts. @param {string} piece */
   add(piece) {
     this.#thoughts?.end();
     this.#open().add(piece);
   }
 
-  /** @param {string} piece   of the model's thoughts */
+  /** Appends text to the thoughts. Announces the first one. @param {string} piece   of the model's thoughts */
   think(piece) {
     if (!this.#thoughts) announce(t('thinking'));
     this.#think().add(piece);
@@ -83,7 +86,8 @@ export class Answer {
     return thoughts;
   }
 
-  /** @param {Pick<Said, 'thoughts' | 'thoughtMs'>} said @param {boolean} [running]   the thoughts continue */
+  /** Shows saved thoughts, if there are any.
+   * @param {Pick<Said, 'thoughts' | 'thoughtMs'>} said @param {boolean} [running]   the thoughts continue */
   recall({ thoughts = '', thoughtMs }, running = false) {
     if (!thoughts) return;
     this.#think().add(thoughts);
@@ -101,7 +105,7 @@ export class Answer {
     return this.#view;
   }
 
-  /** @param {string} text */
+  /** Shows a text, such as the speed, in the line under the answer. @param {string} text */
   stats(text) {
     this.#stats.textContent = text;
     this.#changed();
@@ -126,7 +130,8 @@ export class Answer {
     this.#view.finish();
   }
 
-  /** @param {Row} row @param {HTMLElement[]} buttons */
+  /** Shows the buttons and numbers of an answer that has ended, and announces its text.
+   * @param {Row} row @param {HTMLElement[]} buttons */
   finish({ said: { stats = '', hint }, by }, buttons) {
     this.#thoughts?.end();
     this.#open().finish();
@@ -135,7 +140,8 @@ export class Answer {
     announce(short ? t('answer.text', { text: short }) : stats);
   }
 
-  /** @param {unknown} error @param {...HTMLButtonElement} buttons   buttons that may help */
+  /** Ends the answer with an error, which is shown below the text so far.
+   * @param {unknown} error @param {...HTMLButtonElement} buttons   buttons that may help */
   fail(error, ...buttons) {
     this.element.querySelector('.answer-foot')?.remove();
     this.#thoughts?.end();
@@ -161,6 +167,7 @@ export class Answer {
 const keyOf = ({ said, at, of, last, unanswered = false, excluded = '', by = '' }) =>
   [said.id, said.state, said.text.length, at, of, last, unanswered, excluded, by].join();
 
+/** The list of the messages that are shown. */
 export class Transcript {
   /** @type {HTMLElement} */ #log;
   /** @type {Follow} */ #follow;
@@ -186,7 +193,7 @@ export class Transcript {
     });
   }
 
-  /** @param {(Node | string)[]} welcome   the contents of an empty conversation */
+  /** Removes all messages. @param {(Node | string)[]} welcome   the contents of an empty conversation */
   clear(welcome) {
     [this.#shown, this.#waiting] = [[], []];
     this.#log.replaceChildren(el('div.empty', ...welcome));
@@ -223,7 +230,7 @@ export class Transcript {
       });
   }
 
-  /** @param {Said} said */
+  /** Appends the row of an answer that is about to begin, and returns it. @param {Said} said */
   running(said) {
     const answer = new Answer(() => this.#follow.update());
     this.#log.append(answer.element);
@@ -232,7 +239,7 @@ export class Transcript {
     return answer;
   }
 
-  /** @param {Answer} answer @param {Row} row */
+  /** Shows the end of the answer that running() returned last. @param {Answer} answer @param {Row} row */
   settled(answer, row) {
     answer.finish(row, this.#buttons(row));
     this.#shown[this.#shown.length - 1].key = keyOf(row);

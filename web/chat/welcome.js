@@ -10,7 +10,7 @@ import { actions, state } from '../shell/store.js';
 /** Suggested prompts, worded like the storyteller's training data, so in English in every language. */
 const SUGGESTIONS = /** @type {const} */ (['story.dragon', 'story.cat', 'story.mouse']);
 
-/** @returns {(Node | string)[]} */
+/** Returns the contents of an empty conversation for the loaded model, or for none. @returns {(Node | string)[]} */
 export function welcome() {
   const { model, choice } = state;
   const choose = action(t('choose-model'), () => actions.changeModel(), 'link');
