@@ -72,7 +72,8 @@ async function openDatabase() {
   return database;
 }
 
-/** @param {(id: string) => void} heard   called when another tab has changed a conversation
+/** Opens the archive in IndexedDB, or one in memory if that fails. Never rejects.
+ * @param {(id: string) => void} heard   called when another tab has changed a conversation
  * @returns {Promise<Archive>} */
 export async function openArchive(heard) {
   try {
@@ -186,12 +187,15 @@ class StoredArchive {
   }
 }
 
+/** An archive with the methods of StoredArchive. Its contents are lost when the page is closed. */
 export class MemoryArchive {
   kept = false;
   /** @type {Map<string, { head: Head, body: Kept, words: string[] }>} */ #all = new Map();
   /** @type {Map<string, Draft>} */ #drafts = new Map();
 
-  /** @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
+  /** Finds conversations that have, for every word of the question, a word that begins with it: pinned ones first, then
+   * the latest.
+   * @param {string} question   '' finds all @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit) {
     const asked = wordsOf([question]);
     const fits = (/** @type {string[]} */ words) => asked.every((word) => words.some((w) => w.startsWith(word)));
@@ -199,47 +203,48 @@ export class MemoryArchive {
     return found.sort((a, b) => b.pinned - a.pinned || b.updated - a.updated).slice(0, limit);
   }
 
-  /** @param {string} id */
+  /** Returns a copy of a conversation, null if there is none. @param {string} id */
   async get(id) {
     const { head, body } = this.#all.get(id) ?? {};
     return head && body ? structuredClone({ head, body }) : null;
   }
 
-  /** @param {Head} head @param {Kept} body */
+  /** Saves a copy of a conversation. Replaces an earlier one without merging: no other tab can change it.
+   * @param {Head} head @param {Kept} body */
   async put(head, body) {
     this.#all.set(head.id, structuredClone({ head, body, words: wordsIn(head, body) }));
     return { head, body };
   }
 
-  /** @param {string} id @param {Partial<Head>} news */
+  /** Changes properties of a head. Does nothing for an unknown id. @param {string} id @param {Partial<Head>} news */
   async change(id, news) {
     const one = this.#all.get(id);
     if (one) await this.put({ ...one.head, ...news }, one.body);
   }
 
-  /** @param {string} id */
+  /** Removes a conversation and its draft. @param {string} id */
   async remove(id) {
     this.#all.delete(id);
     this.#drafts.delete(id);
   }
 
-  /** @param {string} id */
+  /** Returns whether there is a conversation with this id. @param {string} id */
   async has(id) {
     return this.#all.has(id);
   }
 
-  /** @param {string} id */
+  /** Returns a draft, undefined if there is none. @param {string} id */
   async draft(id) {
     return this.#drafts.get(id);
   }
 
-  /** @param {string} id @param {Draft | null} draft */
+  /** Saves a draft; null removes it. @param {string} id @param {Draft | null} draft */
   async setDraft(id, draft) {
     if (draft) this.#drafts.set(id, draft);
     else this.#drafts.delete(id);
   }
 
-  /** @returns {AsyncGenerator<Whole>} */
+  /** Iterates copies of all conversations, in the order in which they were added. @returns {AsyncGenerator<Whole>} */
   async *all() {
     for (const id of this.#all.keys()) yield/** @type {Whole} */ (await this.get(id));
   }

@@ -14,13 +14,15 @@ import { Tree, newId, spoken } from './tree.js';
 
 const FORMAT = 'gemma-wasm conversations';
 
-/** @param {{ head: Head, body: Kept }[]} conversations */
+/** Returns conversations as the text of a file that fromJson() reads.
+ * @param {{ head: Head, body: Kept }[]} conversations */
 export function toJson(conversations) {
   const plain = conversations.map(({ head, body }) => ({ ...head, ...body }));
   return JSON.stringify({ format: FORMAT, version: 1, conversations: plain }, null, 1);
 }
 
-/** @param {{ head: Head, body: Kept }} conversation */
+/** Returns the shown messages of a conversation as Markdown. Other versions are left out.
+ * @param {{ head: Head, body: Kept }} conversation */
 export function toMarkdown({ head, body }) {
   const parts = [
     `# ${head.title}`,
@@ -38,7 +40,8 @@ export function toMarkdown({ head, body }) {
 /** @param {import('../shell/language.js').Key} why @param {Record<string, number>} [values] */
 const refuse = (why, values) => new PageError('import.none', values, why);
 
-/** @param {string} text @returns {{ head: Head, body: Kept }[]} */
+/** Returns the conversations of a file, with new ids. Throws a PageError if the text is not such a file or is damaged.
+ * @param {string} text @returns {{ head: Head, body: Kept }[]} */
 export function fromJson(text) {
   /** @type {any} */
   let data;
@@ -116,14 +119,17 @@ function headOf(given, said) {
   };
 }
 
-/** @param {string} name @param {string} type @param {string} text */
+/** Makes the browser download a text as a file.
+ * @param {string} name @param {string} type   MIME type @param {string} text */
 export function saveFile(name, type, text) {
   const href = URL.createObjectURL(new Blob([text], { type }));
   el('a', { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000);
 }
 
-/** @param {string} title */
+/** Returns a file name without extension for a title: letters, digits, spaces, _ and -, at most 60 characters;
+ * `conversation` if none is left.
+ * @param {string} title */
 export function fileName(title) {
   const plain = title.replace(/[^\p{L}\p{N} _-]+/gu, '');
   return plain.trim().slice(0, 60) || 'conversation';

@@ -26,6 +26,7 @@ const exchange = async () => (await Promise.all([import('./exchange.js'), addLat
  * @typedef {{ changed: (id: string, news: Partial<Head>) => void, heard: (id: string) => void, kept: () => void,
  *   removed: () => void }} On */
 
+/** The list of conversations, and the archive in use. */
 export class Library {
   /** @type {Archive} */ archive = new MemoryArchive();
   on = /** @type {On} */ ({});
@@ -38,6 +39,7 @@ export class Library {
    * @type {Promise<Archive> | null} */
   #opened = null;
 
+  /** Connects the controls, opens the archive and shows the list. Called once. */
   async start() {
     const keep = input('library-keep');
     keep.checked = keepsNothing();
@@ -134,6 +136,7 @@ export class Library {
     /** @type {HTMLElement | undefined} */ ([...box('library-list').querySelectorAll('a')][before])?.focus();
   }
 
+  /** Shows the conversations that match the search field. Leaves the list alone while a name is edited. */
   async show() {
     const question = input('library-search').value.trim();
     const isLatest = this.#latest();

@@ -7,7 +7,8 @@
 
 const PREFIX = 'gemma-wasm.';
 
-/** @template T @param {string} key @param {T} fallback @returns {T} */
+/** Returns a choice of an earlier visit, `fallback` if there is none or storage is forbidden. Does not check its type.
+ * @template T @param {string} key @param {T} fallback @returns {T} */
 export function recall(key, fallback) {
   try {
     const text = localStorage.getItem(PREFIX + key);
@@ -17,7 +18,8 @@ export function recall(key, fallback) {
   }
 }
 
-/** @param {string} key @param {unknown} value */
+/** Stores a choice for later visits, if storage is allowed.
+ * @param {string} key @param {unknown} value   anything that JSON can hold */
 export function remember(key, value) {
   try {
     localStorage.setItem(PREFIX + key, JSON.stringify(value));
@@ -29,6 +31,7 @@ export function remember(key, value) {
 /** Calls a function when another tab has changed a choice. @param {string} key @param {() => void} f */
 export const onChoice = (key, f) => addEventListener('storage', (event) => event.key === PREFIX + key && f());
 
+/** Returns whether the user has turned off saving conversations. */
 export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) === false;
 
 /** The messages and the draft when the page unloads. IndexedDB may not finish then, but sessionStorage does.
@@ -36,7 +39,7 @@ export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) 
  *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;
 
-/** @param {Left | null} left */
+/** Stores what is not saved yet, for the next visit in this tab; null removes it. @param {Left | null} left */
 export function leaveBehind(left) {
   try {
     if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
@@ -46,7 +49,7 @@ export function leaveBehind(left) {
   }
 }
 
-/** @returns {Left | null} */
+/** Returns what the last visit in this tab could not save, null if there is nothing. @returns {Left | null} */
 export function leftBehind() {
   try {
     return JSON.parse(sessionStorage.getItem(LEFT) ?? 'null');

@@ -34,6 +34,7 @@ export function newId() {
   return Date.now().toString(36) + [...random].map((n) => n.toString(36)).join('');
 }
 
+/** The messages of one conversation, the shown leaf, and the changes that are not saved yet. */
 export class Tree {
   /** @type {Map<string, Said>} */ #said = new Map();
   /** Number of the last unsaved change, by message id. @type {Map<string, number>} */ #own = new Map();
@@ -47,7 +48,7 @@ export class Tree {
     this.leaf = kept?.leaf && this.#said.has(kept.leaf) ? kept.leaf : null;
   }
 
-  /** @param {string | null} id */
+  /** Returns a message; undefined if it is unknown or the id is null. @param {string | null} id */
   get(id) {
     return id === null ? undefined : this.#said.get(id);
   }
@@ -63,7 +64,7 @@ export class Tree {
     return one;
   }
 
-  /** @param {Said} one */
+  /** Notes that a message has changed and must be saved. Ignores removed messages. @param {Said} one */
   touch(one) {
     if (this.#said.has(one.id)) this.#own.set(one.id, ++this.#turn);
   }
@@ -127,12 +128,12 @@ export class Tree {
     });
   }
 
-  /** @param {string} id   its last message */
+  /** Returns another tree with only the path to a message. @param {string} id   its last message */
   branch(id) {
     return new Tree({ said: this.path(id), leaf: id });
   }
 
-  /** @returns {News} */
+  /** Changes that are not saved yet. @returns {News} */
   get news() {
     return { own: [...this.#own.keys()], gone: [...this.#gone.keys()], at: this.#turn };
   }
@@ -144,7 +145,7 @@ export class Tree {
     }
   }
 
-  /** @returns {Kept} */
+  /** Returns a copy of all messages, for the archive. @returns {Kept} */
   kept() {
     return { said: [...this.#said.values()].map((one) => ({ ...one })), leaf: this.leaf };
   }
