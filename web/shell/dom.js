@@ -12,14 +12,15 @@ export function byId(id, type) {
   return found;
 }
 
-/** @param {string} id */
+/** Returns the button with this id. Throws if there is none. @param {string} id */
 export const button = (id) => byId(id, HTMLButtonElement);
-/** @param {string} id */
+/** Returns the input field with this id. Throws if there is none. @param {string} id */
 export const input = (id) => byId(id, HTMLInputElement);
-/** @param {string} id */
+/** Returns the element with this id. Throws if there is none. @param {string} id */
 export const box = (id) => byId(id, HTMLElement);
 
 /**
+ * Creates an element.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K | `${K}.${string}`} kind   the tag, and its classes after dots
  * @param {...(Record<string, unknown> | Node | string)} rest   properties, if any, and children; strings become text
@@ -46,16 +47,18 @@ export function announce(text) {
 /** Returns whether a dialog is open, which then receives the keys. */
 export const underDialog = () => document.querySelector('dialog[open]') !== null;
 
-/** @param {string} text @param {() => void} onclick @param {string} [className]
+/** Returns a button that does not submit a form.
+ * @param {string} text @param {() => void} onclick @param {string} [className]
  * @param {string | null} [ariaLabel]   if the text does not describe the button */
 export function action(text, onclick, className = '', ariaLabel = null) {
   return el('button', { type: 'button', className, onclick, ariaLabel }, text);
 }
 
-/** @param {string} id @param {() => void} act */
+/** Calls a function at each click on the element with this id. @param {string} id @param {() => void} act */
 export const onClick = (id, act) => box(id).addEventListener('click', () => act());
 
-/** @param {HTMLElement} place @param {() => void} act */
+/** Calls a function when Escape is pressed inside an element, except in an input method. Nothing else handles the key.
+ * @param {HTMLElement} place @param {() => void} act */
 export function onEscape(place, act) {
   place.addEventListener('keydown', (event) => {
     if (event.key !== 'Escape' || event.isComposing) return;
@@ -72,7 +75,8 @@ export function onSubmit(id, act) {
   });
 }
 
-/** @param {HTMLInputElement} field */
+/** Returns the chosen files, and empties the field, so that the same file can be chosen again.
+ * @param {HTMLInputElement} field */
 export function takeFiles(field) {
   const files = [...(field.files ?? [])];
   field.value = '';
@@ -89,7 +93,8 @@ export function sheetOf(css) {
 /** Returns whether a touch keyboard opens when a field gets the focus. */
 export const hasTouch = () => matchMedia('(pointer: coarse)').matches;
 
-/** @param {HTMLElement} button @param {string} text */
+/** Copies a text to the clipboard. The button shows the outcome for 1.5 s. Never rejects.
+ * @param {HTMLElement} button @param {string} text */
 export async function copy(button, text) {
   let done = true;
   try {

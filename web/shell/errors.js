@@ -31,12 +31,12 @@ const ADVICE = {
   'unsupported-architecture': 'not-ours',
 };
 
-/** @param {unknown} error @returns {string} the stable code, or '' */
+/** Returns the code of an error of the package, '' for other errors. @param {unknown} error @returns {string} */
 export function codeOf(error) {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** @param {any} error */
+/** Returns the HTTP status of an `http-error`, 0 for other errors. @param {any} error */
 export function statusOf(error) {
   if (codeOf(error) !== 'http-error') return 0;
   return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);
@@ -52,7 +52,8 @@ function nameOf(error) {
   return known(`error.${code}`) ? code : 'unknown';
 }
 
-/** @param {unknown} error @returns {{ title: string, advice: string }} */
+/** Returns what failed and what the reader can do, in the reader's language. `advice` can be ''.
+ * @param {unknown} error @returns {{ title: string, advice: string }} */
 export function explain(error) {
   if (error instanceof PageError) {
     const { key, values, advice } = error.texts;
@@ -70,7 +71,8 @@ function rawDetails(error) {
   return error.cause ? `${text}\ncause: ${error.cause}` : text;
 }
 
-/** @param {unknown} error @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
+/** Returns an element with the description of an error. Its texts may change once more have been loaded.
+ * @param {unknown} error @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
 export function errorBox(error, { about = '', buttons = [] } = {}) {
   const [title, advice] = [el('strong'), el('p')];
   const fill = () => {

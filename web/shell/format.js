@@ -33,10 +33,11 @@ export function shortTime(ms) {
   return ms < 9950 ? t('time.s', { n: number(ms / 1000, 1) }) : duration(ms / 1000);
 }
 
-/** @param {number} n */
+/** Returns a speed in tokens per second as text. @param {number} n */
 export const rate = (n) => t('rate', { n: number(n, n >= 99.95 ? 0 : 1) });
 
-/** @param {number} share   from 0 to 1 @param {number} [digits] */
+/** Returns a share as a percentage.
+ * @param {number} share   from 0 to 1 @param {number} [digits]   at most, after the decimal point */
 export const percent = (share, digits = 0) => number(share, 0, { style: 'percent', maximumFractionDigits: digits });
 
 /** Returns a number of parameters as text, such as “1.0 billion parameters” or “268 million parameters”.
@@ -48,7 +49,8 @@ export function parameters(n) {
 
 const TITLE = 60;
 
-/** @param {string} text */
+/** Returns a title for a message: its text in one line, cut after TITLE characters, if possible between words.
+ * @param {string} text */
 export function titleOf(text) {
   const line = text.trim().replace(/\s+/g, ' ');
   if (line.length <= TITLE) return line || t('empty-message');

@@ -44,18 +44,22 @@ export function parts(key, values) {
 /** @template T @param {T} value @returns {string | Exclude<T, number>} */
 const written = (value) => (typeof value === 'number' ? number(value) : /** @type {Exclude<T, number>} */ (value));
 
-/** @param {Key} key @param {Record<string, string | number>} [values] */
+/** Returns a text in the reader's language; '' while the texts of addLater() are missing.
+ * @param {Key} key
+ * @param {Record<string, string | number>} [values]   of the placeholders; `n` chooses the plural form */
 export const t = (key, values = {}) => parts(key, values).join('');
 
 /** Returns the text of a computed key, such as `error.` and a code; undefined if there is none.
  * @param {string} key */
 export const known = (key) => (key in texts ? t(/** @type {Key} */ (key)) : undefined);
 
-/** @param {number} n @param {number} [digits]   after the decimal point @param {Intl.NumberFormatOptions} [how] */
+/** Returns a number as text.
+ * @param {number} n @param {number} [digits]   exact number of digits after the decimal point
+ * @param {Intl.NumberFormatOptions} [how] */
 export const number = (n, digits = 0, how) =>
   n.toLocaleString(locale, { minimumFractionDigits: digits, maximumFractionDigits: digits, ...how });
 
-/** @param {string[]} items */
+/** Returns items as one text, such as “a, b, c”. @param {string[]} items */
 export const list = (items) => new Intl.ListFormat(locale, { type: 'unit' }).format(items);
 
 /** @type {Promise<void> | undefined} */

@@ -16,14 +16,16 @@ export function sentence({ code, message }) {
   return known(`notice.${code}`) ?? message[0].toUpperCase() + message.slice(1).replace(/[^.!?]$/, '$&.');
 }
 
-/** @param {Notice[]} notices @param {string} refusal   instead of "not-cached", if the reason is known */
+/** Returns the texts of the notices that still matter after a load, with '' for no refusal.
+ * @param {Notice[]} notices @param {string} refusal   replaces "not-cached", if the reason is known; else '' */
 export function lasting(notices, refusal) {
   const left = refusal ? /^(retry|rows-later|not-cached)$/ : /^(retry|rows-later)$/;
   const others = notices.filter(({ code }) => !left.test(code));
   return [...others.map(sentence), refusal];
 }
 
-/** @param {string} id   of the place @param {(string | Text)[]} texts   a Text node can change later */
+/** Replaces the notices in an element. Empty texts are left out.
+ * @param {string} id   of the place @param {(string | Text)[]} texts   a Text node can change later */
 export function showNotices(id, texts) {
   box(id).replaceChildren(...texts.filter(Boolean).map((text) => noticeOf(text)));
 }
@@ -48,7 +50,7 @@ export function fail(kind, text, ...remedies) {
   else box(FAILURES).append(note);
 }
 
-/** @param {string} kind */
+/** Removes the failure of a kind that fail() showed, if it is still there. @param {string} kind */
 export function resolve(kind) {
   shown(kind)?.remove();
 }

@@ -93,14 +93,16 @@ export function watch(names, show) {
   watchers.push({ names, show });
 }
 
-/** @param {Partial<State>} news */
+/** Changes the state, then calls the functions that watch a changed value, in the order of their registration.
+ * @param {Partial<State>} news */
 export function update(news) {
   const changed = /** @type {(keyof State)[]} */ (Object.keys(news)).filter((name) => news[name] !== state[name]);
   Object.assign(state, news);
   for (const { names, show } of watchers) if (names.some((name) => changed.includes(name))) show();
 }
 
-/** @param {Phase} phase @param {Partial<State>} [news]   other changes at the same time */
+/** Changes the phase. Throws if the phase may not follow the current one.
+ * @param {Phase} phase @param {Partial<State>} [news]   other changes at the same time */
 export function enter(phase, news) {
   if (phase !== state.phase && !NEXT[state.phase].includes(phase)) {
     throw new Error(`page: ${phase} cannot follow ${state.phase}`);
