@@ -12,7 +12,8 @@ import { Strip, hint, select } from './parts.js';
 
 /** @typedef {{ at: number, layers: InsideLayer[] }} Seen */
 
-/** @param {Look} look */
+/** Renders the view. Asks the model again when another token is chosen, not for another layer or head.
+ * @param {Look} look */
 export async function showAttention(look) {
   const {
     model,

@@ -43,6 +43,7 @@ const TOLD_AFTER = 600;
 /** @returns {Choices} */
 const fresh = () => ({ word: -1, span: 8, end: 0, token: -1, layer: -1, head: 0, walk: -1, step: 0, text: undefined });
 
+/** The inspection panel. The view and the subject stay chosen while it is closed. */
 export class Inside {
   style = sheetOf(css);
   #place;
@@ -65,6 +66,7 @@ export class Inside {
     this.#tabs.addEventListener('keydown', (event) => this.#key(event));
   }
 
+  /** Builds the panel in its place, shows the chosen view, and focuses the tabs. */
   open() {
     const close = action(t('close'), () => update({ panel: '' }), 'quiet');
     const head = el('div.settings-head', el('h2', t('inside')), close);
@@ -74,12 +76,14 @@ export class Inside {
     /** @type {HTMLElement} */ (this.#tabs.querySelector('[tabindex="0"]')).focus();
   }
 
+  /** Aborts the request, and empties the panel. */
   close() {
     this.#stop();
     this.#kept = null;
     for (const one of [this.#place, this.#about, this.#tabs, this.#panel]) one.replaceChildren();
   }
 
+  /** Renders the view again, or waits while an answer runs. Leaves a text field alone that has the focus. */
   changed() {
     this.#stop();
     if (state.busy) return this.#wait();

@@ -59,7 +59,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 /** Probabilities below which a word counts as a little, quite or very unsure. */
 export const UNSURE = [0.25, 0.1, 0.03];
 
-/** @param {number} probability */
+/** Returns how unsure a word is, from 0 (not) to 3 (very). @param {number} probability */
 export function unsure(probability) {
   return UNSURE.filter((limit) => probability < limit).length;
 }
@@ -78,25 +78,26 @@ export function windowOf(metadata) {
   return typeof found?.value === 'number' || typeof found?.value === 'bigint' ? Number(found.value) : 0;
 }
 
-/** @param {number} first @param {number} end */
+/** Returns the integers from `first` to before `end`. @param {number} first @param {number} end */
 export function range(first, end) {
   return Array.from({ length: Math.max(0, end - first) }, (_, i) => first + i);
 }
 
-/** @param {number} share */
+/** Returns a share from 0 to 1 as a percentage, with up to two decimals; “< 0.01%” if it is smaller.
+ * @param {number} share */
 export function percent(share) {
   if (share > 0 && share < 1e-4) return `< ${rounded(1e-4, 2)}`;
   const digits = share >= 0.0995 || share === 0 ? 0 : share >= 0.00995 ? 1 : 2;
   return rounded(share, digits);
 }
 
-/** @param {string} text */
+/** Returns the text of a token with visible white space at its ends, line breaks and tabs. @param {string} text */
 export function shown(text) {
   const edges = text.replace(/^ +| +$/g, (blanks) => '·'.repeat(blanks.length));
   return edges.replace(/\n/g, '⏎').replace(/\t/g, '⇥') || t('token.nothing');
 }
 
-/** @param {string} text */
+/** Returns the text of a token as a screen reader should say it. @param {string} text */
 export function spoken(text) {
   const core = text.trim();
   if (core) return t('token.quoted', { text: core });

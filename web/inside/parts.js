@@ -63,7 +63,8 @@ export class Strip {
     this.choose(this.first + next, true);
   }
 
-  /** @param {number} at @param {boolean} [asked]   the reader chose it, so it gets the focus */
+  /** Selects a token and scrolls to it. Ignores tokens that are not shown.
+   * @param {number} at @param {boolean} [asked]   the reader chose it, so it gets the focus, and `on` is called */
   choose(at, asked = false) {
     const option = this.#options[at - this.first];
     if (!option) return;
@@ -82,8 +83,10 @@ export class Strip {
     this.#on(at);
   }
 
-  /** @param {number} at
-   * @param {{ name: string, className?: string, data?: Record<string, unknown>, shade?: number }} how */
+  /** Changes how a token looks and what screen readers say after its text. Ignores tokens that are not shown.
+   * @param {number} at
+   * @param {{ name: string, className?: string, data?: Record<string, unknown>, shade?: number }} how   shade: from 0
+   * to 1, unchanged by default */
   mark(at, { name, className = '', data = {}, shade }) {
     const option = this.#options[at - this.first];
     if (!option) return;
@@ -104,7 +107,7 @@ export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, s
  * @typedef {{ id: number, text: string, share: number, value?: string, note?: string, chosen?: boolean,
  *   button?: HTMLElement }} Bar */
 
-/** @param {string} label @param {Bar[]} rows */
+/** Returns a bar chart as a list. The longest bar fills the width. @param {string} label @param {Bar[]} rows */
 export function bars(label, rows) {
   const most = Math.max(1e-9, ...rows.map(({ share }) => share));
   const list = el(
@@ -130,7 +133,8 @@ export function bars(label, rows) {
   return list;
 }
 
-/** @param {string} label @param {[value: string | number, text: string][]} options @param {string | number} chosen
+/** Returns a label with a select field. `on` gets values as strings.
+ * @param {string} label @param {[value: string | number, text: string][]} options @param {string | number} chosen
  * @param {(value: string) => void} on */
 export function select(label, options, chosen, on) {
   const field = el(
@@ -142,19 +146,20 @@ export function select(label, options, chosen, on) {
   return el('label.pick', label, field);
 }
 
-/** @param {...(Node | string)} parts */
+/** Returns a paragraph in the style of hints. @param {...(Node | string)} parts */
 export const hint = (...parts) => el('p.hint', ...parts);
-/** @param {Token} token */
+/** Returns a list item with a token and its id. @param {Token} token */
 export function piece({ id, text }) {
   const item = el('li', el('span.piece', { dir: 'auto' }, shown(text)), el('span.id', `${id}`));
   item.dataset.id = String(id);
   return item;
 }
 
-/** @param {string} text */
+/** Returns an inline element with the text of a token. @param {string} text */
 export const quoted = (text) => el('code.piece', { dir: 'auto' }, shown(text));
 
-/** @param {string} tag @param {Record<string, string | number>} attributes
+/** Creates an SVG element.
+ * @param {string} tag @param {Record<string, string | number>} attributes
  * @param {...Node} children @returns {SVGElement} */
 export function svg(tag, attributes, ...children) {
   const node = document.createElementNS('http://www.w3.org/2000/svg', tag);
@@ -163,7 +168,8 @@ export function svg(tag, attributes, ...children) {
   return /** @type {SVGElement} */ (node);
 }
 
-/** @param {number} width @param {number} height @param {string} words
+/** Returns an SVG picture, which screen readers describe by `words`.
+ * @param {number} width @param {number} height @param {string} words
  * @param {...Node} children */
 export function picture(width, height, words, ...children) {
   const whole = { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': words, class: 'picture' };

@@ -46,14 +46,16 @@ export async function ofAnswer(model, { said, told, made }, signal) {
   return fitting(model, { tokens, ids, start: before.tokens.length, said });
 }
 
-/** @param {Model} model @param {number[]} before @param {number[]} ids @param {AbortSignal} [signal] */
+/** Returns the text that `ids` add after `before`. The tokens before can change how they are decoded.
+ * @param {Model} model @param {number[]} before @param {number[]} ids @param {AbortSignal} [signal] */
 export async function textBehind(model, before, ids, signal) {
   const lists = [before, [...before, ...ids]];
   const [lead, all] = await Promise.all(lists.map((list) => model.detokenize(list, { signal })));
   return all.slice(lead.length);
 }
 
-/** @param {Model} model @param {string} text @param {AbortSignal} signal @returns {Promise<Subject>} */
+/** Returns a custom text as the model reads it. Throws a PageError if it is longer than the context.
+ * @param {Model} model @param {string} text @param {AbortSignal} signal @returns {Promise<Subject>} */
 export async function ofText(model, text, signal) {
   const { tokens } = await model.debug.inside(text, { layers: [], signal });
   return fitting(model, { tokens, ids: tokens.map(({ id }) => id), start: 1, said: null });

@@ -12,7 +12,7 @@ import { hint, piece } from './parts.js';
 
 const MOST = 1000;
 
-/** @param {Look} look */
+/** Renders the view. It has its own text field, which begins with the last message. @param {Look} look */
 export async function showTokens(look) {
   const { panel, choices, conversation, signal } = look;
   const field = el('textarea', { rows: 2, dir: 'auto', value: choices.text ?? conversation.message.text });

@@ -22,7 +22,7 @@ const LENS = 8;
 const SHOWN = 3;
 const LAST = 24;
 
-/** @param {Look} look */
+/** Renders the view at the step that was shown last. @param {Look} look */
 export async function showWalk(look) {
   const {
     model,

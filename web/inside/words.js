@@ -18,7 +18,8 @@ const MOST = 400;
 /** Matches a token that holds only a part of a character. */
 const HALF = /\ufffd/;
 
-/** @param {Look} look */
+/** Renders the view of the last MOST tokens, and chooses the least sure one unless another was chosen.
+ * @param {Look} look */
 export async function showWords(look) {
   const { model, subject, panel, signal, choices } = look;
   const { tokens } = subject;
