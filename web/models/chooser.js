@@ -7,6 +7,7 @@ import { box, button, byId, onClick } from '../shell/dom.js';
 import { errorBox } from '../shell/errors.js';
 import { update } from '../shell/store.js';
 
+/** The dialog of the model chooser, or its place on the page. */
 export class Chooser {
   #dialog = byId('chooser', HTMLDialogElement);
   #models = box('models');
@@ -57,7 +58,8 @@ export class Chooser {
   }
 }
 
-/** @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   its model, remedies */
+/** Shows an error in the model chooser, or removes the one that is shown.
+ * @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   its model, remedies */
 export function showTrouble(error, more) {
   const place = box('picker-error');
   place.replaceChildren(...(error ? [errorBox(error, more)] : []));

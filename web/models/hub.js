@@ -44,13 +44,15 @@ async function filesOf(repo, revision) {
   throw new PageError('hub.failed', {}, advice);
 }
 
+/** Returns the repository in the form; `revision` is '' for the default. Throws a PageError if the name is
+ * incomplete. */
 export function repository() {
   const [repo, revision] = ['hub-repo', 'hub-revision'].map((id) => input(id).value.trim());
   if (!/^[\w.-]+\/[\w.-]+$/.test(repo)) throw new PageError('hub.incomplete');
   return { repo, revision };
 }
 
-/** @param {(file: HubFile) => void} choose */
+/** Connects the form that lists the files of a repository. Called once. @param {(file: HubFile) => void} choose */
 export function setUpHub(choose) {
   const list = box('hub-files');
   const newest = latest();

@@ -19,6 +19,7 @@ function title(phase) {
 const WARM_UP_MS = 1000;
 const LONGEST = 24 * 3600;
 
+/** The card with the progress of the load in progress. A new view resets it. */
 export class LoadingView {
   #begun = performance.now();
   #tenth = 0;
@@ -38,6 +39,7 @@ export class LoadingView {
     announce(t('loading.name', { name: label }));
   }
 
+  /** Shows that the load is paused, with a button that resumes it. */
   paused() {
     box('loading-title').textContent = t('paused');
     for (const id of ['rate', 'left']) box(`loading-${id}`).textContent = '';
@@ -45,15 +47,17 @@ export class LoadingView {
     announce(t('paused'));
   }
 
+  /** Shows the button that pauses the load. */
   going() {
     button('loading-pause').textContent = t('pause');
   }
 
+  /** Shows that the header of the model is being read. */
   checking() {
     box('loading-title').textContent = title('check');
   }
 
-  /** @param {string[]} facts */
+  /** Shows what the model needs, such as memory, and announces it. @param {string[]} facts */
   needs(facts) {
     box('loading-needs').textContent = facts.join(' · ');
     announce(list(facts));
@@ -72,7 +76,7 @@ export class LoadingView {
     place.hidden = !place.textContent || loaded > this.#troubleAt;
   }
 
-  /** @param {Progress} progress */
+  /** Shows the progress. Announces every tenth of it. @param {Progress} progress */
   update({ phase, loaded, total, bytesPerSecond, fromCache = 0, notice }) {
     this.#tell(loaded, notice);
     const all = total || this.#expected || 0;
@@ -104,7 +108,7 @@ export class RestView {
   text = new Text();
   #stopped = false;
 
-  /** @param {Progress} progress */
+  /** Changes the text. Ignores all progress after the download has stopped. @param {Progress} progress */
   update({ loaded, total = 0, notice }) {
     if (this.#stopped) return; // parallel requests may still report progress
     this.#stopped = /^(rows-stopped|not-cached)$/.test(notice?.code ?? '');

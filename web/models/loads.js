@@ -23,6 +23,7 @@ import { askToken, needsToken } from './token.js';
 /** @import { Choice } from '../shell/store.js' */
 /** @import { Openings } from '../chat/openings.js' */
 
+/** The loads of the page, and the model chooser. */
 export class Loads {
   #conversation;
   #openings;
@@ -64,6 +65,7 @@ export class Loads {
     this.show();
   }
 
+  /** Opens the model chooser, over the conversation if one is shown. */
   show() {
     const back = button('back');
     const bare = state.phase === 'picking';

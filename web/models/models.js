@@ -21,6 +21,7 @@ import { modelsHere } from './stored.js';
 /** Abort reason of a load that is paused, not cancelled. */
 const PAUSE = 'pause';
 
+/** The loaded model and the load in progress, at most one of each. */
 export class Models {
   #conversation;
   /** @type {AbortController | null} */ #loading = null;
@@ -39,6 +40,7 @@ export class Models {
     onClick('loading-pause', () => this.#pause());
   }
 
+  /** Cancels the load in progress or paused, if there is one. It then fails with `aborted`. */
   cancel() {
     this.#resume?.(false);
     this.#loading?.abort();
@@ -134,7 +136,8 @@ export class Models {
     throw new ModelError('aborted', 'the load was cancelled');
   }
 
-  /** @param {boolean} [dead]   its worker has failed */
+  /** Unloads the model, if there is one. Resolves when it is disposed of.
+   * @param {boolean} [dead]   its worker has failed */
   release(dead = false) {
     const old = state.model;
     update({ model: null });
@@ -157,7 +160,8 @@ function named(choice, { info }) {
   return info.name && /\.gguf$/i.test(choice.label) ? { ...choice, label: info.name, file: choice.label } : choice;
 }
 
-/** @param {Choice} choice @returns {ModelNote} */
+/** Returns the note by which choiceOfNote() finds a model again. A file of the reader has no source.
+ * @param {Choice} choice @returns {ModelNote} */
 export function noteOf({ label, kind, source, bytes }) {
   const file = source instanceof File || Array.isArray(source);
   return { label, kind: file ? 'file' : kind, bytes, source: file ? undefined : source };

@@ -22,6 +22,7 @@ import { askToken } from './token.js';
 /** @param {string} id */
 const text = (id) => input(id).value.trim();
 
+/** Shows the presets, and connects the forms and dropped files. Called once. */
 export function setUpPicker() {
   showPresets();
   onSubmit('hub-form', () => attempt(hubChoice));
@@ -75,6 +76,7 @@ function showPresets() {
   box('presets').after(fold);
 }
 
+/** Adds the storyteller to the presets, if the page has it. */
 export function offerStoryteller() {
   const choice = storyteller();
   if (!choice) return;
@@ -176,6 +178,7 @@ function setUpDrop() {
   });
 }
 
+/** Returns the options in the form, undefined for empty fields. Throws a PageError for a field that is not a number. */
 export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);

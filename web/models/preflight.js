@@ -28,7 +28,8 @@ export function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
-/** @param {number} size   bytes, as of memoryOf() */
+/** Returns the tag of a file that probably does not fit into memory, '' for other files.
+ * @param {number} size   bytes, as of memoryOf() */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 
 /** Returns whether a model must be downloaded. Files, stored models and the page's own model need no download.
@@ -37,7 +38,7 @@ export function isDownload({ source, kind }) {
   return !kind && !(source instanceof File) && !Array.isArray(source);
 }
 
-/** @param {{ embedding?: unknown }} info */
+/** Throws `not-generative` for an embedding model. @param {{ embedding?: unknown }} info */
 export function mustAnswer({ embedding }) {
   if (embedding) throw new ModelError('not-generative', 'This model only embeds texts; it cannot answer.');
 }
@@ -69,6 +70,7 @@ export async function preflight(choice, options, signal) {
   return facts;
 }
 
+/** The error for a model that does not fit into memory, with choices that may. */
 export class Unfit extends PageError {
   /** @param {number} memory @param {Remedy[]} remedies */
   constructor(memory, remedies) {

@@ -126,7 +126,8 @@ export function decoded(text) {
   }
 }
 
-/** @param {Choice['source']} source */
+/** Returns the URL of a model, by which lists compare models; '' for files of the reader.
+ * @param {Choice['source']} source */
 export function addressOf(source) {
   if (typeof source === 'string') return source;
   if (!('repo' in source)) return '';
@@ -142,7 +143,8 @@ export function recommended(limit) {
   return fitting.sort((a, b) => b.bytes - a.bytes)[0];
 }
 
-/** @param {{ repo?: string, file?: string, revision?: string }} source */
+/** Returns the preset for a file on Hugging Face, undefined if there is none or a revision is named.
+ * @param {{ repo?: string, file?: string, revision?: string }} source */
 export function presetOf({ repo, file, revision }) {
   return revision ? undefined : PRESETS.find((p) => p.repo === repo && p.file === file);
 }
@@ -151,7 +153,8 @@ export function presetOf({ repo, file, revision }) {
  * @param {{ bytes: number, repo?: string, file?: string, revision?: string }} file */
 export const memoryOf = (file) => presetOf(file)?.memory ?? file.bytes;
 
-/** @param {Preset} preset @returns {Choice} */
+/** Returns the choice of a preset. Its size is unknown if the preset's is approximate.
+ * @param {Preset} preset @returns {Choice} */
 export function choiceOfPreset(preset) {
   return {
     source: { repo: preset.repo, file: preset.file },

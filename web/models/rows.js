@@ -14,6 +14,7 @@ function say(button) {
 }
 
 /**
+ * Creates a row. It keeps the address, by which markRows() finds its state.
  * @param {object} model
  * @param {string} model.name
  * @param {string[]} model.lines

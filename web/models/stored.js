@@ -20,6 +20,7 @@ import { markRows, modelRow } from './rows.js';
 /** Time in which a second click on "Delete" confirms the first, in milliseconds. */
 const DOUBT_MS = 5000;
 
+/** Connects the buttons of the list. Called once. */
 export function setUpStored() {
   twice(button('stored-clear'), t('stored.delete-all'), async () => {
     await modelCache.clear();
@@ -73,6 +74,7 @@ async function storedModels() {
   return models(await modelCache.list().catch(() => []));
 }
 
+/** Returns the choices of the stored models, last used first, and whether each is complete. */
 export async function modelsHere() {
   return (await storedModels()).map((model) => ({ choice: choiceOf(model), complete: model.complete }));
 }
@@ -198,6 +200,7 @@ async function showRoom() {
   button('stored-keep').hidden = persisted;
 }
 
+/** Returns the storage in use and its limit in bytes, 0 if unknown, and whether it is persistent. Never rejects. */
 export async function room() {
   const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
   const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);

@@ -8,7 +8,8 @@ import { t } from '../shell/language.js';
 /** The sampling settings of the stories in the storyteller's model card. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
-/** @returns {import('../shell/store.js').Choice | null} null: the page comes without it */
+/** Returns the choice of the storyteller.
+ * @returns {import('../shell/store.js').Choice | null} null: the page comes without it */
 export function storyteller() {
   const found = document.querySelector('meta[name="storyteller"]');
   if (!(found instanceof HTMLMetaElement) || !found.content) return null;

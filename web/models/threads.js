@@ -26,6 +26,7 @@ export function reasonForOneThread({ threads, isolated, reason }, asked) {
   return reason === 'there is one core' ? t('one-thread.core') : t('one-thread.why', { reason });
 }
 
+/** Shows under the option `threads` how many the browser offers. */
 export function showThreadsHint() {
   const { isolated, threads } = probe();
   box('threads-hint').textContent = isolated ? t('threads.offer', { n: threads }) : t('threads.one');

@@ -11,6 +11,7 @@ import { hubAddress } from './presets.js';
 
 /** @import { Choice } from '../shell/store.js' */
 
+/** Connects the form, which shows while `state.gated` is set. Called once. */
 export function setUpToken() {
   onSubmit('token-form', () => {
     const token = input('token').value.trim();
@@ -34,12 +35,14 @@ function repository(source) {
   return 'repo' in source ? source : null;
 }
 
-/** @param {unknown} error @param {Choice} choice */
+/** Returns whether a load failed because a file on Hugging Face needs an access token.
+ * @param {unknown} error @param {Choice} choice */
 export function needsToken(error, choice) {
   return [401, 403].includes(statusOf(error)) && repository(choice.source) !== null;
 }
 
-/** @param {Choice} choice   what to load with the token */
+/** Asks for an access token, with which the model is then loaded.
+ * @param {Choice} choice   what to load with the token */
 export function askToken(choice) {
   update({ gated: { ...choice, token: undefined } });
 }
