@@ -50,7 +50,9 @@ document.adoptedStyleSheets.push(sheetOf(colours));
 /** Maximum characters of highlighted code; more would block the page. */
 const LONGEST = 50_000;
 
-/** @param {string} text @param {string} language   as the model named it @returns {Node | null} null: stays as it is */
+/** Returns highlighted code, as sanitised elements.
+ * @param {string} text @param {string} language   as the model named it
+ * @returns {Node | null} null: too long, or an unknown language */
 export function coloured(text, language) {
   if (text.length > LONGEST || !hljs.getLanguage(language)) return null;
   const { value } = hljs.highlight(text, { language, ignoreIllegals: true });

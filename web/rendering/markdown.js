@@ -229,6 +229,7 @@ function addCopy(pre) {
   frame.append(pre);
 }
 
+/** Renders one growing text into one element. */
 export class MarkdownView {
   #root;
   #changed;
@@ -252,7 +253,7 @@ export class MarkdownView {
     root.replaceChildren();
   }
 
-  /** @param {string} piece */
+  /** Appends text, which is rendered in one of the next frames. @param {string} piece */
   add(piece) {
     // The Markdown parser knows only \n as a line break.
     const lines = `${this.#held}${piece}`.replace(/\r\n|\r(?!\n|$)/g, '\n');

@@ -10,7 +10,8 @@ import temml from 'temml';
 const LIMITS = { maxExpand: 200, maxSize: /** @type {[number, number]} */ ([20, 20]) };
 const ALLOWED = { USE_PROFILES: { mathMl: true }, FORBID_ATTR: ['style', 'href', 'src'], ALLOW_DATA_ATTR: false };
 
-/** @param {string} tex @param {boolean} displayMode   on separate lines @returns {Node | null} null: it is no TeX */
+/** Returns a formula as sanitised MathML.
+ * @param {string} tex @param {boolean} displayMode   on separate lines @returns {Node | null} null: it is no TeX */
 export function toMathML(tex, displayMode) {
   try {
     const markup = temml.renderToString(tex, { ...LIMITS, displayMode, throwOnError: true, trust: false });

@@ -19,7 +19,8 @@ function token(type, match, display) {
   return text ? { type, raw, text, display } : undefined;
 }
 
-/** @param {(text: string) => string} escape @returns {import('marked').MarkedExtension} */
+/** Returns the extension of the Markdown parser that recognises maths.
+ * @param {(text: string) => string} escape @returns {import('marked').MarkedExtension} */
 export function texIn(escape) {
   /** @param {import('marked').Tokens.Generic} token */
   const renderer = ({ text, display }) => `<code class="maths-${display ? 'block' : 'inline'}">${escape(text)}</code>`;
