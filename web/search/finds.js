@@ -16,6 +16,7 @@ const nameOf = ({ title, at }) => t('search.passage', { title, n: at + 1 });
 /** @param {Found[]} found */
 const passages = ({ length }) => t('passages', { n: length });
 
+/** The search field and the passages found last. */
 export class Finds {
   #nearest;
   #field = el('input', { type: 'search', dir: 'auto', autocomplete: 'off', disabled: true });
@@ -44,6 +45,7 @@ export class Finds {
     this.#show([]);
   }
 
+  /** Focuses the search field. */
   focus() {
     this.#field.focus();
   }
@@ -57,6 +59,7 @@ export class Finds {
     if (!on) this.#show([]);
   }
 
+  /** Aborts the search in progress. The passages found last stay. */
   stop() {
     this.#asked.abort();
   }

@@ -19,7 +19,8 @@ export const EMBEDDER = {
   bytes: 334e6,
 };
 
-/** @returns {Promise<Wanted | null>} */
+/** Returns a model that is completely stored here and has “embed” in its address, null if there is none.
+ * @returns {Promise<Wanted | null>} */
 export async function embedderHere() {
   const all = (await modelsHere()).filter(({ complete }) => complete);
   const found = all.find(({ choice }) => /embed/i.test(JSON.stringify(choice.source)))?.choice;
@@ -27,7 +28,8 @@ export async function embedderHere() {
   return found ? { source: found.source, label: ours ? EMBEDDER.label : found.label } : null;
 }
 
-/** @param {Model} model @param {string} label @param {boolean} own @returns {Maker} */
+/** Describes a loaded model as one that embeds. Its key is the same for the same file.
+ * @param {Model} model @param {string} label @param {boolean} own @returns {Maker} */
 export function makerOf(model, label, own) {
   const { name, architecture, quantisation, parameters, fileBytes } = model.info;
   const facts = [architecture, name ?? '', quantisation, parameters, fileBytes];
@@ -42,8 +44,10 @@ export function makerOf(model, label, own) {
   };
 }
 
-/** @param {Wanted} wanted @param {AbortSignal} signal
- * @param {(done: number, total?: number) => void} onProgress @returns {Promise<Maker>} */
+/** Loads an embedding model. Throws a PageError if the model is of another kind.
+ * @param {Wanted} wanted @param {AbortSignal} signal
+ * @param {(done: number, total?: number) => void} onProgress   called with numbers of bytes
+ * @returns {Promise<Maker>} */
 export async function loadMaker({ source, label }, signal, onProgress) {
   const model = await loadModel(source, { signal, onProgress: ({ loaded, total }) => onProgress(loaded, total) });
   if (model.info.embedding) return makerOf(model, label, true);

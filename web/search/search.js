@@ -20,6 +20,7 @@ import css from './search.css';
 
 const NARROW = '(max-width: 47rem)';
 
+/** The panel of the document search. */
 export class Search {
   style = sheetOf(css);
   #place;
@@ -109,6 +110,7 @@ export class Search {
     this.#place.addEventListener('dragleave', () => this.#place.classList.remove('over'));
   }
 
+  /** Shows the panel, opens the stored texts, and loads an embedding model if one is stored. */
   open() {
     this.#opening = true;
     this.#show();
@@ -138,6 +140,7 @@ export class Search {
     });
   }
 
+  /** Updates the panel and repeats the search, because texts or the model may have changed. */
   changed() {
     this.#show();
     this.#finds.again();

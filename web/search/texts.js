@@ -23,6 +23,7 @@ function keptBy() {
   return typeof by?.name === 'string' && typeof by.label === 'string' ? by : null;
 }
 
+/** The texts in the index of one model. open() must be called before. */
 export class Collection {
   /** @type {Texts | null} */ #texts = null;
   /** @type {By | null} */ by = null;
@@ -31,6 +32,7 @@ export class Collection {
   /** Whether the settings allowed storing when the texts were opened. */
   #wanted = true;
 
+  /** Opens the stored texts, if they may be stored. Opens them again only if that setting has changed. */
   async open() {
     const wanted = !keepsNothing();
     if (this.#texts && this.#wanted === wanted) return;
@@ -85,15 +87,17 @@ export class Collection {
     if (this.#wanted) remember(KEPT, by);
   }
 
+  /** Number of passages in all texts. */
   get size() {
     return this.#texts?.size ?? 0;
   }
 
+  /** Returns the names of the texts and their numbers of passages. */
   list() {
     return [...(this.#texts?.all() ?? [])].map(([name, { length }]) => ({ name, passages: length }));
   }
 
-  /** @param {Maker} maker */
+  /** Returns whether a model made the vectors, or there are none. @param {Maker} maker */
   fits({ key }) {
     return !this.size || this.by?.name === key;
   }
@@ -130,12 +134,13 @@ export class Collection {
     await old?.clear();
   }
 
-  /** @param {string} name */
+  /** Deletes a text. Does nothing if there is none of this name. @param {string} name */
   async delete(name) {
     await this.#texts?.delete(name);
   }
 
-  /** @param {Maker} maker @param {string} question @param {AbortSignal} signal @returns {Promise<Found[]>} */
+  /** Returns the passages nearest to a question, best first. There must be texts that fit the model.
+   * @param {Maker} maker @param {string} question @param {AbortSignal} signal @returns {Promise<Found[]>} */
   async nearest(maker, question, signal) {
     return this.#of(maker).nearest(question, signal);
   }

@@ -11,6 +11,7 @@ import { t } from '../shell/language.js';
  * cancelled. */
 const QUIET = ['disposed', 'aborted'];
 
+/** The queue of tasks, and the element with their progress. */
 export class Work {
   #note = el('p.note', { role: 'status' });
   #bar = el('progress', { ariaLabel: t('search.progress') });
@@ -29,11 +30,13 @@ export class Work {
     this.#ended = ended;
   }
 
+  /** Whether no task runs or waits. */
   get idle() {
     return this.#pending === 0;
   }
 
-  /** @param {(signal: AbortSignal) => Promise<unknown>} f */
+  /** Adds a task. Resolves when the task has ended. Its error is shown, not passed on.
+   * @param {(signal: AbortSignal) => Promise<unknown>} f */
   do(f) {
     const { signal } = this.#abort;
     if (this.idle) this.#wrong.replaceChildren();
@@ -62,12 +65,13 @@ export class Work {
     announce(t('cancelled'));
   }
 
-  /** @param {string} text */
+  /** Shows a text without a progress bar, '' to remove it. @param {string} text */
   say(text) {
     this.#note.textContent = text;
   }
 
-  /** @param {string} text @param {number} done @param {number} [total]   0: unknown */
+  /** Shows a text and a progress bar until no task is left.
+   * @param {string} text @param {number} done @param {number} [total]   0: unknown */
   show(text, done, total = 0) {
     this.say(text);
     this.#progress.hidden = false;
