@@ -76,7 +76,8 @@ export function takeSettings(head) {
   update({ system: prompt.value });
 }
 
-/** @param {() => void} changed   called when the reader has changed a setting */
+/** Fills and connects the form, and implements `actions.sampling`. Called once.
+ * @param {() => void} changed   called when the reader has changed a setting */
 export function setUpSettings(changed) {
   const save = () => {
     read();

@@ -7,6 +7,7 @@ import { box, button, byId, el, onClick, underDialog } from '../shell/dom.js';
 import { t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 
+/** Fills the list of shortcuts and handles their keys. Called once. */
 export function setUpShortcuts() {
   const list = byId('shortcuts', HTMLDialogElement);
   const show = () => list.showModal();

@@ -31,6 +31,7 @@ function choose(theme) {
 
 const choices = () => box('colours').querySelectorAll('button');
 
+/** Applies the chosen theme, and connects its buttons. Called once. */
 export function setUpTheme() {
   const take = () => show(recall('theme', 'auto'));
   take();
