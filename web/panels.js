@@ -37,7 +37,7 @@ const PANELS = {
   },
 };
 
-/** @param {Conversation} conversation */
+/** Connects the buttons of all panels. Called once. @param {Conversation} conversation */
 export function setUpPanels(conversation) {
   for (const [name, row] of Object.entries(PANELS)) new Panel(name, row, conversation);
 }

@@ -8,5 +8,5 @@
  * @param {string} home   the page's folder */
 export const cachesOf = (home) => `gemma-wasm ${home} `;
 
-/** @param {string} home @param {string} version */
+/** Returns the name of the cache and of the lock of one version. @param {string} home @param {string} version */
 export const cacheOf = (home, version) => cachesOf(home) + version;
