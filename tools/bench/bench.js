@@ -29,6 +29,7 @@ import { cpus, loadavg } from 'node:os';
 import { basename, dirname, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { MODELS, readHeader, testModel } from '../../tests/js/models.js';
+import { tensorBytes } from '../models/gguf-write.js';
 import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 import { buildPage } from './browser.js';
 import { machine } from './machine.js';
@@ -114,7 +115,11 @@ async function findModel(name) {
   throw new Trouble(`The model ${name} is neither a file nor one of ${Object.keys(MODELS).join(', ')}.`);
 }
 
-/** Returns the bytes of weights that decode reads for each token: all, since the embedding is also the output head.
+/** Table of Gemma 4 of which a token needs a single row. */
+const TABLE = 'per_layer_token_embd.weight';
+
+/** Returns the number of bytes of weights that decode reads for each token: all but those of a table that stays on
+ * disk, since the embedding is also the output head.
  * @param {string} path */
 function weightBytes(path) {
   const file = openSync(path, 'r');
@@ -122,7 +127,9 @@ function weightBytes(path) {
     const { size } = statSync(path);
     const head = Buffer.alloc(Math.min(size, 64e6));
     readSync(file, head, 0, head.length, 0);
-    return size - readHeader(head).dataOffset;
+    const { dataOffset, tensors } = readHeader(head);
+    const table = tensors.find(({ name }) => name === TABLE);
+    return size - dataOffset - (table ? tensorBytes(table.type, table.shape) : 0);
   } finally {
     closeSync(file);
   }

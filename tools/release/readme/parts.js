@@ -112,6 +112,7 @@ export const PARTS = {
   'one-file': () => fence('html', readFileSync(at('docs', 'one-file.html'), 'utf8').trimEnd()),
   example: () => fence('js', readFileSync(at('docs', 'example.mjs'), 'utf8')),
   speed: speedTable,
+  'speed-other': ({ other }) => speedTable({ speed: other }),
   'speed-short': shortTable,
   'speed-holds': holdsTable,
   'speed-figure': () => '![Bars: decode and prefill, tokens per second, two threads](speed.svg)',

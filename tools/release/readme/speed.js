@@ -46,9 +46,13 @@ function sideTable({ results }) {
   return table(['runtime', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
 }
 
+/** Models that the test models have the exact shape of, by the beginning of the file's name. */
+const SHAPES = { 'oneb-': 'Gemma 3 1B', 'gemma4-e2b-': 'Gemma 4 E2B' };
+
 /** @param {SpeedOf} part */
 function describeModel({ model, modelBytes }) {
-  const shape = model.startsWith('oneb-') ? ', the exact shape of Gemma 3 1B with random weights' : '';
+  const [, name] = Object.entries(SHAPES).find(([begin]) => model.startsWith(begin)) ?? [];
+  const shape = name ? `, the exact shape of ${name} with random weights` : '';
   return `${model.replace(/-[0-9a-f]{12}(?=\.gguf$)/, '')}, ${(modelBytes / 1e6).toFixed(0)} MB${shape}:`;
 }
 
