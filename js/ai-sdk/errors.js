@@ -5,7 +5,8 @@ import { ModelError, failure } from '../errors.js';
 
 const MARK = 'vercel.ai.error';
 
-/** The SDK's error classes by error code. Other codes of the kind `option` become AI_InvalidArgumentError.
+/** The SDK's error classes by error code. Other codes whose kind is `option` become
+ * AI_InvalidArgumentError.
  * @type {Partial<Record<ErrorCode, string>>} */
 const NAMES = {
   'bad-format': 'AI_UnsupportedFunctionalityError',
@@ -18,7 +19,7 @@ const NAMES = {
 
 /** Makes the AI SDK recognise a ModelError as one of the SDK's errors.
  * @template {ModelError} E @param {E} error
- * @param {string} [name] the SDK's class; without it, only the SDK's base class recognises the error
+ * @param {string} [name] the SDK's error class; without it, only the SDK's base class recognises the error
  * @param {object} [fields] properties of that class @returns {E} */
 function marked(error, name, fields) {
   for (const mark of name ? [MARK, `${MARK}.${name}`] : [MARK]) {
@@ -40,7 +41,8 @@ export function noSuchModel(modelType, modelId, message) {
   return marked(new ModelError('bad-option', message), 'AI_NoSuchModelError', { modelId, modelType });
 }
 
-/** Returns the error that the SDK expects: after an abort the signal's reason, otherwise a marked ModelError.
+/** Returns the error to pass to the SDK: after an abort the signal's reason, otherwise a ModelError that the SDK
+ * recognises.
  * @param {unknown} cause @param {AbortSignal} [signal] */
 export function sdkError(cause, signal) {
   if (signal?.aborted) return abortReason(signal);
@@ -58,7 +60,7 @@ export function sdkError(cause, signal) {
   );
 }
 
-/** Returns the reason of an aborted signal, or an AbortError if the caller passed another value.
+/** Returns the reason of an aborted signal if it is an AbortError or a TimeoutError, otherwise a new AbortError.
  * @param {AbortSignal} signal @returns {Error} */
 export function abortReason({ reason }) {
   const known = ['AbortError', 'TimeoutError'].includes(reason?.name);

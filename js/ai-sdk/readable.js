@@ -1,8 +1,8 @@
 /* readable: converts async generators to streams. */
 import { sdkError } from './errors.js';
 
-/** Returns a stream that reads a generator on demand. leave: called when the stream is cancelled, before return() of
- * the generator, which would wait for the next part. @template T
+/** Returns a stream that reads a generator on demand. leave: called when the stream is cancelled, to end the work that
+ * the generator waits for. Otherwise, return() of the generator would wait for its next part. @template T
  * @param {AsyncGenerator<T, void, undefined>} parts @param {() => unknown} leave @param {AbortSignal} [signal]
  * @returns {ReadableStream<T>} */
 export function readable(parts, leave, signal) {

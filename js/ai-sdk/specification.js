@@ -69,7 +69,7 @@
 /** The result of `doEmbed`.
  * @typedef {object} EmbedResultV4
  * @property {number[][]} embeddings A vector for each text.
- * @property {{ tokens: number }} usage Number of tokens of the texts, without prompts of tasks.
+ * @property {{ tokens: number }} usage Number of tokens of the texts, without the prompt of `task`.
  * @property {WarningV4[]} warnings Always empty.
  */
 

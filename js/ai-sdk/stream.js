@@ -7,7 +7,7 @@ import { abortReason, sdkError } from './errors.js';
 import { readable } from './readable.js';
 import { FAILED, callOf, endOf } from './results.js';
 
-/** Properties of a streamed answer. onResult: called with its result.
+/** Properties of a streamed answer. onResult: called with the result of the complete answer.
  * @typedef {{ warnings: WarningV4[], response: ResponseV4, signal?: AbortSignal,
  *   onResult: (result: Awaited<ReturnType<Generation['result']>>) => void }} Streaming */
 
@@ -39,7 +39,7 @@ async function* partsOf(generation, steps, { warnings, response, signal, onResul
     yield { type: 'finish', ...endOf(result) };
   } catch (error) {
     if (signal?.aborted) throw error;
-    // An error is sent as a stream part, because the SDK passes such parts to onError, but not the error of a stream.
+    // Sends the error as a stream part: the SDK passes error parts to onError, but not errors of the stream itself.
     yield { type: 'error', error: sdkError(error) };
     yield { type: 'finish', ...FAILED };
   }

@@ -50,7 +50,7 @@ export class GemmaWasmChatTransport {
     return this.#transport.reconnectToStream(options);
   }
 
-  /** @param {any} options @param {AbortController} abort called when the stream is cancelled
+  /** @param {any} options @param {AbortController} abort aborted when the stream is cancelled
    * @returns {AsyncGenerator<unknown, void, undefined>} */
   async *#chunks(options, abort) {
     const { signal } = abort;
