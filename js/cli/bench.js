@@ -49,9 +49,9 @@ function medians(runs, names) {
   );
 }
 
-/** Measures the speed of one answer. The first id of each prompt is different, so that the KV cache cannot be reused.
- * End tokens are banned, so that the answer has its full length.
- * @param {Model} model @param {number[]} counts */
+/** Measures the speed of one answer. The prompt of each run begins with another token id, so that no KV cache is
+ * reused. End tokens are banned, so that the answer has its full length.
+ * @param {Model} model @param {number[]} counts tokens of the prompt, tokens of the answer, index of the run */
 async function benchRun(model, ...[promptTokens, genTokens, run]) {
   const { vocabSize, endTokens } = model.info;
   const ids = Array.from({ length: promptTokens }, (_, i) => (i * 31 + run * 17 + 300) % vocabSize);

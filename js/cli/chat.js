@@ -7,7 +7,8 @@ import { ModelError } from '../errors.js';
 
 const DIM = '\x1b[2m';
 const PLAIN = '\x1b[22m';
-const HELP = 'Commands: /reset, /retry, /system TEXT, /exit. Ctrl-C stops an answer; otherwise, it exits.\n';
+const HELP =
+  'Commands: /reset, /retry, /system TEXT, /exit. Ctrl-C stops a running answer, or exits if there is none.\n';
 
 /** Writes an answer to standard output as it arrives. Dims thoughts on a terminal, and leaves them out otherwise.
  * @param {Generation} answer @param {Pick<NodeJS.WriteStream, 'write' | 'isTTY'>} [out] */

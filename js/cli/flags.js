@@ -79,7 +79,8 @@ export function idList(text) {
   throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
 }
 
-/** @param {Values} values @param {Record<string, string>} flags names of options by flag
+/** Returns the options that the flags set. @param {Values} values
+ * @param {Record<string, string>} flags names of options by flag
  * @param {Record<string, Rule>} rules */
 function optionsOf(values, flags, rules) {
   const given = Object.entries(flags).map(([flag, name]) => {

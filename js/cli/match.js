@@ -1,5 +1,5 @@
-/* match: the command `gemma-wasm match`, which checks texts against a constraint token by token, as answers are. With
- * --cases, writes a line of JSON for each case. */
+/* match: the command `gemma-wasm match`, which checks texts against a constraint, token by token as answers are
+ * generated. With --cases, writes a line of JSON for each case. */
 import { maskTimes, matchOf } from '../matches.js';
 import { openHeader } from '../model.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
@@ -17,7 +17,7 @@ const DRAFTS = ['4', '6', '7', '2019', '2020'];
 
 /** Checks the values of one case against its schema, each as compact and as indented JSON. @param {HeaderModel} model
  * @param {Case} one
- * @param {number} [draft] */
+ * @param {number} [draft] version of JSON Schema */
 async function judge(model, { schema, tests = [] }, draft) {
   const texts = tests.flatMap(({ data }) => [stringifyExactly(data), stringifyExactly(data, 2)]);
   const { compiled, reason, verdicts, times, first } = await model.call('match', { format: { schema }, texts, draft });

@@ -42,7 +42,8 @@ export function print({ json }, result, text = linesOf(result)) {
   process.stdout.write(`${json ? JSON.stringify(result) : text}\n`);
 }
 
-/** Returns the properties of an object that JSON would contain as text, one per line. @param {object} facts */
+/** Returns an object as text, one property per line. Leaves out undefined values, as JSON does.
+ * @param {object} facts */
 export function linesOf(facts) {
   return Object.entries(facts)
     .filter(([, value]) => value !== undefined)

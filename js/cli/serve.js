@@ -56,11 +56,15 @@ function idsOf(sources, names) {
   const twice = ids.find((id, i) => ids.indexOf(id) < i);
   if (twice !== undefined) throw new UsageError(`Two models have the name "${twice}". Name each with --name.`);
   const wrong = ids.find((id) => !/^[^\s\p{Cc}]{1,200}$/u.test(id));
-  if (wrong !== undefined) throw new UsageError(`"${wrong}" cannot be the name of a model. Choose one with --name.`);
+  if (wrong !== undefined) {
+    throw new UsageError(
+      `"${wrong}" cannot be the name of a model. Choose 1 to 200 characters without white space with --name.`,
+    );
+  }
   return ids;
 }
 
-/** Returns a model's file name without extension and split number.
+/** Returns the file name of a model without its extension and its split number (`-00001-of-00003`).
  * @param {string} source path or URL */
 function nameOf(source) {
   const isUrl = /^https?:/i.test(source);
@@ -87,7 +91,8 @@ async function listening(models, options) {
   }
 }
 
-/** Writes a log line about a request. Of the client's data, it contains only the HTTP method. @param {LogLine} line */
+/** Logs a request. The line has no text of the client except the HTTP method, because `route` is one of a fixed set.
+ * @param {LogLine} line */
 function writeLine({ method, route, status, ms, usage }) {
   const { promptTokens, completionTokens } = usage;
   const tokens = promptTokens ? `, ${promptTokens} + ${completionTokens} tokens` : '';
@@ -101,12 +106,14 @@ function warn({ host = DEFAULTS.host, apiKey, cors = [] }) {
     say(`Warning: every machine that can reach ${host} can use the models. Set --api-key, or listen on 127.0.0.1.`);
   }
   if (cors.includes('*')) {
-    say('Warning: every web page that is open on this machine can use the models. Set --api-key, or name origins.');
+    say(
+      'Warning: every web page that is open on this machine can use the models. Set --api-key, or name origins with --cors.',
+    );
   }
 }
 
 /** Resolves with the first SIGINT or SIGTERM. A second signal ends the process immediately.
- * @param {() => number} running */
+ * @param {() => number} running returns the number of running requests */
 function signalled(running) {
   return new Promise((resolve) => {
     let isStopping = false;
