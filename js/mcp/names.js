@@ -3,9 +3,9 @@
 /** Maximum length of a tool's name. */
 const MAX_NAME = 64;
 
-/** Returns a valid and unique name for each given name: 1 to 64 letters, digits, `_`, `.` or `-`. Valid names stay
- * unchanged.
- * @param {string[]} given distinct names @param {string} prefix valid start of every name */
+/** Returns a name for each given name: the prefix and the given name, made unique and valid (1 to 64 letters, digits,
+ * `_`, `.` or `-`). Does not change valid names.
+ * @param {string[]} given distinct names @param {string} prefix valid characters */
 export function namesFor(given, prefix) {
   const wanted = given.map((name) => {
     const valid = (prefix + name).replace(/[^\w.-]/gu, '_').slice(0, MAX_NAME) || '_';

@@ -44,8 +44,8 @@ function modelContext() {
   return document?.modelContext ?? navigator?.modelContext;
 }
 
-/** Offers tools to the browser's agent. Without WebMCP, offers nothing. Fails with `bad-option`, or with `bad-state` if
- * the browser refuses a tool; then no tool stays offered.
+/** Offers tools to the browser's agent. Without WebMCP, offers nothing. Fails with `bad-option`. If the
+ * browser refuses a tool, withdraws the others and fails with `bad-state`.
  * @param {readonly (Tool | FunctionTool)[]} tools @param {OfferOptions} [options] @returns {Promise<Offer>} */
 export async function offerTools(tools, options = {}) {
   checkValue('tools', tools, GENERATE_OPTIONS.tools);

@@ -10,7 +10,8 @@ import { closed, schemaOf } from '../schemas.js';
 import { namesFor } from './names.js';
 import { valueOf } from './results.js';
 
-/** Maximum number of pages in a server's list of tools, and of tools in it. A server could send an endless list. */
+/** Maximum number of pages of a server's list of tools, and maximum number of tools in the list. A server could send an
+ * endless list. */
 const MAX_PAGES = 1000;
 const MAX_TOOLS = 10_000;
 const MAX_TIMEOUT = 2 ** 31 - 1;
@@ -122,7 +123,7 @@ export async function mcpTools(client, options = {}) {
 export class McpTools {
   #client;
   #options;
-  /** Number of calls of refresh(), and the call whose list is in `tools`. */
+  /** Number of refresh() calls so far, and number of the call whose list is in `tools`. */
   #calls = 0;
   #shown = 0;
 
@@ -154,7 +155,7 @@ export class McpTools {
       else if (unsupported === 'skip') skipped.push({ name: tool.name, reason });
       else throw unusable(tool.name, reason);
     }
-    // A later call may end first, and its list is newer.
+    // A later call may have ended first. Its list is newer, so this one is dropped.
     if (call < this.#shown) return;
     this.#shown = call;
     const names = namesFor([...usable.keys()], prefix);
@@ -170,7 +171,8 @@ export class McpTools {
     const { extraArguments, model } = this.#options;
     try {
       const given = schemaOf(`inputSchema of ${name}`, inputSchema);
-      if (typeof given !== 'object' || given === null) return { inputSchema, reason: `Its schema is ${show(given)}` };
+      if (typeof given !== 'object' || given === null)
+        return { inputSchema, reason: `Its schema must be an object (got ${show(given)})` };
       const schema = extraArguments ? given : closed(given);
       return { inputSchema: schema, reason: (await model?.debug.matches({ schema }, '{}'))?.reason };
     } catch (error) {
