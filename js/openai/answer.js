@@ -35,7 +35,7 @@ export async function* eventsOf(generation, single = false) {
     if (calls.isDone) break;
   }
   const result = await generation.result();
-  // A call that was cut off keeps its partial arguments.
+  // Ends the calls: if the answer was cut off inside a call, the call keeps its partial arguments.
   yield* calls.next((result.toolCalls ?? []).map((call) => ({ ...call, done: true })));
   return { result, calls: calls.list, ...(result.logprobs && { logprobs: all }) };
 }
@@ -60,7 +60,8 @@ export async function allOf(answers) {
 
 /** Yields the server-sent events of answers: chunks with one element of `choices` each, token counts, and [DONE].
  * @param {Events[]} answers @param {object} head fields of each chunk
- * @param {{ usage: boolean, count: number }} how usage: whether to send token counts; count: answers per prompt
+ * @param {{ usage: boolean, count: number }} how usage: whether to send token counts; count: number of answers
+ *   per prompt
  * @param {(step: Step) => Iterable<object>} choicesOf returns the elements of `choices` for a step */
 export async function* chunksOf(answers, head, { usage, count }, choicesOf) {
   const chunk = (/** @type {object[]} */ choices, /** @type {object | null} */ counts = null) =>
@@ -115,8 +116,8 @@ export function finishOf({ result: { finishReason }, calls }) {
   return /^(length|context)$/.test(finishReason) ? 'length' : 'stop';
 }
 
-/** Returns OpenAI's `usage` of answers. count: number of answers per prompt, whose tokens count once.
- * @param {Answer[]} answers @param {number} count */
+/** Returns OpenAI's `usage` of answers. Counts the tokens of each prompt only once.
+ * @param {Answer[]} answers @param {number} count number of answers per prompt */
 export function usageOf(answers, count) {
   const all = answers.map(({ result }) => result.usage);
   const sum = (/** @type {number[]} */ numbers) => numbers.reduce((a, b) => a + b, 0);

@@ -49,7 +49,7 @@ export async function completions(context) {
 }
 
 /** Returns a function that yields the elements of `choices` for a step.
- * @param {(index: number) => string} echoed returns the text before an answer */
+ * @param {(index: number) => string} echoed returns the prompt to repeat before an answer, '' without `echo` */
 function choicesOf(echoed) {
   let offset = 0;
   return function* (/** @type {Step} */ { index, first, event, answer }) {
@@ -70,7 +70,10 @@ function promptsOf(prompt) {
   const list = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt : [prompt];
   const isPrompt = (/** @type {any} */ one) => typeof one === 'string' || (Array.isArray(one) && one.length > 0);
   if (list.length && list.every(isPrompt)) return list;
-  throw invalid(`\`prompt\` must be a string, token ids, or an array of them (got ${show(prompt)}).`, 'prompt');
+  throw invalid(
+    `\`prompt\` must be a string, an array of token ids, or an array of such prompts (got ${show(prompt)}).`,
+    'prompt',
+  );
 }
 
 /** @param {string | number[]} prompt @param {Model} model */

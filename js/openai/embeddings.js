@@ -46,7 +46,7 @@ function textsOf(input) {
     throw unsupported('`input` of token ids', 'input', 'Pass texts.');
   }
   if (list.length && list.every((one) => typeof one === 'string' && one)) return list;
-  throw invalid(`\`input\` must be a non-empty string, or an array of them (got ${show(input)}).`, 'input');
+  throw invalid(`\`input\` must be a non-empty string, or an array of such strings (got ${show(input)}).`, 'input');
 }
 
 /** Returns a vector's little-endian floats in Base64, the form that OpenAI's clients request by default.

@@ -10,7 +10,7 @@ export class RequestError extends Error {
     this.status = status;
     this.param = param;
     this.code = code;
-    /** Methods that the path supports, if the request has another (header Allow, RFC 9110, section 15.5.6). */
+    /** For status 405, the header Allow (RFC 9110, section 15.5.6): the methods that the path supports. Else ''. */
     this.allow = '';
   }
 }
@@ -49,7 +49,8 @@ function fieldOf(option) {
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** @param {ModelError} error @param {string} prompt name of the field with the prompt */
+/** Returns status, message, field and code for a ModelError, with OpenAI's field names. @param {ModelError} error
+ * @param {string} prompt name of the field with the prompt */
 function ofModel({ code, kind, message }, prompt) {
   const name = NAMES[code] ?? code.replaceAll('-', '_');
   if (kind !== 'option' && !CAUSED.includes(code)) {

@@ -15,7 +15,7 @@ const MAX_BODY_BYTES = 16 * 2 ** 20;
 
 /** Options of a handler.
  * @typedef {object} HandlerOptions
- * @property {number} [maxBodyBytes] Maximum bytes of a request's body. Larger ones get status 413. Default: 16 MiB.
+ * @property {number} [maxBodyBytes] Maximum bytes of a request's body. Larger bodies get status 413. Default: 16 MiB.
  */
 /** A function with the signature of `fetch`.
  * @typedef {(request: Request | string | URL, init?: RequestInit) => Promise<Response>} Handler */
@@ -125,7 +125,13 @@ export function parsedBody(text) {
 /** @param {Request} request @param {number} most bytes */
 async function textOf(request, most) {
   const check = (/** @type {number} */ bytes) => {
-    if (bytes > most) throw new RequestError(413, `The body is larger than ${most} bytes.`, null, 'request_too_large');
+    if (bytes > most)
+      throw new RequestError(
+        413,
+        `The body is larger than ${most} bytes. Send a smaller one.`,
+        null,
+        'request_too_large',
+      );
   };
   check(Number(request.headers.get('content-length')));
   // In Firefox, requests have no property `body`.

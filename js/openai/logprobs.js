@@ -19,7 +19,7 @@ export function chatLogprobs(list) {
 
 /** Returns log probabilities in the form of completions, null if none were requested.
  * @param {readonly TokenLogprob[] | undefined} list
- * @param {number} offset offset of the first token in the text */
+ * @param {number} offset offset of the first token in the text, in UTF-16 code units */
 export function completionLogprobs(list, offset) {
   if (!list) return null;
   const tokens = list.map(tokenOf);

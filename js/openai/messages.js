@@ -1,4 +1,5 @@
-/* messages: converts OpenAI's messages to the package's form. */
+/* messages: converts OpenAI's messages to the package's form. Parameters named `path` contain the path of a value in the
+ * request, for error messages, such as `messages[2].content`. */
 /** @import { ChatMessage } from '../protocol.js' */
 import { alternating } from '../answer-parts.js';
 import { show } from '../errors.js';
@@ -13,61 +14,61 @@ export function messagesOf(messages) {
   return alternating(messages.map((message, i) => messageOf(message, `messages[${i}]`)));
 }
 
-/** @param {any} message @param {string} place @returns {ChatMessage} */
-function messageOf(message, place) {
+/** @param {any} message @param {string} path @returns {ChatMessage} */
+function messageOf(message, path) {
   const { role } = message ?? {};
   if (role === 'system' || role === 'developer' || role === 'user') {
-    return { role, content: textOf(message.content, `${place}.content`) };
+    return { role, content: textOf(message.content, `${path}.content`) };
   }
   if (role === 'tool') {
     const id = message.tool_call_id;
-    if (typeof id !== 'string') throw invalid(`Invalid '${place}.tool_call_id': pass the id of the call.`, place);
-    return { role, id, content: resultOf(textOf(message.content, `${place}.content`)) };
+    if (typeof id !== 'string') throw invalid(`Invalid '${path}.tool_call_id': pass the id of the call.`, path);
+    return { role, id, content: resultOf(textOf(message.content, `${path}.content`)) };
   }
-  if (role === 'assistant') return assistantMessageOf(message, place);
-  if (role === 'function') throw unsupported('The role `function`', `${place}.role`, 'Use the role `tool`.');
+  if (role === 'assistant') return assistantMessageOf(message, path);
+  if (role === 'function') throw unsupported('The role `function`', `${path}.role`, 'Use the role `tool`.');
   const roles = 'system, developer, user, assistant or tool';
-  throw invalid(`Invalid '${place}.role': pass ${roles} (got ${show(role)}).`, `${place}.role`);
+  throw invalid(`Invalid '${path}.role': pass ${roles} (got ${show(role)}).`, `${path}.role`);
 }
 
-/** @param {any} said @param {string} place @returns {ChatMessage} */
-function assistantMessageOf(said, place) {
+/** @param {any} said @param {string} path @returns {ChatMessage} */
+function assistantMessageOf(said, path) {
   const { content, refusal, tool_calls: calls, audio, function_call: call, reasoning_content: thoughts } = said;
-  if (audio) throw unsupported('`audio` of a message', `${place}.audio`);
-  if (call) throw unsupported('`function_call` of a message', `${place}.function_call`, 'Use `tool_calls`.');
+  if (audio) throw unsupported('`audio` of a message', `${path}.audio`);
+  if (call) throw unsupported('`function_call` of a message', `${path}.function_call`, 'Use `tool_calls`.');
   const text = content ?? refusal ?? (calls?.length || thoughts ? '' : content);
   const message = {
     role: /** @type {const} */ ('assistant'),
-    content: textOf(text, `${place}.content`),
+    content: textOf(text, `${path}.content`),
     ...(typeof thoughts === 'string' && { thoughts }),
   };
   if (!calls?.length) return message;
-  if (!Array.isArray(calls)) throw invalid(`Invalid '${place}.tool_calls': pass an array.`, `${place}.tool_calls`);
-  return { ...message, toolCalls: calls.map((one, i) => callOf(one, `${place}.tool_calls[${i}]`)) };
+  if (!Array.isArray(calls)) throw invalid(`Invalid '${path}.tool_calls': pass an array.`, `${path}.tool_calls`);
+  return { ...message, toolCalls: calls.map((one, i) => callOf(one, `${path}.tool_calls[${i}]`)) };
 }
 
-/** @param {any} call @param {string} place */
-function callOf(call, place) {
-  if (call?.type === 'custom') throw unsupported('A call of a custom tool', place, 'Use functions.');
+/** @param {any} call @param {string} path */
+function callOf(call, path) {
+  if (call?.type === 'custom') throw unsupported('A call of a custom tool', path, 'Use functions.');
   const { id, function: called } = call ?? {};
   const { name, arguments: json } = called ?? {};
-  return { id, name, arguments: argumentsOf(json, `${place}.function.arguments`) };
+  return { id, name, arguments: argumentsOf(json, `${path}.function.arguments`) };
 }
 
-/** Parses the arguments of a tool call. @param {any} json @param {string} place @param {string} [problem] message of the
- * error if they are not valid */
-export function argumentsOf(json, place, problem = `Invalid '${place}': pass a JSON object, encoded as a string.`) {
+/** Parses the arguments of a tool call. @param {any} json @param {string} path path in the request, for messages
+ * @param {string} [problem] message of the error if they are not valid */
+export function argumentsOf(json, path, problem = `Invalid '${path}': pass a JSON object, encoded as a string.`) {
   try {
     const value = JSON.parse(json || '{}');
     if (typeof value === 'object' && value) return value;
   } catch {
     // The error for invalid JSON is thrown after this block.
   }
-  throw invalid(problem, place);
+  throw invalid(problem, path);
 }
 
-/** Parses a tool's result if it is a JSON object or array, because some chat templates write values in another
- * notation. Returns the text if it has a number beyond the safe integers.
+/** Returns a tool's result as a value if it is a JSON object or array, because some chat templates do not write values
+ * as JSON. Returns the text unchanged if it has a number beyond the safe integers, which parsing could round.
  * @param {string} text */
 export function resultOf(text) {
   let exact = /^\s*[{[]/.test(text);
@@ -93,15 +94,15 @@ const TEXTS = {
 };
 
 /** Returns the text of a message's content, which is a string or parts. Joins parts by line breaks.
- * @param {any} content @param {string} place @returns {string} */
-export function textOf(content, place) {
+ * @param {any} content @param {string} path path in the request, for messages @returns {string} */
+export function textOf(content, path) {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) {
-    throw invalid(`Invalid '${place}': pass a string or an array of parts (got ${show(content)}).`, place);
+    throw invalid(`Invalid '${path}': pass a string or an array of parts (got ${show(content)}).`, path);
   }
   const texts = content.map((part, i) => {
     const type = part?.type;
-    const where = `${place}[${i}]`;
+    const where = `${path}[${i}]`;
     if (!Object.hasOwn(TEXTS, type)) {
       throw unsupported(`The content part \`${type}\``, where, 'Pass parts of the type `text`.');
     }

@@ -40,7 +40,7 @@ export class ModelRegistry {
   }
 
   /** Returns the model for an id, and its id. A handler with a single model accepts every id.
-   * @param {unknown} asked @returns {Promise<{ id: string, model: Model }>} */
+   * @param {unknown} asked the request's field `model` @returns {Promise<{ id: string, model: Model }>} */
   async get(asked) {
     const [first] = this.#entries.keys();
     if (asked === undefined && !this.#only) {

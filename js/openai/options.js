@@ -122,28 +122,28 @@ export function logprobsOf(body) {
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
 /** Returns the option `thinking` for a reasoning effort. Models that do not think ignore the effort.
- * @param {unknown} effort @param {{ thinking: boolean }} info @param {string} [place]
- * @returns {GenerateOptions['thinking']} */
-export function thinkingOf(effort, info, place = 'reasoning_effort') {
+ * @param {unknown} effort @param {{ thinking: boolean }} info
+ * @param {string} [path] name of the field, for messages @returns {GenerateOptions['thinking']} */
+export function thinkingOf(effort, info, path = 'reasoning_effort') {
   if (effort === undefined || effort === null) return undefined;
   if (!EFFORTS.includes(String(effort))) {
-    throw invalid(`\`${place}\` must be one of ${EFFORTS.join(', ')} (got ${show(effort)}).`, place);
+    throw invalid(`\`${path}\` must be one of ${EFFORTS.join(', ')} (got ${show(effort)}).`, path);
   }
   return thinkingFor(String(effort), info);
 }
 
 /** Returns the option `format` for a response format. `json_schema` without a schema allows any object. In the Responses
  * API, the schema is beside `type`.
- * @param {any} format @param {string} [place] @returns {GenerateOptions['format']} */
-export function formatOf(format, place = 'response_format') {
+ * @param {any} format @param {string} [path] name of the field, for messages @returns {GenerateOptions['format']} */
+export function formatOf(format, path = 'response_format') {
   const { type, json_schema: described } = format ?? {};
   if (format === undefined || type === 'text') return undefined;
   if (type === 'json_object') return { schema: { type: 'object' } };
-  if (type !== 'json_schema') throw unsupported(`The type \`${type}\` of \`${place}\``, place, 'Use `json_schema`.');
+  if (type !== 'json_schema') throw unsupported(`The type \`${type}\` of \`${path}\``, path, 'Use `json_schema`.');
   const { schema = { type: 'object' } } = described ?? format;
   if (typeof schema === 'object' && schema) return { schema };
-  const path = `${place}${described ? '.json_schema' : ''}.schema`;
-  throw invalid(`Invalid '${path}': pass a JSON Schema (got ${show(schema)}).`, place);
+  const schemaPath = `${path}${described ? '.json_schema' : ''}.schema`;
+  throw invalid(`Invalid '${schemaPath}': pass a JSON Schema (got ${show(schema)}).`, path);
 }
 
 /** Returns the options `tools` and `toolChoice`, and `parallel`: whether an answer may have several calls.
@@ -155,10 +155,10 @@ export function toolsOf(body) {
   return { parallel, ...chosen(tools, body.tool_choice) };
 }
 
-/** @param {any} tool @param {string} place */
-function functionOf(tool, place) {
+/** @param {any} tool @param {string} path */
+function functionOf(tool, path) {
   const { type, function: described } = tool ?? {};
-  if (type !== 'function') throw unsupported(`The tool type \`${type}\``, `${place}.type`, 'Use `function`.');
+  if (type !== 'function') throw unsupported(`The tool type \`${type}\``, `${path}.type`, 'Use `function`.');
   const { name, description, parameters } = described ?? {};
   return { name, description: description ?? undefined, parameters: parameters ?? undefined };
 }

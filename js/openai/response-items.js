@@ -10,37 +10,39 @@ import { argumentsOf, resultOf, textOf } from './messages.js';
  * @param {any} value @returns {value is Record<string, any>} */
 export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** @param {Record<string, any>} item @param {string} name @param {string} place of the item */
-function stringOf(item, name, place) {
+/** Returns a string property of an item. Throws if the property is not a string. @param {Record<string, any>} item
+ * @param {string} name @param {string} path path of the item in the request, for messages, such as `input[2]` */
+function stringOf(item, name, path) {
   if (typeof item[name] === 'string') return item[name];
-  throw invalid(`Invalid '${place}.${name}': pass a string (got ${show(item[name])}).`, `${place}.${name}`);
+  throw invalid(`Invalid '${path}.${name}': pass a string (got ${show(item[name])}).`, `${path}.${name}`);
 }
 
-/** Functions that check an item of a request and return the fields that only items of its type have, by type.
- * @type {Record<string, (item: Record<string, any>, place: string) => Record<string, any>>} */
+/** For each type of item, a function that checks an item of a request and returns the fields that are specific to the
+ * type.
+ * @type {Record<string, (item: Record<string, any>, path: string) => Record<string, any>>} */
 const ITEMS = {
-  message({ role, content, phase }, place) {
+  message({ role, content, phase }, path) {
     if (!/^(user|assistant|system|developer)$/.test(role)) {
       const roles = 'user, assistant, system or developer';
-      throw invalid(`Invalid '${place}.role': pass ${roles} (got ${show(role)}).`, `${place}.role`);
+      throw invalid(`Invalid '${path}.role': pass ${roles} (got ${show(role)}).`, `${path}.role`);
     }
-    const text = textOf(content, `${place}.content`);
+    const text = textOf(content, `${path}.content`);
     const part = role === 'assistant' ? { type: 'output_text', text, annotations: [] } : { type: 'input_text', text };
     return { role, content: [part], ...(phase && { phase }) };
   },
-  function_call(item, place) {
-    argumentsOf(item.arguments, `${place}.arguments`);
+  function_call(item, path) {
+    argumentsOf(item.arguments, `${path}.arguments`);
     return {
-      call_id: stringOf(item, 'call_id', place),
-      name: stringOf(item, 'name', place),
-      arguments: stringOf(item, 'arguments', place),
+      call_id: stringOf(item, 'call_id', path),
+      name: stringOf(item, 'name', path),
+      arguments: stringOf(item, 'arguments', path),
     };
   },
-  function_call_output(item, place) {
-    return { call_id: stringOf(item, 'call_id', place), output: textOf(item.output, `${place}.output`) };
+  function_call_output(item, path) {
+    return { call_id: stringOf(item, 'call_id', path), output: textOf(item.output, `${path}.output`) };
   },
-  reasoning({ content, summary }, place) {
-    const text = content ? textOf(content, `${place}.content`) : '';
+  reasoning({ content, summary }, path) {
+    const text = content ? textOf(content, `${path}.content`) : '';
     return { summary: summary ?? [], content: text ? [{ type: 'reasoning_text', text }] : [] };
   },
 };
@@ -48,7 +50,7 @@ const ITEMS = {
 export const PREFIXES = { message: 'msg_', function_call: 'fc_', function_call_output: 'fco_', reasoning: 'rs_' };
 
 /** Checks the items of a request's input, and returns them with an id and a status each.
- * @param {any} input a string or items @param {ResponseStore} stored responses whose items can be referred to
+ * @param {any} input a string or items @param {ResponseStore} stored responses that items can refer to
  * @returns {Item[]} */
 export function itemsOf(input, stored) {
   if (typeof input === 'string') return itemsOf([{ role: 'user', content: input }], stored);
@@ -56,22 +58,22 @@ export function itemsOf(input, stored) {
   throw invalid(`Invalid 'input': pass a string or an array of items (got ${show(input)}).`, 'input');
 }
 
-/** @param {any} item @param {string} place @param {ResponseStore} stored @returns {Item} */
-function itemOf(item, place, stored) {
-  if (!isObject(item)) throw invalid(`Invalid '${place}': pass an object (got ${show(item)}).`, place);
+/** @param {any} item @param {string} path @param {ResponseStore} stored @returns {Item} */
+function itemOf(item, path, stored) {
+  if (!isObject(item)) throw invalid(`Invalid '${path}': pass an object (got ${show(item)}).`, path);
   const { id } = item;
   const type = item.type ?? (item.role === undefined ? 'item_reference' : 'message');
   if (type === 'item_reference') {
-    const found = stored.item(stringOf(item, 'id', place));
+    const found = stored.item(stringOf(item, 'id', path));
     if (found) return found;
-    throw invalid(`Item with id '${id}' not found. Pass the item itself.`, `${place}.id`, 'item_not_found');
+    throw invalid(`Item with id '${id}' not found. Pass the item itself.`, `${path}.id`, 'item_not_found');
   }
   if (!Object.hasOwn(ITEMS, type)) {
     const known = Object.keys(ITEMS).join(', ');
-    throw unsupported(`The item type \`${type}\``, `${place}.type`, `The supported types are ${known}.`);
+    throw unsupported(`The item type \`${type}\``, `${path}.type`, `The supported types are ${known}.`);
   }
   const known = typeof id === 'string' && id ? id : newId(PREFIXES[type]);
-  return { id: known, type, status: 'completed', ...ITEMS[type](item, place) };
+  return { id: known, type, status: 'completed', ...ITEMS[type](item, path) };
 }
 
 /** Returns the messages of a conversation. Reasoning and calls are joined with the assistant's message next to them
@@ -90,13 +92,16 @@ export function messagesOf(items, instructions) {
     }
     if (item.type === 'function_call') {
       called.add(id);
-      const cut = `The response with the call '${id}' was cut off inside the call. Send its other items as \`input\`.`;
+      const cut = `The answer with the call '${id}' was cut off inside the call. Send the answer's other items as \`input\`.`;
       const call = { id, name, arguments: argumentsOf(item.arguments, 'input', cut) };
       messages.push({ role: 'assistant', content: '', toolCalls: [call] });
     }
     if (item.type !== 'function_call_output') continue;
     if (!called.has(id))
-      throw invalid(`No function_call has the call_id '${id}' of an output. Pass the call too.`, 'input');
+      throw invalid(
+        `The function_call with the call_id '${id}' of a function_call_output is missing. Pass it, too.`,
+        'input',
+      );
     messages.push({ role: 'tool', id, content: resultOf(item.output) });
   }
   return alternating(messages);

@@ -1,5 +1,5 @@
-/* response-request: converts the body of POST /v1/responses to the package's form, and creates the response object that
- * repeats it. */
+/* response-request: converts the body of POST /v1/responses to the package's form, and creates the response object,
+ * which repeats fields of the body. */
 /** @import { Model } from '../model.js' */
 /** @import { GenerateOptions } from '../options.js' */
 /** @import { ChatMessage } from '../protocol.js' */
@@ -40,8 +40,8 @@ const INCLUDABLE = [
   'code_interpreter_call.outputs',
 ];
 
-/** A checked request. items: the conversation before the answer, including previous responses; parallel: whether the
- * answer may have several calls.
+/** A checked request. items: the conversation before the answer, including previous responses; truncates: whether
+ * the oldest turns may be left out; parallel: whether the answer may have several calls.
  * @typedef {{ body: Record<string, any>, items: Item[], messages: ChatMessage[],
  *   stream: boolean, store: boolean, truncates: boolean, parallel: boolean,
  *   options: GenerateOptions }} ResponseRequest */

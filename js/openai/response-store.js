@@ -47,7 +47,7 @@ export class ResponseStore {
     return found;
   }
 
-  /** Returns an output item of a stored response by id. Input items are not searched: callers choose their ids, which
+  /** Returns an output item of a stored response by id. Input items are not searched: clients choose their ids, which
    * may repeat.
    * @param {string} id @returns {Item | undefined} */
   item(id) {

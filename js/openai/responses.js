@@ -128,7 +128,7 @@ export async function countInputTokens({ body, models, responses, signal }) {
 /** @param {ResponseRequest} request @returns {any} */
 const toolsIn = ({ options: { tools, toolChoice } }) => (toolChoice === 'none' ? undefined : tools);
 
-/** Returns the prompt of a request, without tools, in the posted form in which its tokens are counted.
+/** Returns the prompt of a request as the worker's call `count` accepts it, without tools.
  * @param {Model} model @param {ResponseRequest} request */
 function promptOf(model, { body, messages }) {
   const thinking = reasoningOf(body, model.info);

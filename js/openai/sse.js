@@ -23,7 +23,8 @@ export async function eventStream(events, context) {
  * can have an error status.
  * @param {AsyncGenerator<string, unknown, undefined>} texts
  * @param {(error: unknown) => string} failed returns the text of a later error
- * @param {Pick<Context, 'request' | 'signal' | 'abort'>} context kept by the stream, so that its signal still aborts */
+ * @param {Pick<Context, 'request' | 'signal' | 'abort'>} context kept by the stream, because Node stops
+ *   forwarding aborts to the signal of a Request that is garbage-collected */
 export async function streamed(texts, failed, context) {
   /** @type {IteratorResult<string, unknown> | null} */
   let first = await texts.next();
