@@ -58,7 +58,7 @@ function script(beside) {
   } catch (cause) {
     throw new Error(
       `${expected || SCRIPT} does not exist, and the package is not installed in ${process.cwd()}. Leave gemma-wasm out of` +
-        ' the bundle (external), copy its files beside it, or pass their folder as `baseUrl`.',
+        ' the bundle (external), copy its files beside the bundle, or pass their folder as `baseUrl`.',
       { cause },
     );
   }

@@ -3,9 +3,9 @@
  *
  * A part is a module of js/, for example grammar.js, in a file without imports (tools/build/package.js) beside
  * worker.js. modules.js contains the literal `new URL('./grammar.js', import.meta.url)`, so that bundlers copy the
- * file. The worker imports it by `platform.load('grammar')`, the import() below, whose comments keep bundlers from
- * splitting code there: some cannot in workers (Vite up to 7), and none can if a worker is one file. A part passes
- * its exports to `offer`, because some bundlers remove exports (Parcel). */
+ * file. The worker imports it with `platform.load('grammar')`. Comments in the import() of load() tell bundlers not to
+ * split the code: some bundlers cannot split workers (Vite up to 7), and none can if the worker must be one file. A
+ * part passes its exports to `offer`, because some bundlers remove exports (Parcel). */
 
 import { failure, messageOf } from '../errors.js';
 /** @import { Place } from '../protocol.js' */
@@ -33,7 +33,7 @@ export class Files {
     this.#known = known;
   }
 
-  /** Sets where the package's files are, as the client's first message says. @param {Place} [place] */
+  /** Sets the location of the package's files, which the client's first message contains. @param {Place} [place] */
   settle(place = {}) {
     this.#place = place;
   }

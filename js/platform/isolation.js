@@ -17,8 +17,8 @@ export function isolated(response) {
   return new Response([204, 205, 304].includes(status) ? null : response.body, { status, statusText, headers });
 }
 
-/** Reloads the page once per tab, because only a new document can be isolated; the promise then stays pending.
- * Returns false after that, because a page that cannot be isolated would reload forever. */
+/** Reloads the page, because only a new document can be isolated. The promise then stays pending. If the tab has
+ * reloaded before, resolves with false instead, because a page that cannot be isolated would reload forever. */
 export async function reloadOnce() {
   try {
     if (sessionStorage.getItem(TRIED)) return false;

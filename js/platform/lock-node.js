@@ -1,6 +1,6 @@
-/* lock-node: a lock file between threads and processes. The owner updates the file's time every second, and loses
- * the lock if its process ends or does not do that for SILENT_MS. The file contains a unique text, so that no other
- * owner's lock is taken or freed. */
+/* lock-node: a lock file between threads and processes. The owner updates the file's modification time every
+ * second. It loses the lock if its process ends, or if the last update is older than SILENT_MS. The file contains a
+ * unique text, so that no other owner's lock is taken or freed by mistake. */
 import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { randomUUID } from 'node:crypto';
@@ -54,13 +54,13 @@ export function freeLock({ path, owner }) {
   });
 }
 
-/** Calls f and ignores errors, because the process may be out of file descriptors, or another process may hold the
- * file. The next check of the lock detects the result. @param {() => void} f */
+/** Calls f and ignores errors, because the process may be out of file descriptors, or another process may have
+ * the file open. The next check of the lock reads its actual state. @param {() => void} f */
 function unlessFailing(f) {
   try {
     f();
   } catch {
-    /* The error is ignored, because the next check of the lock detects its result. */
+    /* The next check of the lock reads its actual state. */
   }
 }
 

@@ -20,7 +20,7 @@ export function browserPort(worker, whyNot) {
   };
 }
 
-/** Wraps a port or worker without its failures: onFailure() never calls its handler.
+/** Wraps a port, or a worker whose failures are not reported: onFailure() never calls its handler.
  * @template Sent, Heard @param {{ postMessage: Function, onmessage: any }} port
  * @param {() => void} terminate @returns {Port<Sent, Heard>} */
 export function channelPort(port, terminate) {

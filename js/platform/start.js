@@ -15,16 +15,15 @@ const CLASSIC = /** @type {HTMLScriptElement | null | undefined} */ (globalThis.
 export function obstacle() {
   return globalThis.Worker
     ? ''
-    : 'Service workers and shared workers cannot start the worker that runs the engine: load' +
-        ' the model in a page or a dedicated worker.';
+    : 'Service workers and shared workers cannot start the engine: load the model in a page or a dedicated worker.';
 }
 
 /** Blob URLs of scripts that import a script of another origin, by the URL of that script.
  * @type {Map<string, string>} */
 const blobs = new Map();
 
-/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. Only there do they
- * insert the URL, so the global `Worker` is replaced during the call to intercept the URL. Throws
+/** Starts a worker. `start` contains the literal `new Worker(new URL(…))` that bundlers look for. They insert the
+ * URL only there, so the global `Worker` is replaced during the call to intercept the URL. Throws
  * `unsupported-platform`. @param {() => Worker} start @param {string} name @param {Place} place
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { baseUrl, files }) {
@@ -55,8 +54,8 @@ const packaged = (address) => address.replace(PREBUNDLED, '$1/node_modules/gemma
 
 /** Returns a URL from which the page may start a script as a worker. Browsers require the page's own origin, but a
  * module may import scripts of any origin that allows it. So for another origin, returns a blob URL, which a content
- * security policy must allow (`worker-src blob:`). In a sandboxed frame, the origin is 'null', unlike
- * `location.origin`. @param {string} address */
+ * security policy must allow (`worker-src blob:`). Compares with `globalThis.origin`, which is 'null'
+ * in a sandboxed frame, unlike `location.origin`. @param {string} address */
 function ownOrigin(address) {
   if (!/^https?:/.test(address) || new URL(address).origin === globalThis.origin) return address;
   const known = blobs.get(address);

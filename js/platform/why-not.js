@@ -10,8 +10,8 @@ export async function whyNot(address) {
       const type = headers.get('content-type') ?? 'none';
       if (!/javascript/.test(type)) return missing(`its content type is ${type}`);
       return (
-        'The file is there. Either the page is isolated and the file lacks the header Cross-Origin-Embedder-Policy, or a' +
-        ' content security policy forbids workers.'
+        'The file can be downloaded, but it does not start as a worker. If the page is cross-origin isolated, the' +
+        ' file needs the header Cross-Origin-Embedder-Policy. A content security policy must allow the worker.'
       );
     },
     (error) =>
