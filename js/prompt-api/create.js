@@ -16,12 +16,14 @@ import { LOAD_OPTIONS, boolean, checkOptions, checkValue, integer, rule } from '
  * for the first create(), and again if it failed. @typedef {ModelSource | Model | Loader} PromptSource */
 /** Options of `createLanguageModel()` besides those of `loadModel()`.
  * @typedef {object} SessionOptions
- * @property {readonly string[]} [languages] Language tags (BCP 47) that the model knows. Others are `unavailable`.
+ * @property {readonly string[]} [languages] Language tags (BCP 47) that the model knows. Other languages are
+ *   `unavailable`.
  *   Default: every language that the platform can name.
- * @property {number} [maxTokens] Maximum number of tokens of an answer, for which `contextWindow` leaves room. Default:
- *   an answer may fill the context, of which `contextWindow` reserves a quarter, at most 1024 tokens.
- * @property {SchemaBounds} [schemaBounds] Limits for what a schema of `responseConstraint` leaves unbounded, so that
- *   answers of small models end. Default: none.
+ * @property {number} [maxTokens] Maximum number of tokens of an answer. `contextWindow` leaves room for them, at most
+ *   half of the context. Default: an answer may fill the context; `contextWindow` leaves a quarter of the context, at
+ *   most 1024 tokens.
+ * @property {SchemaBounds} [schemaBounds] Limits for strings, arrays and objects that a schema of `responseConstraint`
+ *   does not limit, so that answers of small models end. Default: none.
  * @property {boolean} [userActivation] Whether `create()` rejects with NotAllowedError if it must download and the user
  *   has not interacted with the page, as the specification says. Default: true.
  */

@@ -94,7 +94,7 @@ const number = Number;
 const object = (value, where) => (isObject(value) ? value : refuse(where, 'an object'));
 /** @type {Conversion} */
 const callback = (value, where) => (typeof value === 'function' ? value : refuse(where, 'a function'));
-/** Converts an AbortSignal, also of another frame. @type {Conversion} */
+/** Converts an AbortSignal, even one of another frame. @type {Conversion} */
 const signal = (value, where) =>
   Object.prototype.toString.call(value) === '[object AbortSignal]' ? value : refuse(where, 'an AbortSignal');
 
@@ -181,7 +181,7 @@ const toInput = sequenceOrString(message);
 /** Converts the options of clone(). Throws TypeError. @param {unknown} value @returns {SignalOptions} */
 export const toSignalOptions = (value) => signalOptions(value, 'options');
 
-/** Converts the arguments of a method that takes a prompt. Throws TypeError, also without arguments.
+/** Converts the arguments of a method that takes a prompt. Throws TypeError, even if there are no arguments.
  * @param {string} method name for messages @param {any[]} given arguments of the call
  * @returns {PromptOptions & { input: PromptInput }} */
 export function toPrompt(method, given) {

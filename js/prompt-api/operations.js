@@ -18,7 +18,7 @@ export class Operations {
     signal?.throwIfAborted();
   }
 
-  /** Runs a task after the earlier ones. Throws immediately if check() does. Rejects as soon as the signal aborts or
+  /** Runs a task after the earlier tasks. Throws immediately if check() does. Rejects as soon as the signal aborts or
    * the session ends, but the next task waits until this task has ended.
    * @template T @param {AbortSignal | undefined} given @param {(signal: AbortSignal) => Promise<T>} task
    * @param {boolean} [queued] false to run the task immediately @returns {Promise<T>} */

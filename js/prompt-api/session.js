@@ -101,7 +101,7 @@ export class LanguageModel extends EventTarget {
     return this.measureContextUsage(.../** @type {[PromptInput]} */ (given));
   }
 
-  /** Number of tokens of the session's messages, the initial ones and the tools included. */
+  /** Number of tokens of the session's messages, including the initial messages and the tools. */
   get contextUsage() {
     return this.#state.usage;
   }
@@ -207,7 +207,7 @@ export class LanguageModel extends EventTarget {
     if (signal.aborted) return;
     const whole = (begun?.content ?? '') + text;
     if (responseConstraint && finishReason !== 'stop' && !followsCut(responseConstraint, whole)) {
-      const message = 'The answer was cut before it followed `responseConstraint`. Bound its strings and lists.';
+      const message = 'The answer was cut off before it satisfied `responseConstraint`. Limit its strings and arrays.';
       throw domError('SyntaxError', message);
     }
     if (finishReason === 'tool-calls') {
@@ -296,7 +296,8 @@ export class LanguageModel extends EventTarget {
 }
 
 /** Returns the messages of a prompt, with a description of its constraint unless `omitResponseConstraintInput` is set.
- * @param {PromptOptions & { input: PromptInput }} prompt @param {boolean} started whether messages precede it */
+ * @param {PromptOptions & { input: PromptInput }} prompt
+ * @param {boolean} started whether messages precede the prompt */
 function described({ input, responseConstraint, omitResponseConstraintInput }, started) {
   if (omitResponseConstraintInput && !responseConstraint) {
     throw new TypeError('`omitResponseConstraintInput` requires a `responseConstraint`.');
