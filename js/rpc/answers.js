@@ -1,5 +1,5 @@
-/* answers: handles the worker's requests to the client: for the next bytes of sources that the client has, and calls of
- * the caller's store. */
+/* answers: handles the worker's requests to the client: for the next bytes of a source that the client reads, and for
+ * calls of the store that the caller passed. */
 /** @import { Feeders } from '../download/feeder.js' */
 /** @import { Questions, Store } from '../protocol.js' */
 
@@ -25,6 +25,7 @@ export function answersOf(feeders, store) {
 async function read(store, ...[name, at, most]) {
   const into = new Uint8Array(most);
   const count = await store.read(name, at, into);
-  if (!(count >= 0 && count <= most)) throw new Error(`The store returned ${count} bytes, not 0 to ${most}.`);
+  if (!(count >= 0 && count <= most))
+    throw new Error(`The storage of the option \`cache\` must return 0 to ${most} bytes (got ${count}).`);
   return into.subarray(0, count);
 }

@@ -35,7 +35,8 @@ export class Asking {
     });
   }
 
-  /** Resolves with the next bytes of a file that the client has, null at the end. @param {number} part */
+  /** Resolves with the next bytes of a file that the client reads, null at the end. @param {number} part index of the
+   * file */
   pull(part) {
     return this.ask('pull', part).catch((error) => {
       throw unpackError(error);

@@ -13,8 +13,8 @@ import { deferred } from './signals.js';
 
 /** Time in ms that a worker has to end by itself before it is terminated. */
 const GOODBYE_MS = 1000;
-/** Number of characters for which one more missed heartbeat is tolerated: a worker that encodes or renders text
- * receives no messages, but processes as many characters per heartbeat on any platform. */
+/** Number of characters for which one more missed heartbeat is tolerated. A worker that encodes or renders text
+ * receives no messages, but it processes at least this many characters per heartbeat on every platform. */
 const BEAT_CHARACTERS = 50_000;
 /** Maximum number of characters in the arguments of one call. The token ids of more characters would not fit into an
  * array of V8, which makes Node 20 abort. */

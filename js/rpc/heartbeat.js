@@ -1,5 +1,5 @@
-/* heartbeat: failure detection. Sends heartbeats, which the worker returns, more often while calls are pending.
- * Reports a worker that stays silent for too long. */
+/* heartbeat: failure detection. Sends heartbeats, which the worker sends back. The interval is shorter while calls are
+ * pending. Reports a worker that stays silent for too long. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { ToWorker } from '../protocol.js' */
 import { ModelError } from '../errors.js';
@@ -13,12 +13,13 @@ const IDLE_BEATS = 4;
  * sleeps. */
 const SILENT_BEATS = 16;
 const LOADING_BEATS = 120;
-/** Tolerated silence, as a multiple of the longest gap seen so far. A gap during a load gets a larger multiple, because
- * it often is the first sign of a slow machine, up to a limit, because the disk can be the cause. */
+/** Tolerated silence, as a multiple of the longest gap between messages so far. The multiple is larger for gaps during
+ * a load, because these are often the first sign of a slow machine. They raise the tolerated number of heartbeats to at
+ * most MAX_AFTER_LOADING, because they can also be due to a slow disk. */
 const GAP_FACTOR = 3;
 const LOADING_GAP_FACTOR = 6;
 const MAX_AFTER_LOADING = 3 * SILENT_BEATS;
-/** Maximum number of missed heartbeats that one late timer event counts as. In a hidden tab, timers fire once a
+/** A late timer event counts as several missed heartbeats, at most this many. In a hidden tab, timers fire once a
  * second. */
 const MAX_LATE = 4;
 

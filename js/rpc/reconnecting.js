@@ -33,8 +33,8 @@ export class ReconnectingConnection {
     if (this.#auto) void this.#watch();
   }
 
-  /** Resolves with the reason when the worker is lost. Each restart (with automatic restarts, each loss) replaces
-   * the promise. @returns {Promise<ModelError>} */
+  /** Resolves with the reason when the worker is lost. A restart replaces the promise; with automatic restarts, the
+   * loss itself does. @returns {Promise<ModelError>} */
   get lost() {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }
@@ -81,8 +81,8 @@ export class ReconnectingConnection {
     if (!this.#reopen) {
       throw new ModelError(
         'unsupported-source',
-        'The model cannot be loaded again: its source can be read only once. Load it from a URL, a path or a Blob, or set' +
-          ' `restart` with bytes.',
+        'The model cannot be loaded again: its source can be read only once. Load it from a URL, a path or a Blob, or' +
+          ' from bytes with `restart: true`.',
       );
     }
     this.#connection.broken = true;

@@ -28,7 +28,7 @@ export class Rpc {
   /** @type {Map<number, Pending>} */
   #pending = new Map();
   #lastId = 0;
-  /** Why no more calls are possible; null while they are. @type {ModelError | null} */
+  /** Why no more calls are possible; null while calls are possible. @type {ModelError | null} */
   ended = null;
   /** @type {Answering | undefined} */
   answering;
