@@ -32,7 +32,7 @@ export function checkData(data) {
   } catch (error) {
     got = messageOf(error);
   }
-  throw new ModelError('bad-option', `\`data\` must be JSON (got ${got}).`, { got });
+  throw new ModelError('bad-option', `\`data\` must be a value that JSON can represent (got ${got}).`, { got });
 }
 
 /** Returns a copy of a vector. Throws unless it has `dimensions` finite numbers. @param {any} vector

@@ -7,7 +7,8 @@ const absent = (error) => error?.name === 'NotFoundError';
 /** Opens the folder of an index, or creates it. @param {string} name @returns {Promise<Folder>} */
 export async function openFolder(name) {
   const { storage } = navigator;
-  if (!storage?.getDirectory) throw new Error('A page without https has no private file system.');
+  if (!storage?.getDirectory)
+    throw new Error('Pages without https have no private file system. Serve the page over https.');
   const all = await (await storage.getDirectory()).getDirectoryHandle('gemma-wasm-search', { create: true });
   const folder = await all.getDirectoryHandle(name, { create: true });
   return {

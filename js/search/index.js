@@ -43,12 +43,13 @@ export class SearchIndex {
   #folder;
   /** Files that this index has read or written. @type {Set<string>} */
   #files = new Set();
-  /** For each writer, the highest number of the files seen, including files that have been replaced. @type {Seen} */
+  /** Version vector of the files that this index has read or written, including files that were replaced since.
+   * @type {Seen} */
   #seen = {};
   #writer = newWriter();
   /** @type {(Entry | null)[]} items by row; null for free rows */
   #rows = [];
-  /** For each row, the stamp of the file that its item came from. @type {string[]} */
+  /** For each row, the stamp (logical timestamp) of the file that its item came from. @type {string[]} */
   #stamps = [];
   /** For each row, scale, length and error of its rounded vector (scan.js). The scale is NaN for free rows. */
   #rounded = new Float64Array(0);
@@ -193,7 +194,7 @@ export class SearchIndex {
     return turn;
   }
 
-  /** Writes a file and returns the stamp in its name, '' if the index is in memory only. @param {Segment} segment */
+  /** Writes a file and returns its stamp, '' if the index is in memory only. @param {Segment} segment */
   async #write({ about, vectors }) {
     if (!this.#folder) return '';
     try {
@@ -257,7 +258,7 @@ export class SearchIndex {
     await this.#write({ about: { dimensions, entries, deleted: [], stamps, seen: this.#seen }, vectors });
     for (const name of old) {
       await folder.remove(name).catch((cause) => {
-        throw failure('index-failed', `${name} could not be removed`, cause);
+        throw failure('index-failed', `The file ${name} could not be removed`, cause);
       });
       this.#files.delete(name);
     }

@@ -1,27 +1,29 @@
 /* join: merges the files of a search index, which several writers may have written concurrently. Each item has the
- * stamp (number and writer) of the file that it came from. A file that replaces others or deletes items records which
- * stamps its writer had seen. Items that the writer had seen and did not keep are deleted; items that it had not seen
- * stay. So several indexes may write to one folder and compact it at any time. */
+ * stamp of the file that it came from, a logical timestamp: a number, then the id of the writer. A file that replaces
+ * others or deletes items has a version vector (`seen`) of the files that its writer had read. Items of these files
+ * that the writer did not keep are deleted; items of other files stay. So several indexes may write to one folder and
+ * compact it at any time. */
 /** @import { Entry, Seen, Segment } from './segments.js' */
 
-/** @typedef {Segment & { stamp: string }} Stamped */
-/** @typedef {{ entry: Entry, stamp: string, vector: Float32Array }} Kept */
+/** A file. stamp: its logical timestamp, from its name (segments.js). @typedef {Segment & { stamp: string }} Stamped */
+/** An item. stamp: stamp of the file that the item came from.
+ * @typedef {{ entry: Entry, stamp: string, vector: Float32Array }} Kept */
 
-/** Records that a file was seen, and with it all files of its writer with lower numbers, because writers number files
- * upwards. @param {Seen} seen @param {string} stamp */
+/** Adds a file to a version vector, and with it all earlier files of its writer. @param {Seen} seen
+ * @param {string} stamp of the file */
 export function see(seen, stamp) {
   const [number, writer] = stamp.split('-');
   seen[writer] = Math.max(seen[writer] ?? 0, Number(number));
 }
 
-/** @param {Seen} seen @param {string} stamp */
+/** Returns whether a version vector includes a file. @param {Seen} seen @param {string} stamp of the file */
 function sees(seen, stamp) {
   const [number, writer] = stamp.split('-');
   return Number(number) <= (seen[writer] ?? 0);
 }
 
-/** Returns a function that tells whether a file deletes an item: its writer had seen the item, and the file no longer
- * has it.
+/** Returns a function that returns whether a file deletes an item: the file's writer had read the item and did not keep
+ * it.
  * @param {Stamped} file @returns {(id: string, stamp: string) => boolean} */
 function judge({ about: { entries, stamps, deleted, seen = {} } }) {
   const kept = new Map(stamps?.map((stamp, i) => [entries[i].id, stamp]));
@@ -32,7 +34,7 @@ function judge({ about: { entries, stamps, deleted, seen = {} } }) {
   };
 }
 
-/** Returns the items by id. If several items have the same id, the one with the latest stamp counts.
+/** Returns the items by id. If several items have the same id, returns the item with the latest stamp.
  * @param {Stamped[]} files in the order of their stamps
  * @returns {Map<string, Kept>} */
 export function join(files) {
@@ -54,7 +56,7 @@ export function join(files) {
   return all;
 }
 
-/** Returns the stamps that the writers of these files have seen, including those of the files themselves.
+/** Returns the version vector of an index that has read these files. It includes the files that merged files replaced.
  * @param {Stamped[]} files @returns {Seen} */
 export function seenOf(files) {
   /** @type {Seen} */

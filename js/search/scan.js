@@ -42,7 +42,7 @@ export class Scan {
     this.#query = this.#heap.reserve(2 * this.#width);
   }
 
-  /** Makes room for `rows` rows in all, and keeps the stored ones. Throws `no-memory`. @param {number} rows */
+  /** Makes room for `rows` rows in all, and keeps the stored rows. Throws `no-memory`. @param {number} rows */
   reserve(rows) {
     if (rows <= this.#room) return;
     const room = Math.max(rows, FIRST_ROWS, Math.ceil(this.#room * 1.5));

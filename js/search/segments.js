@@ -1,19 +1,21 @@
 /* segments: the format of a search index's files. Each change is a file that is written atomically and never modified:
  * "GWV2", the length of a JSON text, a checksum of two words (over the file's name and the file, with zeros in place of
  * the checksum), the text, spaces up to a multiple of four bytes, then the vectors as little-endian float32. The file's
- * name has its stamp: a number greater than all others in the folder, and the id of the writer. */
+ * name contains its stamp, a logical timestamp: a number greater than those of all files in the folder, then the id of
+ * the writer. */
 import { checksum } from '../download/checksum.js';
 import { ModelError } from '../errors.js';
 
-/** For each writer, the highest file number that was read. @typedef {Record<string, number>} Seen */
+/** A version vector: for each writer, the highest number of its files that were read.
+ * @typedef {Record<string, number>} Seen */
 /** An item without its vector.
  * @typedef {object} Entry
  * @property {string} id Id of the item.
  * @property {any} [data] Data of the item.
  */
-/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: only in a merged file,
- * which replaces all files in `seen`: for each entry, the stamp of the file it came from; seen: in a merged file and in
- * one that deletes items, the files that its writer had read. Other files are not affected.
+/** Contents of a file. entries: one for each vector; deleted: ids of deleted items; stamps: for each entry, the stamp
+ * of the file that it came from; seen: the files that the writer had read. Only a merged file has `stamps`, and it
+ * replaces all files in `seen`. A file with `deleted` deletes items only from files in `seen`.
  * @typedef {{ dimensions: number, entries: Entry[], deleted: string[], stamps?: string[], seen?: Seen }} About
  * @typedef {{ about: About, vectors: Float32Array }} Segment */
 /** The storage of a search index. read: returns null if the file was removed or is not completely written.
@@ -33,7 +35,7 @@ const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 /** Returns whether a file belongs to a search index, by its name. @param {string} name */
 export const isSegment = (name) => NAME.test(name);
 
-/** Returns the stamp (`number-writer`) in a file's name, '' if it has none. @param {string} name */
+/** Returns the stamp (`NUMBER-WRITER`) in a file's name, '' if the name has none. @param {string} name */
 export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
 /** @param {string} name */
@@ -113,8 +115,9 @@ function unpack(buffer, name, dimensions) {
   return { about, vectors };
 }
 
-/** Reads all files of a folder, in the order of their names. Repeats until no new file appears, because other writers
- * may be active: then the result also has all files that the writer of each file had written or read before.
+/** Returns the files of a folder by name, in the order of their names. Lists the folder again until nothing changes,
+ * because other writers may be active: so for each file, the files that its writer had read before are in the result,
+ * too, or have been replaced.
  * @param {Folder} folder @param {number} dimensions */
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */
@@ -134,7 +137,8 @@ export async function readAll(folder, dimensions) {
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Returns the contents of a file without its vectors, and their offset; null if the file is not valid.
+/** Returns the contents of a file without its vectors, and as `at` the offset of the vectors in bytes; null if the file
+ * is not valid.
  * @param {ArrayBuffer} buffer @returns {About & { at: number } | null} */
 function headOf(buffer) {
   const view = new DataView(buffer);
