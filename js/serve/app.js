@@ -73,7 +73,7 @@ export class App {
     return this.#open.size;
   }
 
-  /** Rejects new requests from now on, and aborts the running ones after `graceMs`. @param {number} graceMs */
+  /** Rejects new requests from now on, and aborts running requests after `graceMs`. @param {number} graceMs */
   stop(graceMs) {
     this.#isStopping = true;
     const end = () => {
@@ -176,7 +176,7 @@ export class App {
       if (req.method === 'OPTIONS') response = this.#guard.preflight(req.headers);
       else {
         this.#guard.checkKey(path, req.headers.authorization);
-        if (this.#isStopping) throw new RequestError(503, 'The server is stopping.', null, 'stopping');
+        if (this.#isStopping) throw new RequestError(503, 'The server is stopping. Try again later.', null, 'stopping');
         response =
           (await this.#own(req.method ?? '', entry.route)) ??
           (await this.#evaluate(req, path + search, entry, signal, cleanups));
@@ -218,7 +218,7 @@ export class App {
       await ticket.turn(this.#lineOf(bytes), signal);
     }
     const request = new Request(new URL(`http://localhost${target}`), {
-      // A Request cannot have the method TRACE. OPTIONS is rejected in its place: no route of the handlers has either.
+      // A Request cannot have the method TRACE. OPTIONS replaces it, because the handlers reject both.
       method: req.method === 'TRACE' ? 'OPTIONS' : req.method,
       headers: headersOf(req),
       body: bytes,

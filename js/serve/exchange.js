@@ -51,11 +51,17 @@ export class Bodies {
     }
   }
 
-  /** @param {number} size size of the body so far */
+  /** Throws a RequestError if a body, or all bodies together, are too large. @param {number} size bytes of the body so
+   * far */
   #check(size) {
     const { bodyBytes, bodiesBytes } = this.#limits;
     if (size > bodyBytes) {
-      throw new RequestError(413, `The body is larger than ${bodyBytes} bytes.`, null, 'request_too_large');
+      throw new RequestError(
+        413,
+        `The body is larger than ${bodyBytes} bytes. Send a smaller one.`,
+        null,
+        'request_too_large',
+      );
     }
     if (this.#held > bodiesBytes) {
       throw new RequestError(429, 'Too many large requests at a time. Try again later.', null, 'rate_limit_exceeded');
@@ -85,7 +91,9 @@ function arrival(request, ms, take) {
       resolve();
     };
     const timer = setTimeout(() => {
-      fail(new RequestError(408, `The body did not arrive within ${ms} ms.`, null, 'request_timeout'));
+      fail(
+        new RequestError(408, `The body did not arrive within ${ms} ms. Repeat the request.`, null, 'request_timeout'),
+      );
     }, ms);
     const unsubscribe = () => {
       clearTimeout(timer);

@@ -35,7 +35,8 @@ function partsOf(target, host) {
   const [, authority, path] = /^(?:http:\/\/([^/?#]*))?(\/.*)?$/i.exec(target) ?? [];
   const [plain, search = ''] = (path ?? (authority && '/') ?? '').split(/(?=\?)/, 2);
   const isBad = !plain || /[\\#\s]|%(?![0-9a-f]{2})|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(plain);
-  if (isBad) throw new RequestError(400, 'The request target is not a valid path.', null, 'bad_request');
+  if (isBad)
+    throw new RequestError(400, 'The request target must be a valid path without dot segments.', null, 'bad_request');
   return { host: authority ?? host ?? '', path: plain, search };
 }
 
@@ -61,9 +62,10 @@ export class Guard {
   /** Returns path and query of a request. Throws a RequestError if the request may not be answered.
    * @param {IncomingMessage} request */
   admit({ url = '', headers, rawHeaders }) {
-    if (url.length > MAX_TARGET) throw new RequestError(414, 'The request target is too long.', null, 'uri_too_long');
+    if (url.length > MAX_TARGET)
+      throw new RequestError(414, `The request target is longer than ${MAX_TARGET} characters.`, null, 'uri_too_long');
     const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
-    if (hosts > 1) throw new RequestError(400, 'The request has several Host headers.', null, 'bad_request');
+    if (hosts > 1) throw new RequestError(400, 'The request has several Host headers. Send one.', null, 'bad_request');
     const { host, path, search } = partsOf(url, headers.host);
     if (!this.#knows(nameOf(host))) {
       throw new RequestError(

@@ -45,7 +45,7 @@ export async function generate(question) {
   });
   checkAbsent(body, ['images'], 'Models take text only.');
   checkAbsent(body, ['suffix', 'template', 'context'], 'Leave it out.');
-  if (raw) checkAbsent(body, ['system'], 'With `raw`, it belongs into `prompt`.');
+  if (raw) checkAbsent(body, ['system'], 'With `raw`, write it into `prompt`.');
   if (prompt === '') return loaded(question, { response: '' });
   const isText = raw || !model.info.chatTemplate;
   const messages = messagesOf([

@@ -9,7 +9,7 @@ const AHEAD = 1;
 const WEIGHT = 0.2;
 const MAX_RETRY_AFTER = 120;
 
-/** The requests of one model. most: maximum number that run at a time.
+/** The queue of one model. most: maximum number of requests that run at a time.
  * @typedef {{ most: number, running: number, waiting: (() => void)[] }} Line */
 
 /** The requests of one server that wait or run. */
@@ -54,7 +54,7 @@ export class Queue {
   enter() {
     this.check();
     this.#inside++;
-    /** Queue of the request's model; null before the request runs. @type {Line | null} */
+    /** Queue of the request's model; null until the request runs. @type {Line | null} */
     let line = null;
     let began = 0;
     return {
@@ -94,7 +94,8 @@ export class Queue {
     return line;
   }
 
-  /** @param {Line | null} line null if the request did not run @param {number} seconds how long the request ran */
+  /** Removes a request, and starts the next one of its model. @param {Line | null} line null if the request did not run
+   * @param {number} seconds how long the request ran */
   #end(line, seconds) {
     this.#inside--;
     if (!line) return;
