@@ -20,8 +20,8 @@ import { Owner } from './owner.js';
  * counts as hung. */
 const SEARCH_MS = 250;
 const ATTEMPTS = 18;
-/** Pause in ms after a takeover of the owner's lock, in which all tabs hear of the new owner before another tab may
- * take over. */
+/** Pause in ms after a takeover of the owner's lock. No tab may take over in this time, so that all tabs first hear of
+ * the new owner. */
 const NEWS_MS = 1000;
 
 const gone = (what = 'The tab that ran the engine was closed, or does not respond. Repeat the call.') => {
@@ -172,7 +172,8 @@ export class Peer {
     }
   }
 
-  /** @param {ModelError} error @param {boolean} died whether the engine crashed or froze */
+  /** Drops the connection to the owner. Pending calls wait for the next engine. @param {ModelError} error
+   * @param {boolean} died whether the engine crashed or froze */
   #unlink(error, died) {
     const link = this.#link;
     if (!link) return;

@@ -1,6 +1,7 @@
 /* pending-call: a call of this tab to the shared engine, until its reply. If an engine is lost, the call is repeated
- * with the next engine, and steps that were already delivered are skipped in the new answer. The same ids and seed give
- * the same steps, but they are compared nevertheless, because a chat template can insert the time. */
+ * with the next engine, and steps that were already delivered are skipped in the new answer. With the same token ids
+ * and seed, the new steps are the same, but a chat template can insert the time, which changes the ids. Therefore the
+ * skipped steps are compared with the delivered ones. */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
@@ -23,7 +24,7 @@ export class PendingCall {
   #taken = 0;
   /** Number of steps received from the current engine. */
   #received = 0;
-  /** Number of steps from earlier engines that the consumer has not read yet. */
+  /** Number of steps delivered by earlier engines that the consumer has not read yet. */
   #owed = 0;
   #deaths = 0;
   #aborted = false;
