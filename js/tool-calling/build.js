@@ -44,7 +44,8 @@ export class Builder {
       const { name } = tool;
       const parameters = tool.parameters ? parametersOf(tool) : { type: 'object', maxProperties: 0 };
       const place = `/tools/${tools.indexOf(tool)}/parameters`;
-      // parametersOf() adds a type, which would hide that the schema has no keyword that limits values.
+      // Checks the original schema, because parametersOf() adds a type: with it, a schema without any other keyword
+      // that limits values would pass.
       checkKeywords(tool.parameters ?? {}, place);
       if (parameters.type !== 'object') {
         throw new Unsupported(`the parameters of the tool ${name} must have the type object`, `${place}/type`);

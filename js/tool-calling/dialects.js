@@ -22,7 +22,7 @@ import { declared, unquotedCalls } from './unquoted.js';
  * @typedef {{ messages: Message[], tools?: object[], instructions?: string }} Rendering */
 /** A form of calls. marks: names of the tokens that delimit calls; openings: texts or tokens with which an answer with
  * calls can begin; first: the first character of every answer with calls, and of no other; stop: the token that ends an
- * answer with calls, besides the model's end tokens; render: `formatted` if an answer in words has a format.
+ * answer with calls, besides the model's end tokens; render: `formatted` if answers without calls must follow a format.
  * @typedef {{ name: string, fits: (facts: Facts) => boolean, marks: string[],
  *   first?: string, openings: (tools: Tool[]) => string[], stop?: string,
  *   render: (messages: PostedMessage[], tools: Tool[], formatted?: boolean) => Rendering,
@@ -168,7 +168,8 @@ function jsonCalls(build, field) {
 /** @param {string} name @param {string} field */
 const callStart = (name, field) => `{"name": ${JSON.stringify(name)}, "${field}": `;
 
-/** @param {Tool[]} tools @param {boolean} formatted whether an answer in words has a format */
+/** @param {Tool[]} tools @param {boolean} formatted whether answers without calls must follow a
+ * format */
 function instructionsFor(tools, formatted) {
   const list = tools.map((tool) => JSON.stringify(functionOf(tool).function)).join('\n');
   return (

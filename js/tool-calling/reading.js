@@ -24,8 +24,8 @@ export class CallReader {
   parsed = { text: '', calls: [] };
 
   /** @param {{ marks: string[], parse: Parse, stop?: string }} dialect @param {(name: string) => number | null} id
-   * @param {string[] | null} [openings] texts or tokens with which an answer with calls begins; null if other answers
-   *   have no format */
+   * @param {string[] | null} [openings] texts or tokens with which an answer with calls begins; null if answers
+   *   without calls follow no format */
   constructor({ marks, parse, stop }, id, openings = null) {
     /** Id of the token that ends an answer with calls, null if there is none. */
     this.stop = stop ? id(stop) : null;
@@ -61,7 +61,7 @@ export class CallReader {
     return this.#fresh();
   }
 
-  /** Returns the text that was not shown yet, except an end that a delimiter could begin with.
+  /** Returns the text that was not shown yet, except a last part that may be the beginning of a delimiter.
    * @param {string[]} [delimiters] */
   #fresh(delimiters = []) {
     const { text } = this.parsed;
@@ -131,8 +131,8 @@ export function callOf(value, field, done) {
 }
 
 /** Returns the calls that JSON objects in a text describe. @param {string} text @param {string} field name of the
- * property with the arguments @param {(from: number) => number} next returns the offset at or after `from` behind which
- * the next object begins, -1 if there is none @returns {Call[]} */
+ * property with the arguments @param {(from: number) => number} next returns the offset of the next object, or of the
+ * delimiter before it, at or after `from`; -1 if there is none @returns {Call[]} */
 export function jsonCallsIn(text, field, next) {
   const calls = [];
   for (let at = next(0); at >= 0; ) {

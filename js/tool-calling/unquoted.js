@@ -51,7 +51,8 @@ function parse(items, { start, end: last, quote }) {
   return said;
 }
 
-/** @param {Item[]} items between the call's delimiters @param {string} quote @param {boolean} done @returns {Call[]} */
+/** Returns the call, or nothing if its name is incomplete. @param {Item[]} items the parts between the delimiters of a
+ * call @param {string} quote @param {boolean} done @returns {Call[]} */
 function callOf([first, ...rest], quote, done) {
   const [, name, args] = (first && 'text' in first && /^\s*call:([^{]*)(\{[^]*)$/.exec(first.text)) || [];
   if (name === undefined) return [];
@@ -102,7 +103,10 @@ function grammar(wanted, { start, end, quote, stop }) {
   const able = fruitful(build.rules, () => true, build.budget);
   for (const { name, args, place } of tools) {
     if (able.has(args.rule)) continue;
-    throw new Unsupported(`the tool ${name} requires properties without a name, which this model cannot write`, place);
+    throw new Unsupported(
+      `the tool ${name} requires properties that its schema does not name, which this model cannot write`,
+      place,
+    );
   }
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
   const call = sequence(build.mark(start), calls, build.mark(end));
@@ -110,7 +114,8 @@ function grammar(wanted, { start, end, quote, stop }) {
   return build.grammar(build.answer(build.calls(call, EMPTY, behind), ANY_TEXT));
 }
 
-/** Returns a function that converts nodes of JSON to the unquoted form. @param {Builder} build @param {Node} quote */
+/** Returns a function that converts nodes of a JSON grammar to the unquoted form. @param {Builder} build
+ * @param {Node} quote */
 function converter(build, quote) {
   const text = (/** @type {Node} */ content) => sequence(quote, content, quote);
   const key = (/** @type {Node} */ name) => ('literal' in name && BARE.test(name.literal) ? name : text(name));
