@@ -90,7 +90,7 @@ function conditions({ date, machine: about, runs, models }) {
     .replace(/ built on [^,]*/, '');
   return [
     `${date.slice(0, 10)}; ${about.processor}, ${about.cores} cores; ${browsers}, Node ${about.node}.`,
-    `Medians of ${visits(runs, results)}, in which the runtimes take turns.`,
+    `Medians of ${visits(runs, results)}. A run measures the runtimes in turn.`,
     ...(results.some(({ deep = 0 }) => deep > 0 && deep < runs) ? ['Long contexts were measured once.'] : []),
     `Before a measurement, other programs used ${usual} of the processor time (median), ${most} at most${calm}.`,
   ].join(' ');
@@ -121,9 +121,9 @@ export function shortTable({ speed: full, short }) {
     ? `Default sampling means ${sampling}.`
     : `Decoding with ${sampling} was not measured.`;
   const where = [
-    `Measured on ${speed.date.slice(0, 10)} with ${describeModel(part).replace(/:$/, '')}, on ` +
-      `${speed.machine.processor}, ${speed.machine.cores} cores, 2 threads.`,
-    `Medians of ${visits(speed.runs, results)}, in which the runtimes take turns.`,
+    `Measured on ${speed.date.slice(0, 10)} on ${speed.machine.processor}, ${speed.machine.cores} cores, with 2 threads.`,
+    `Model: ${describeModel(part).replace(/:$/, '')}.`,
+    `Medians of ${visits(speed.runs, results)}. A run measures the runtimes in turn.`,
     `Greedy decoding has temperature 0. ${sampled}`,
   ];
   return `${table(['runtime', ...columns.map(columnTitle)], rows, columns.length)}\n\n${where.join(' ')}`;
