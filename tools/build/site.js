@@ -129,7 +129,7 @@ async function serviceWorker() {
 }
 
 /** Returns a `_headers` file, which Netlify and Cloudflare Pages read. */
-export function headersFile() {
+function headersFile() {
   const lines = Object.entries(pageHeaders).map(([name, value]) => `  ${name}: ${value}`);
   return ['/*', ...lines, `/${ASSETS}/*`, `  Cache-Control: ${FOR_EVER}`, ''].join('\n');
 }

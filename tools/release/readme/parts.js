@@ -4,7 +4,6 @@ import { CODES } from '../../../js/errors.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../../../js/options.js';
 import { Trouble, at, output } from '../../support/proc.js';
 import { threadCount } from '../../bench/table.js';
-import { headersFile } from '../../build/site.js';
 import { pageHeaders } from '../../serve.js';
 import { flagOf } from './generated.js';
 import { limits } from './limits.js';
@@ -136,7 +135,6 @@ export const PARTS = {
       'apache',
       headers((name, value) => `Header always set ${name} "${value}"`),
     ),
-  'headers-file': () => fence('', headersFile().trimEnd()),
   'load-options': () => optionTable(properties('js/options.js', 'LoadOptions'), LOAD_OPTIONS),
   'generate-options': () => {
     const all = [properties('js/generated.js', 'SamplingOptions'), properties('js/options.js', 'DecodingOptions')];
