@@ -82,23 +82,26 @@ def main():
 
 RECORD = '''# Float matrices packed as Q8_0
 
-Made by `tools/vectors/floats.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT). The files are like Google's QAT
-models: layers in Q4_0, and in floats the embedding, which is also the output head. Random: six layers, 1152 wide, 40
-positions.
-Trained: the storyteller before its weights were rounded for the package, quantised by `llama_model_quantize`;
-%d positions of a tale.
+Made by `tools/vectors/floats.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT). Like Google's QAT models (quantisation-aware training), the files
+have layers in Q4_0, but an embedding matrix in floats, which is also the output head. The random models have six layers and a width of 1152, and are
+measured at 40 positions. The trained model is the storyteller before its weights were rounded for the package, quantised by `llama_model_quantize`,
+measured at %d positions of a tale.
 
-NMSE of the logits against float64 arithmetic on the file's weights, mean over the positions. `rounding`: float64
-arithmetic with the embedding rounded to Q8_0, which shows the error of this rounding alone. `keep` and `q8_0`: this
-package (Node, simd128) with that `quantizeFloats`; `auto` means `keep`. The error of `keep` comes from quantised
-activations in the Q4_0 layers.
+The table shows the NMSE ([parity.md](parity.md#reference)) of the logits against float64 arithmetic on the file's
+weights, averaged over the positions:
+
+- `rounding`: float64 arithmetic with the embedding matrix rounded to Q8_0. This is the error of rounding alone.
+- `keep`, `q8_0`: this package (Node, simd128) with this value of the option `quantizeFloats` (its default `auto` is
+  `keep`). The error of `keep` comes from the quantised activations in the Q4_0 layers.
+- `llama.cpp`: llama.cpp with the same file.
 
 | model | rounding | keep | q8_0 | q8_0 / keep | llama.cpp |
 |---|---|---|---|---|---|
 %s
 
-The trained model's predictions, in nats: mean -ln p of the tale's tokens, and the mean Kullback-Leibler divergence
-from the exact predictions.
+The next table shows the predictions of the trained model, in nats: the mean -ln p of the tale's tokens, and the mean
+Kullback-Leibler divergence from the exact predictions (float64 arithmetic on the file's weights). `rounded` is
+`rounding` above.
 
 | | -ln p | divergence |
 |---|---|---|

@@ -62,16 +62,16 @@ def main():
 
 PROVENANCE = '''# formats-ggml.inc: provenance
 
-Contents: the results of ggml's `dequantize_row_*` for Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS: bit
-patterns of 256 seeded values that `ggml_quantize_chunk` quantised, and the FNV-1a hash of 65536 items of random blocks
-(splitmix64, seeded with the type's number; the test makes the same blocks) under f16 scales of
-every kind but NaN.
+Contents: results of ggml's `dequantize_row_*` for Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL and IQ4_XS.
+For each type, there are the bit patterns of 256 pseudo-random values after `ggml_quantize_chunk` and
+`dequantize_row_*`, and the FNV-1a hash of 65536 weights of random blocks. The blocks have f16 scales of every kind
+except NaN, and come from splitmix64, seeded with the number of the type, so the test can make them, too.
 
-Source: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
-sha256 of that library: %s.
+Source: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface. The SHA-256 digest
+of that library is %s.
 
-Made by: `python3 tools/vectors/formats.py PATH-TO/libggml-base.so` (its head says how to get the library).
-It contains no data of a model. NaNs (an infinite scale times 0) are all written as 0x7fc00000.
+Made by: `python3 tools/vectors/formats.py PATH-TO/libggml-base.so`. The comment at the head of `formats.py` says how to
+get the library. The file contains no data of a model. All NaNs (an infinite scale times 0) are written as 0x7fc00000.
 '''
 
 if __name__ == '__main__':

@@ -97,24 +97,31 @@ export function document(records, presets) {
     .map(({ name }) => `${name}: ${presets[name].loud} loud rows, branch ${presets[name].branch}`);
   return `# Greedy tokens of whole models at true shapes, beside llama.cpp
 
-Presets of \`tools/models/make-model.js\`, random weights (${constants.join('; ')}).
-A fixed prompt of 12 ids; llama.cpp (${[...new Set(records.map((r) => r.llama))].join('; ')}, 2 threads, default settings)
-chooses 32 tokens; this engine (2 threads, default settings) evaluates the same ids and should choose the same where
-llama.cpp's two best logits are more than ${CLEAR} apart. "Alone": the number of ids that \`generate()\` produces from the
-prompt before one differs from llama.cpp's. A change of a margin: the difference between the engines in the distance of
-llama.cpp's two best logits. NMSE: between all logits of the two engines, mean of the steps.
+The models are presets of \`tools/models/make-model.js\` with random weights (${constants.join('; ')}; \`ModelSpec\` in
+\`tools/models/architectures.js\` explains these words).
+From a fixed prompt of 12 ids, llama.cpp (${[...new Set(records.map((r) => r.llama))].join('; ')}, 2 threads, default settings) greedily chooses 32 tokens. This engine (2 threads,
+default settings) evaluates the same ids. A choice is clear if llama.cpp's two largest logits differ by more than ${CLEAR}. This difference is the margin of
+the choice. Clear choices should be the same in both engines. The columns are:
+
+- "equal of": number of steps with the same choice; then the clear choices that differ, with their margins.
+- "alone, equal up to": number of ids that this engine's \`generate()\` produces from the prompt before one differs from
+  llama.cpp's.
+- "different ids": number of distinct ids among the 32.
+- "largest change of a margin": largest difference between the margins in the two engines, for the same two ids.
+- "NMSE": between all logits of the two engines ([parity.md](parity.md#reference)), averaged over the steps.
 
 ${HEAD}
 ${records.flatMap((r) => Object.entries(r.runs).map(([place, run]) => row(r, place, run).text)).join('\n')}
 
-Neither engine multiplies quantised matrices exactly: each rounds their inputs, to 8 bits if the weights have 4, and
-rounds differently. The reference is float64 arithmetic on the dequantised weights, for the same ids
-(\`tools/vectors/greedy.py\`). Where the engines differ: the margin between llama.cpp's best and second in llama.cpp, in
-float64 and this engine (simd128). If it is below 0, the second is better.
+Neither engine multiplies quantised matrices exactly: each rounds the inputs of the products, in different ways, for
+example to 8 bits for 4-bit weights. The next table therefore compares both with float64 arithmetic on the dequantised
+weights, for the same ids (\`tools/vectors/greedy.py\`). For each step where the engines choose differently, it shows the
+margin (llama.cpp's largest logit minus its second largest) of the same two ids in llama.cpp, in float64 and in this
+engine (simd128). A negative margin means that the second id has the larger logit there.
 
 ${HEAD_TRUTH}
 ${records.flatMap(truthRow).join('\n')}
 
-Made by \`tools/vectors/greedy.js\` (all presets; then \`greedy.py\`; then \`--write\`).
+Made by \`tools/vectors/greedy.js\` for all presets, then \`greedy.py\`, then \`greedy.js --write\`.
 `;
 }

@@ -97,10 +97,16 @@ async function main() {
     at('tests', 'vectors', 'kv-types.md'),
     `# What each \`kvType\` costs
 
-NMSE of a position against the reference of \`parity.md\` (windows of 32 and 24; the models have sharp attention),
-perplexity of the shipped storyteller, and the memory of a 1B model's KV cache (26 layers, 4 of them global; the rings
-have twice the window, so that tokens can be removed), as \`inspectModel\` plans it. \`auto\` means f32 in files of
-floats, the first two models; its memory is that of a quantised 1B model.
+The table compares the values of the option [\`kvType\`](../../docs/options.md#loadmodel):
+
+- the NMSE of the logits at one position, against the reference of [parity.md](parity.md#reference). The models have
+  windows of 32 and 24 tokens, and larger attention scores than usual ([why](parity.md#sensitivity-of-these-models));
+- the perplexity of the storyteller in the package;
+- the memory of a 1B model's KV cache for three context lengths, according to \`inspectModel\`. The model has 26 layers, 4
+  of them global. The caches of local layers have room for two windows, so that tokens can be removed.
+
+For the first two models, whose weights are floats, \`auto\` is the same as \`f32\`. The memory for \`auto\` is that of a
+model with quantised weights.
 
 ${table}
 

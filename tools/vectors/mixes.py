@@ -80,11 +80,12 @@ def main():
 
 RECORD = '''# Files of llama.cpp's own quantiser
 
-Made by `tools/vectors/mixes.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT): a random model
-(`make-model.js --type F32
+Made by `tools/vectors/mixes.py` with npm `node-llama-cpp` 3.22.1 (llama.cpp, MIT). llama.cpp's `llama_model_quantize` converts a model with random
+weights (`make-model.js --type F32
 %s`)
-quantised by `llama_model_quantize`. The errors of this package (ours; Node, simd128) and of llama.cpp are for the same
-file: NMSE of the logits against float64 arithmetic on the dequantised weights, mean over 40 positions of one prompt.
+to each of its file types. The columns `token_embd` to `ffn_down` show which types it chooses for the matrices. The last columns show the error of this
+package ("ours"; Node, simd128), that of llama.cpp with the same file, and their ratio. The error is the NMSE ([parity.md](parity.md#reference)) of the
+logits against float64 arithmetic on the dequantised weights, averaged over the 40 positions of one prompt.
 
 | file type | token_embd | attn_q | attn_v | attn_output | ffn_gate | ffn_down | ours | llama.cpp | ratio |
 |---|---|---|---|---|---|---|---|---|---|

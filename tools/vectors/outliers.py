@@ -122,17 +122,22 @@ def main():
 
 RECORD = '''# Outliers: 17 configurations of Gemma 3
 
-Made by `tools/vectors/outliers.py`: random models whose norms have channels that weigh up to the factor times the others,
-run over one prompt of random ids. Error: NMSE of a position's logits against float64 arithmetic on the file's weights.
+Made by `tools/vectors/outliers.py`. The models have random weights, but in some norms, a few channels are up to
+`factor` times larger than the others. Each model evaluates one prompt of random ids. The error is the NMSE
+([parity.md](parity.md#reference)) of the logits at one position, against float64 arithmetic on the file's weights. The
+first table describes the models:
 
 | | layers | d_model | ffn | heads | kv heads | head_dim | window | global every | tokens | norms with outliers | factor |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 %s
 
-Mean and worst position: transformers in float32 (what float32 itself costs), this package with its defaults, and with
-`quantizeFloats: 'q8_0'`, llama.cpp with its defaults. Tokens are fewer than above where a run was kept short (`TOKENS`).
+The second table shows the mean error over all positions, and the error at the worst position, of transformers in
+float32 ("float32": the error of this arithmetic itself), of this package with its defaults ("ours") and with
+`quantizeFloats: 'q8_0'` ("ours, embedding packed"), and of llama.cpp with its defaults. "limits exceeded" names the
+script's limits that this package's errors exceed. Where a prompt has fewer tokens than above, it was shortened with
+`TOKENS`.
 
-| | file | tokens | float32 | ours | ours, embedding packed | llama.cpp | bars missed |
+| | file | tokens | float32 | ours | ours, embedding packed | llama.cpp | limits exceeded |
 |---|---|---|---|---|---|---|---|
 %s
 '''

@@ -189,16 +189,18 @@ def main():
 
 PROVENANCE = '''# quant-ggml.inc: provenance
 
-Contents: GGML's table of types (name, items and bytes per block), and the results of ggml's functions
-`ggml_quantize_chunk` (F16, BF16, Q4_0, Q8_0), `dequantize_row_*`, `ggml_fp16_to_fp32` and `ggml_fp32_to_fp16`
-on blocks like those of weights, edge cases (zeros, ties, denormal scales), blocks of random bytes, and bit patterns
-around every limit of f16 and bf16. All f16 values and 100,000 pseudo-random floats are covered by a hash.
+Contents: ggml's table of types (name, weights per block, bytes per block), and results of ggml's functions
+`ggml_quantize_chunk` (F16, BF16, Q4_0, Q8_0), `dequantize_row_*`, `ggml_fp16_to_fp32` and `ggml_fp32_to_fp16`. Their
+inputs are blocks like those of weights, edge cases (zeros, ties, denormal scales), blocks of random bytes, and bit
+patterns around every limit of f16 and bf16. For all f16 values and for 100,000 pseudo-random floats, the file has only
+a hash of the results.
 
-Source: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface;
-sha256 of that library: %s.
+Source: `libggml-base.so` of npm `@node-llama-cpp/linux-x64` 3.22.1 (llama.cpp, MIT), called through its C interface. The SHA-256 digest
+of that library is %s.
 
-Made by: `python3 tools/vectors/quant.py PATH-TO/libggml-base.so` (its head says how to get the library).
-It contains no data of a model. NaN bits are omitted, because no standard defines them.
+Made by: `python3 tools/vectors/quant.py PATH-TO/libggml-base.so`. The comment at the head of `quant.py` says how to get
+the library. The file contains no data of a model. Results that are NaN are omitted, because no standard defines their
+bits.
 '''
 
 if __name__ == '__main__':
