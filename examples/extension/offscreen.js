@@ -8,7 +8,7 @@ let model;
 async function summarise(text, signal, tell) {
   model ??= await loadModel(MODEL, {
     signal,
-    // In the phase `rest`, the model can be used already.
+    // In the phase `rest`, the model can already be used, so the popup shows no progress.
     onProgress: ({ phase, loaded, total }) => phase !== 'rest' && tell({ loaded, total }),
   });
   const messages = [{ role: 'user', content: `Summarise this text in two sentences:\n\n${text}` }];

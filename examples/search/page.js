@@ -1,5 +1,5 @@
 /* page: an example of gemma-wasm/search. It cuts files into passages, embeds them, and shows those nearest to a
- * question while it is typed. The index is stored, so the next visit embeds nothing again. */
+ * question while it is typed. The index is stored, so texts are not embedded again at the next visit. */
 import { ModelError, loadModel } from '../../dist/index.js';
 import { openIndex } from '../../dist/search.js';
 import { DIMENSIONS, Texts, vectorsBy } from './texts.js';
@@ -28,7 +28,7 @@ function showCount() {
   at('tell').disabled = telling || !at('hits').children.length;
 }
 
-/** Runs `f`, and shows the error if it fails. @param {() => Promise<unknown>} f */
+/** Runs `f` and shows its error if it fails. @param {() => Promise<unknown>} f */
 async function guarded(f) {
   try {
     await f();

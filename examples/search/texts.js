@@ -8,7 +8,8 @@ import { passagesOf } from './passages.js';
 
 /** Number of dimensions to which vectors of embedding models are truncated. */
 export const DIMENSIONS = 256;
-/** Passages per embed() call of an embedding model. Chat models embed singly, so that they can answer in between. */
+/** Number of passages that one embed() call of an embedding model embeds. A call of a chat model embeds only one, so
+ * that the model can answer between the calls. */
 const AT_ONCE = 32;
 const SHOWN = 5;
 
@@ -23,8 +24,8 @@ const idOf = (name, at) => `${name}#${at}`;
 const same = (a, b) =>
   a.length === b.length && a.every(({ title, text }, i) => title === b[i].title && text === b[i].text);
 
-/** Returns functions that embed passages and questions: with an embedding model's tasks `document` and `query`, or as
- * the mean of another model's hidden states.
+/** Returns functions that embed passages and questions: with an embedding model's tasks `document` and `query`, or, for
+ * other models, as the mean of the hidden states.
  * @param {Model} model */
 export function vectorsBy(model) {
   const { embedding, width } = model.info;

@@ -6,7 +6,7 @@ import { openIndex } from 'gemma-wasm/search';
 const MODEL = { repo: 'ggml-org/embeddinggemma-300M-GGUF', file: 'embeddinggemma-300M-Q8_0.gguf' };
 const DIMENSIONS = 256;
 
-/** The state survives in the global object when Next evaluates this module again after a change in development. */
+/** The state is in the global object, because Next evaluates this module again after each change during development. */
 const state = (globalThis.searchState ??= { preparing: 'Starting' });
 
 async function passages() {

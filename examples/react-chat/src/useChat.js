@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'react';
 const megabytes = (bytes) => Math.round(bytes / 1e6);
 
 /**
- * Holds a conversation with a model, which is loaded at the first message and freed with the component.
+ * Manages a conversation with a model. Loads the model at the first message, and frees it when the component unmounts.
  * `send` and `stop` never throw: failures are in `status`.
  */
 export function useChat(source) {
