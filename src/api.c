@@ -44,7 +44,7 @@ int gw_prove_build(void) { return gw_prove_instructions(&unfit); }
 
 const char *gw_build_note(void) { return unfit.code ? unfit.what : gw_proof_note(); }
 
-/* Weights that are multiplied by int8 activations, as forward.c only does in the feed-forward. */
+/* Set of the weights that forward.c multiplies by int8 activations: those of the feed-forward. */
 #define INT8_WEIGHTS \
     (1ull << GW_WEIGHT_GATE | 1ull << GW_WEIGHT_UP | 1ull << GW_WEIGHT_GATE_UP | 1ull << GW_WEIGHT_DOWN)
 
@@ -426,7 +426,7 @@ int gw_autotune(gw_model *m, int sequential, int layer, int rows) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, layer, rows);
-    return layer >= 0 ? 0 : prove_kernels(m); /* checks the kernels again, after the JavaScript engine optimised them */
+    return layer >= 0 ? 0 : prove_kernels(m); /* checks again: the JavaScript engine may have optimised the kernels */
 }
 
 /* --- inspection --- */
@@ -482,7 +482,8 @@ void gw_want_top(gw_model *m, int on) { gw_session_want_top(&m->session, on); }
 int gw_match_want(gw_model *m, gw_matcher *x) {
     int bad = not_ready(m);
     if (bad) return bad;
-    /* After an error the mask is NULL, which stands for all tokens: the caller may not need the mask. */
+    /* If computing the mask fails, the mask is NULL, which means all tokens. Returns no error then, because the caller
+     * may never need the mask. */
     m->session.now->needed.rows = (gw_rows){ gw_matcher_mask(x), m->trie.words };
     return 0;
 }
@@ -491,7 +492,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_sequence *s = m->session.now;
-    /* gw_logits() has the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE. */
+    /* Returns the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE. */
     bool rows = s->rows != 0 || s->logit_rows == 0;
     return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
@@ -527,7 +528,7 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
 
 int gw_check_logits(gw_model *m) { return check_rows(m, m->session.now->logits.at, m->session.now->logit_rows); }
 
-/* Draws a token, or fails with the reason why there is none. banned: what has the logit -infinity then. */
+/* Draws a token. banned: subject and verb of the error message "all … -infinity", used if no token can be drawn. */
 static int32_t draw(gw_model *m, const float *logits, const char *banned) {
     int32_t id = gw_sampler_draw(m->sampler, logits);
     if (id >= 0) return id;

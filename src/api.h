@@ -39,15 +39,15 @@ const char *gw_build_note(void);
  *   GW_LOAD_WEIGHTS   more bytes of the weights are needed
  *   GW_LOAD_READY     all tensors are loaded
  * Pass the bytes of a file in order, from offset 0, each once. gw_load_commit(0) is allowed. If a file ends early, call
- * gw_load_end(), which returns GW_E_TRUNCATED. Bytes after the last tensor of a file are ignored; the state becomes
- * READY without those of the last file.
+ * gw_load_end(), which returns GW_E_TRUNCATED. Bytes after the last tensor of a file are ignored. In the last file they
+ * need not be passed: the state becomes READY at the end of its last tensor.
  *
  * Split models: gw_load_parts(n) sets the number of files (1 by default), which are numbered in their order. The engine
  * chooses the file and offset of the next bytes: before each read, call gw_load_part() and, unless the host's stream of
- * that file is already at the right offset, gw_load_offset(). Only gw_load_commit() and gw_load_reserve() change them.
- * All headers are read first, file by file, in state HEADER; committed bytes after a header are kept. Then the state is
- * PLAN. Then all weights are read, file by file, so reading of file 0 resumes where it stopped. Headers of files other
- * than the first are read at most 64 KB at a time.
+ * that file is already at the right offset, gw_load_offset(). Only gw_load_commit() and gw_load_reserve() change these
+ * two results. All headers are read first, file by file, in state HEADER; committed bytes after a header are kept. Then
+ * the state is PLAN. Then all weights are read, file by file, so reading of file 0 resumes where it stopped. Headers of
+ * files other than the first are read at most 64 KB at a time.
  * GW_E_BAD_SPLIT: there are too few or too many files, their order is wrong, or a part belongs to another model.
  * gw_part_bytes(i) returns the size of file i up to the end of its last tensor, NAN before its header is complete. */
 /* enum GW_LOAD_* of load.h: HEADER 0, PLAN 1, WEIGHTS 2, READY 3 */
@@ -130,8 +130,9 @@ const char *gw_tensor_json(gw_model *m, uint32_t i);
 const char *gw_error_text(const gw_model *m, const char *part);
 
 /* --- tokenizer (from state PLAN on) ----------------------------------------------------------- */
-/* `special` of gw_encode has flags GW_TOKENIZE_* of tokenizer.h: 1: control pieces match; 2: the text continues another
- * text; 4: more text follows, and the next call must start at the offset that gw_encode_taken returns. */
+/* `special` of gw_encode has flags GW_TOKENIZE_* of tokenizer.h: 1: control tokens in the text are recognised; 2: the
+ * text continues another text; 4: more text follows, and the next call must start at the offset that gw_encode_taken
+ * returns. */
 int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *ids, size_t cap);
 double gw_encode_taken(const gw_model *m);
 /* `before` of gw_decode is the previous token, -1 at the beginning of a text (see gw_tokenizer_decode_after). */
@@ -139,7 +140,7 @@ int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, s
 int gw_is_end(const gw_model *m, int32_t id); /* returns 1 if a token ends generation: eos, eot, <end_of_turn> */
 int gw_is_control(const gw_model *m, int32_t id);
 
-/* --- grammars: functions of matcher.h that report errors to the model (from state PLAN on) --------
+/* --- grammars: functions of matcher.h, with errors in gw_error_text (from state PLAN on) --------
  * x = gw_match_new(m, bytes, n) reads a grammar (grammar.h); NULL on an error. The first call builds the trie of the
  *   vocabulary, which is kept. gw_match_free(m, x) frees x. gw_match_bytes(m, x) returns the heap bytes of x,
  *   gw_match_found(m, x) the number of DFA states whose allowed tokens were computed.
@@ -170,9 +171,9 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
 /* --- evaluation: one session per model, made by gw_load_reserve --------------------------------
  * All functions below, including those of saved states and of the sampler, refer to the selected sequence (gw_select),
  * by default the first.
- * gw_sync(m, ids, n) sets the context to ids[0..n) without evaluating it. Keeps the longest prefix for which the KV
- *   cache still has all rows, but not the last id, which is always evaluated again. Returns the number of ids kept, or
- *   GW_E_CONTEXT if n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION if n = 0.
+ * gw_sync(m, ids, n) sets the context to ids[0..n) without evaluating it. Keeps the longest common prefix with the
+ *   evaluated ids for which the KV cache still has all rows, but not the last id, which is always evaluated again.
+ *   Returns the number of ids kept, or GW_E_CONTEXT if n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION if n = 0.
  * gw_append(m, id) appends an id to the context, but not to texts (gw_pack). GW_E_CONTEXT: the context is full.
  * gw_run(m, layers) evaluates pending ids, at most about `layers` layers of one batch (0: everything). It returns
  *   GW_RUN_DONE     no id is pending; gw_logits() has the logits after the last id
@@ -201,11 +202,12 @@ int gw_want_last(gw_model *m, uint32_t rows);
 int gw_run(gw_model *m, int layers);
 /* Selects a sequence, numbered from 0 (load option "sequences"). */
 int gw_select(gw_model *m, uint32_t i);
-/* Evaluates a block of rows (session.h), in one batch, of the sequences whose bit is set in `mask`: one row of each
- * sequence with one pending id, and prompts in chunks. Returns GW_RUN_MORE, GW_RUN_ROWS, or GW_RUN_DONE after a block;
- * then gw_logits() of each sequence without pending ids (gw_pending) has its logits, as after gw_run. Between two calls
- * for a block, sequences outside the block may change. The block starts again if `mask` lacks one of its sequences, and
- * after gw_run. GW_E_BAD_STATE: all logits, vectors or an inspection are wanted. */
+/* Evaluates one block of rows (session.h) of the sequences whose bit is set in `mask`: one row of each sequence with
+ * one pending id, and the next rows of the other sequences' prompts. layers: as for gw_run. Returns GW_RUN_MORE,
+ * GW_RUN_ROWS, or GW_RUN_DONE after a block; then gw_logits() of each sequence without pending ids (gw_pending) has its
+ * logits, as after gw_run. Between two calls for the same block, sequences that are not in the block may change. The
+ * block starts again if `mask` lacks one of its sequences, and after gw_run. GW_E_BAD_STATE: all logits, vectors or an
+ * inspection are wanted. */
 int gw_step(gw_model *m, uint32_t mask, int layers);
 /* Returns how many of the ids gw_sync would keep if sequence i were selected. */
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
@@ -217,9 +219,9 @@ const int32_t *gw_rows_wanted(gw_model *m); /* returns the matrix rows that a ro
 void *gw_rows_room(gw_model *m, int i);
 int gw_rows_commit(gw_model *m);
 /* Makes decoding read panels of weights sequentially (1) or interleaved (0). Which is faster depends on the processor;
- * the results are the same. So that hosts can time both, and numbers of threads, the call also evaluates the
- * feed-forward of a layer for 1 to GW_BATCH rows. With a negative layer it evaluates nothing and checks the kernels
- * again (gw_prove_build). */
+ * the results are the same. Then evaluates the feed-forward of a layer for 1 to GW_BATCH rows: the host measures the
+ * time of the call with both orders, and with different numbers of threads. With a negative layer, evaluates nothing,
+ * but checks the kernels again (gw_prove_build). */
 int gw_autotune(gw_model *m, int sequential, int layer, int rows);
 /* Requests the logits of every position: call gw_sync, then gw_want_all(m, 1), then gw_run. Empties the cache. The next
  * gw_sync cancels the request. */
@@ -263,7 +265,8 @@ void gw_clear(gw_model *m);
  * gw_save(m, ids, n) begins to save a state of these ids, or of all evaluated ids if n is 0. It returns 0; then
  *   gw_save_bytes(m) is the state's size, and gw_save_next(m) writes the next bytes to gw_state_window(m) and returns
  *   their number, 0 at the end. Call no other function for this model before the end. gw_save returns 1 if not all of
- *   the ids are evaluated or sliding windows have lost their positions: call gw_sync and gw_run first.
+ *   the ids are evaluated, or if the cache no longer has all rows that a sliding window needs: call gw_sync and gw_run
+ *   first.
  * gw_restore(m, bytes) begins to restore a state of that size: copy up to gw_state_left(m) bytes to gw_state_window(m),
  *   then call gw_restore_commit(m, n), repeatedly. gw_restore_commit returns 1 if it needs more bytes; 0 if the state
  *   is restored, and then the next gw_sync keeps the common prefix; GW_E_BAD_SAVED if the state is rejected. n = 0
@@ -279,7 +282,7 @@ void *gw_state_window(gw_model *m);
 size_t gw_state_left(const gw_model *m);
 int gw_restore_commit(gw_model *m, size_t n);
 
-/* --- sampler: functions of sampler.h that report errors to the model --------------------------- */
+/* --- sampler: functions of sampler.h, with errors in gw_error_text ------------------------------ */
 gw_sampler *gw_sampler_of(gw_model *m); /* returns the selected sequence's sampler; NULL before gw_load_reserve */
 int gw_set_option(gw_model *m, const char *name, double value);
 int gw_set_bias(gw_model *m, int32_t id, float bias);

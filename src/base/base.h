@@ -75,7 +75,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) __attribute__((forma
 int gw_no_memory(gw_error *e, const char *what, uint64_t bytes);
 
 /* Arena: bump allocation from one block of gw_alloc; all allocations are freed together. If `base` is NULL, it only
- * adds up sizes, for memory plans, in 64 bits, so that a plan larger than the address space has its true size. */
+ * adds up sizes, for memory plans. The sum has 64 bits, so a plan may be larger than the address space. */
 typedef struct {
     uint8_t *base;
     uint64_t used, size;

@@ -1,6 +1,6 @@
-/* pure: a variant of gw_parallel whose items may be computed twice, so that a thread that another program has preempted
- * does not delay a task for a whole time slice: the calling thread repeats its item. The late thread may still read its
- * inputs, so each task keeps its inputs in a separate memory area, a place. */
+/* pure: a variant of gw_parallel whose items may be computed twice. If another program preempts a helper thread during
+ * an item, the calling thread computes the item itself, so the task is not delayed for a whole time slice. The helper
+ * may still read the task's inputs later, so each task keeps its inputs in a separate memory area, a place. */
 #ifndef GW_PURE_H
 #define GW_PURE_H
 
@@ -15,8 +15,8 @@ typedef struct {
 } gw_pure;
 enum { GW_PURE_FLOATS = 4096 }; /* maximum number of floats that gw_pure.work may write to `out` */
 
-/* Returns one of GW_PLACES memory areas, which begin at `places` and have `bytes` bytes each: one that no late thread
- * reads. */
+/* Returns a place that no late thread reads: one of the GW_PLACES memory areas that begin at `places` and have `bytes`
+ * bytes each. */
 enum { GW_PLACES = 4 };
 void *gw_pure_place(const gw_pool *p, void *places, size_t bytes);
 

@@ -5,8 +5,8 @@
 
 enum { STACK_BYTES = 256 * 1024 };
 
-/* sleep_while() returns when *at differs from value, with `ticks` after at most one tick (GW_TICK); it may return
- * early. */
+/* sleep_while() sleeps until *at differs from value; if `ticks` is set, for at most one tick (GW_TICK nanoseconds). It
+ * may return early. */
 
 #if defined(GW_HOST_THREADS)
 

@@ -32,8 +32,9 @@
 #include <time.h>
 #endif
 
-/* Iterations of a spin loop before a thread sleeps: at least 15 microseconds, longer than the work of one thread
- * between two matrix products. Otherwise helpers would sleep there, and to wake them takes a system call. */
+/* Iterations of a spin loop before a thread sleeps: at least 15 microseconds, longer than the single-threaded work
+ * between two matrix products. With fewer, helpers would sleep during that work, and waking them takes a system
+ * call. */
 #ifndef GW_SPINS
 #define GW_SPINS 60000
 #endif
@@ -94,9 +95,9 @@ void gw_leave(gw_pool *p); /* decrements gw_pool.inside, and may wake the caller
 
 void gw_wake(gw_pool *p, _Atomic uint32_t *at);
 
-/* Waits until *at differs from value, as the caller of a task that waits for helpers. Returns false if no helper
- * finished an item for gw_pool.patience ticks of GW_TICK nanoseconds. No item takes nearly as long: a helper died or
- * was stopped inside an item, and the pool is unusable. */
+/* Waits until helpers have changed *at from value; for the caller of a task only. Returns false if no helper finished
+ * an item for gw_pool.patience ticks of GW_TICK nanoseconds. No item takes nearly that long, so a helper must have died
+ * or been stopped inside an item; the pool is then unusable. */
 bool gw_await_helpers(gw_pool *p, _Atomic uint32_t *at, uint32_t value);
 
 static inline void gw_beat(gw_helper *h) { atomic_fetch_add_explicit(&h->beat, 1, memory_order_relaxed); }
