@@ -218,10 +218,10 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 
 /* --- packed --- */
 
-/* Says where a packed block stores a bit field of its quants. A block consists of vectors of 16 bytes. The quants of
- * four neighbouring columns 4 g … 4 g + 3 are in the bytes of one vector v: n bits of each quant, from its bit `at` on,
- * are stored from bit `to` of a byte on. Most quants are completely in the low bits of bytes, where one mask unpacks
- * them; the quants of the last columns are spread over the remaining high bits. */
+/* A bit field of a packed block, which consists of vectors of 16 bytes: n bits of each quant in columns 4 g … 4 g + 3
+ * of the four rows, from bit `at` of the quant on, are stored in vector v, one quant per byte, from bit `to` of the
+ * byte on. Most quants have one field. In formats of 3, 5 and 6 bits, the quants of the last columns are divided into
+ * several fields, in the remaining high bits. */
 typedef struct {
     uint8_t g, at, v, to, n;
 } field;

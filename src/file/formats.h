@@ -5,11 +5,11 @@
  * and, if the format has mins, a min:
  *   value = scale * (quant - offset) + min      or, with a table of values,      scale * values[quant]
  *
- * Packed, the blocks of four rows form a group of the same number of bytes: the f16 numbers of the four headers side by
- * side, then their words side by side, then for every 32 columns `bits` vectors of 16 bytes. Byte 4 r + i of a vector
- * holds bits of row r, columns 4 g + i; `fields` in formats.c says which g and which bits. If 16 columns share a scale,
- * the first two bytes of the four rows' words come before the last two bytes, so that the sub-scales of 32 columns are
- * adjacent.
+ * When packed, one block of each of four rows forms a group, with the same number of bytes as the four blocks: the f16
+ * numbers of the four headers side by side, then their words side by side, then for every 32 columns `bits` vectors of
+ * 16 bytes. Byte 4 r + i of a vector holds bits of row r, columns 4 g + i; `fields` in formats.c says which g and which
+ * bits. If 16 columns share a scale, the first two bytes of the four rows' words come before the last two bytes, so
+ * that the sub-scales of 32 columns are adjacent.
  *
  * To add a format, add its number below, a row in GW_FORMATS, its quants_… and sub_scales_… in formats.c, a header
  * reader in kernels/quants.h if super-blocks have one scale per 32 columns, and a row in tools/vectors/formats.py for
@@ -74,8 +74,8 @@ typedef struct {
     uint32_t first_half, halves, first_word, words;
     void (*quants)(const uint8_t *block, uint8_t *quant);
     /* Extracts the integer sub-scales from a header: a scale is the first f16 number times its sub-scale, a min is
-     * minus the second one times its sub-min. NULL: the format has no sub-scales, and the f16 numbers are the scale and
-     * the min. */
+     * minus the second f16 number times its sub-min. NULL: the format has no sub-scales, and the f16 numbers are the
+     * scale and the min. */
     void (*sub_scales)(const uint8_t *header, int8_t *scale, int8_t *min);
 } gw_format;
 
@@ -87,8 +87,8 @@ const gw_format *gw_format_of(int type);
 /* Converts k items, in blocks as in a file, to floats. */
 void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out, size_t k);
 
-/* Returns the sum, over k items in blocks as in a file, of the squares of |scale * value| + |min|, for the greatest
- * magnitude of a value. */
+/* Returns an upper bound of the sum of the squares of k items, in blocks as in a file, from their scales and mins
+ * alone: the sum of (|scale| * m + |min|)^2, where m is the greatest magnitude of a value. */
 double gw_format_square(const gw_format *f, const uint8_t *blocks, size_t k);
 
 /* Packs n <= 4 blocks, one from each row and `stride` bytes apart, into a group of 4 * f->bytes bytes; missing rows

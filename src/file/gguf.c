@@ -147,7 +147,7 @@ static int read_float(gw_gguf_value *v, const uint8_t *p) {
     return 8;
 }
 
-/* Reads a value of type g->of. Returns the bytes consumed, 0 if the value is incomplete, or an error, like a reader. */
+/* Reads a value of type g->of. Returns the bytes consumed, 0 if the value is incomplete, or a negative code. */
 static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) {
     *v = (gw_gguf_value){ .type = g->of };
     if (v->type == GW_GGUF_STRING) {

@@ -70,7 +70,8 @@ typedef struct {
     uint64_t seen_tensors, seen_metadata;
     uint64_t offset;      /* number of bytes that the parser has consumed */
     uint64_t data_offset; /* offset of the data section in the file, once the header is complete */
-    /* The value being read: its type (of an array: the elements'), the array's length and current index, the key. */
+    /* The value that is being read: its type (for an array, the type of its elements), the array's length and current
+     * index, the key. */
     int of;
     uint64_t count, index;
     char key[GW_MAX_KEY + 1];

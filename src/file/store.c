@@ -1,5 +1,6 @@
-/* store: see store.h. Keys and strings are in one pool, which moves while it grows, so entries have offsets. Keys are
- * found by linear search; duplicates by sorting all names, because a hostile file may have many. */
+/* store: see store.h. Keys and strings are in one pool, which moves while it grows, so entries store offsets into the
+ * pool. Keys are found by linear search, but duplicates by sorting all names, because a hostile file may have many
+ * names. */
 #include "file/store.h"
 
 #include <stdlib.h>
