@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* `operands` are those of a tried instruction; an `outcome` is its result, with the operands after it. */
+/* operands: the operands of the instruction under test. outcome: its result, and the operands afterwards, which it must
+ * not change. */
 typedef struct {
     int8_t x[16];
     uint8_t c[16]; /* 0 … 127 */
@@ -146,7 +147,7 @@ static bool holds(shape *const *shapes, plain *expect) {
 }
 
 static int wrong(gw_error *e, const char *name) {
-    return gw_fail(e, GW_E_ENGINE, "%s is wrong here, so the relaxed build cannot run", name);
+    return gw_fail(e, GW_E_ENGINE, "%s gives wrong results on this platform", name);
 }
 
 int gw_prove_instructions(gw_error *e) {
@@ -154,7 +155,7 @@ int gw_prove_instructions(gw_error *e) {
     if (!holds(swizzle_shapes, plain_swizzle)) return wrong(e, "i8x16.relaxed_swizzle");
     if (gw_relaxed_pairs != 0 && !holds(pair_shapes, plain_pairs)) {
         gw_relaxed_pairs = 0;
-        gw_proof_note_add("i16x8.relaxed_dot_i8x16_i7x16_s is wrong here and not used");
+        gw_proof_note_add("i16x8.relaxed_dot_i8x16_i7x16_s gives wrong results and is not used");
     }
     return 0;
 }
