@@ -16,7 +16,7 @@ typedef struct {
     int rows, planes;
     int panels;
     bool high;  /* nibble n stands for 16 n - 120 (high plane), not for n - 8 (Q4_0) */
-    bool pairs; /* adds a block's products, at most 16 * 127 * 15 in a lane, in 16 bits, as the dot product is slow */
+    bool pairs; /* adds a block's products, at most 16 * 127 * 15 in a lane, in 16 bits; for a slow dot product */
 } few;
 
 /* Sums of products: [row of activation bytes][panel]. */
@@ -104,14 +104,14 @@ ROWS(three_high, .rows = 3, .planes = 1, .panels = 4, .high = true)
 ROWS(four_high, .rows = 4, .planes = 1, .panels = 4, .high = true)
 ROWS(two_int15, .rows = 2, .planes = 2, .panels = 4)
 
-/* Multiplies by four byte rows on engines with a slow dot product. `high` is a run-time argument, because code for both
- * of its values would be twice as large. */
+/* Multiplies by four byte rows on JavaScript engines with a slow dot product. `high` is a run-time argument, because
+ * code for both of its values would be twice as large. */
 OUTLINE void four_pairs(const walk *s, const acts *a, int t, size_t ldy, bool high) {
     multiply(&(few){ .rows = MOST, .planes = 1, .panels = PAIR, .high = high, .pairs = true }, s, a, t, ldy);
 }
 
 /* Multiplies whole groups of panels, which are read at the same time. Returns the number of panels multiplied, 0 if
- * these kernels do not support the number of rows or the engine. */
+ * these kernels do not support the number of rows or the JavaScript engine. */
 INLINE int each_side(const job *j, bool high) {
     static kernel *const kernels[2][MOST - 1] = { { two_rows, three_rows, four_rows },
                                                   { two_high, three_high, four_high } };

@@ -1,4 +1,4 @@
-/* kernels: the inner loops. ref.c is the specification; the SIMD files produce the same bits
+/* kernels: the inner loops. ref.c is the reference implementation; the SIMD kernels produce the same bits
  * (tests/c/test_kernels.c), so every build and every thread count gives the same logits. Only this header chooses the
  * kernels of a build.
  *
@@ -21,8 +21,8 @@
  *
  * Activations are quantised once per row, in blocks of 32. int8: scale = largest magnitude / 127; int15:
  * scale = largest magnitude / 8192; q = 128 hi + lo, hi in -64 .. 64, lo in -64 .. 63. With such small planes, the sum
- * of two products with 8-bit quants fits 16 bits (2 * 64 * 255); engines without a better instruction add products in
- * 16 bits. Products of a block are summed exactly in integers, then, block after block, in float32:
+ * of two products with 8-bit quants fits 16 bits (2 * 64 * 255); JavaScript engines without a better instruction add
+ * products in 16 bits. Products of a block are summed exactly in integers, then, block after block, in float32:
  *   y[row] += (float)sum * (weight scale * activation scale)
  *   y[row] += min * (activation scale * (float)(sum of the activations))        for formats with mins
  * If each half of a block has its own scale and min, these are small integers times a common float: both sums include
@@ -236,12 +236,12 @@ GW_ALL_FORMATS(GW_FORMAT_KERNELS)
  * (proof.h). */
 extern volatile bool gw_simd_no_swizzle;     /* simd128 build: use slower code instead of i8x16.swizzle */
 extern volatile bool gw_relaxed_only_7_bits; /* relaxed build: multiply only bytes below 128 */
-extern volatile int gw_relaxed_pairs;        /* relaxed build: add pairs of products in 16 bits: 1, 0 or GW_PAIRS_ASK */
+extern volatile int gw_relaxed_pairs;        /* relaxed build: add pairs of products in 16 bits: 1, 0, or -1 to probe */
 enum { GW_PAIRS_ASK = -1 };
 
 /* The JavaScript engine that native builds imitate (relaxed.c): x86 without AVX-VNNI (unsigned bytes, pairs of products
- * saturate in 16 bits), x86 with AVX-VNNI (unsigned bytes), ARM (signed bytes); and the instruction that the imitated
- * engine executes wrongly. */
+ * saturate in 16 bits), x86 with AVX-VNNI (unsigned bytes), ARM (signed bytes); and the instruction that this engine
+ * executes wrongly. */
 extern int gw_relaxed_engine, gw_relaxed_fault;
 enum { GW_ENGINE_PAIRS, GW_ENGINE_UNSIGNED, GW_ENGINE_SIGNED };
 enum { GW_FAULT_NONE, GW_FAULT_PAIRS, GW_FAULT_DOT, GW_FAULT_SWIZZLE, GW_FAULT_8_BITS };

@@ -29,11 +29,11 @@ bool gw_rows_finite(const gw_type *type, const uint8_t *rows, size_t n, size_t k
 /* Unpacks row `row` of a packed matrix to floats[k]. */
 void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_t k, float *out);
 
-/* The two-stage output head (model/topk.c) needs norms of each row, rounded up, infinite if a scale is not finite.
- * Q8_0 is stored in planes (kernels.h) and has GW_NORMS: of a row's approximation by the high plane,
- * scale * (16 n - 120), and of that approximation's error; with a middle plane, also of the error of the approximation
- * by the high and middle planes, scale * (16 n + 4 m - 126). Another type has one, the greatest norm that a row with
- * these scales and mins can have. */
+/* The two-stage output head (model/topk.c) needs norms of each row, which are rounded up, and infinite if a scale is
+ * not finite. Rows of Q8_0, which are stored in planes (kernels.h), have GW_NORMS norms: the norm of a row's
+ * approximation by the high plane, scale * (16 n - 120); the norm of the error of this approximation; with a middle
+ * plane, also the norm of the error of the approximation by the high and middle planes, scale * (16 n + 4 m - 126).
+ * Rows of any other type have one: the greatest norm that a row with these scales and mins can have. */
 enum { GW_HEAD_MAX_K = 8192, GW_NORMS = GW_MIDDLE_PLANE ? 3 : 2 };
 /* Returns the number of norms of a row of k items of this packed type: GW_NORMS, 1, or 0 if the head has one stage: for
  * floats, for long rows, and for other types than Q8_0 in builds whose products with int8 and int15 take the same

@@ -16,11 +16,12 @@ typedef signed char signed_bytes __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
-/* The norms need three parts x of each quant: the nibble n of the high plane, the nibble 4 m + l, and l (kernels.h).
- * The square of x less its middle is a constant minus x (b - x), which fits a byte: b is 15, 16 and 4. */
+/* The norms need the squares of x - b / 2 for three parts x of each quant: the nibble n of the high plane (b = 15), the
+ * nibble 4 m + l (b = 16), and l (b = 4); see kernels.h. Such a square is (b / 2)^2 - x (b - x), so only x (b - x) is
+ * added up, which fits a byte. */
 typedef halves sums[GW_NORMS]; /* sums of x (b - x) over the columns of a block, one for each norm */
 
-/* x (b - x), by the nibble that has x. */
+/* Values of x (b - x) for each part, indexed by the nibble that contains x. */
 static const bytes products[] = { { 0, 14, 26, 36, 44, 50, 54, 56, 56, 54, 50, 44, 36, 26, 14, 0 },
                                   { 0, 15, 28, 39, 48, 55, 60, 63, 64, 63, 60, 55, 48, 39, 28, 15 },
                                   { 0, 3, 4, 3, 0, 3, 4, 3, 0, 3, 4, 3, 0, 3, 4, 3 } };
@@ -36,7 +37,7 @@ static inline bytes lookup(bytes table, bytes index) {
 #endif
 }
 
-/* Adds the products of two nibbles in each byte. */
+/* Looks up x (b - x) of part i for both nibbles in each byte, and adds them. */
 static inline void add_nibbles(sums s, int i, halves nibbles) {
     bytes pair = (bytes)nibbles;
     halves both = (halves)(lookup(products[i], pair & 15) + lookup(products[i], pair >> 4));
@@ -95,8 +96,8 @@ static inline void add_squares(const uint8_t *block, const sums s, floats *squar
         square[i] += scale * scale * __builtin_convertvector(most[i] * GW_BLOCK - factor[i] * by_row(s[i]), floats);
 }
 
-/* Factor above the rounding errors of a float sum with a term for each block: at most 256 terms, each of which adds
- * errors of 2^-24 of the sum. */
+/* Factor that exceeds the rounding errors of a float sum with a term for each block: at most 256 terms, each of which
+ * adds errors of 2^-24 of the sum. */
 #define FLOAT_SLACK 1.0001
 
 /* Returns the root of a sum of squares, rounded up: adding a millionth exceeds all rounding errors of double and

@@ -4,8 +4,9 @@
 
 #include "kernels/simd.h"
 
-/* Panels read at the same time from the high plane alone, and from several planes (with a middle plane, four panels
- * would be too many memory streams); rows of activations in a tile. */
+/* INTERLEAVED: panels read at the same time from the high plane alone. SEVERAL_INTERLEAVED: panels read at the same
+ * time from several planes; with a middle plane, four panels would be too many memory streams. TILE: rows of
+ * activations in a tile. */
 enum { INTERLEAVED = 4, SEVERAL_INTERLEAVED = GW_MIDDLE_PLANE ? 2 : 4, TILE = 4 };
 
 typedef struct {
@@ -20,8 +21,8 @@ typedef void walker(const walk *w, const gw_acts *a);
 OUTLINE void walk_whole(const walk *to, const gw_acts *a);
 OUTLINE void tile(gw_planes w, const gw_acts *a, float *y, size_t ldy);
 
-/* Calls f for n panels, `side` panels at a time, far apart in memory. panel: their numbers; NULL: 0 to n - 1. The last
- * panels may be computed twice. */
+/* Calls f for n panels, `side` panels at a time, far apart in memory. panel: the numbers of the panels; NULL: 0 to
+ * n - 1. The last panels may be computed twice. */
 OUTLINE void each_walk(walker *f, int side, gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y) {
     size_t blocks = a->k / GW_BLOCK;
     int steps = (n + side - 1) / side;

@@ -1,6 +1,6 @@
 /* planes_relaxed: multiplies an output matrix in planes of bits with the relaxed dot product of bytes. Parts of 4 or 6
- * bits fit its 7-bit operand, so every engine gives the same exact sums. If an engine multiplies unsigned bytes, all
- * bits of a quant are joined to a byte first. */
+ * bits fit its 7-bit operand, so every JavaScript engine gives the same exact sums. If the engine multiplies unsigned
+ * bytes, all bits of a quant are joined to a byte first. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -125,8 +125,8 @@ INLINE v128_t block_dot(gw_planes w, const int8_t *q, const int32_t *sum, const 
     return joined(s, sum);
 }
 
-/* Returns the result of block_dot() with half as many products, of whole bytes, on engines that multiply unsigned
- * bytes. */
+/* Returns the result of block_dot() with half as many products, of whole bytes, on JavaScript engines that multiply
+ * unsigned bytes. */
 INLINE v128_t whole_dot(gw_planes w, const int8_t *q, const int32_t *sum, const gw_nibble_masks *m) {
     v128_t up0 = wasm_v128_load(q), up16 = wasm_v128_load(q + 16), low0 = wasm_v128_load(q + 32);
     v128_t low16 = wasm_v128_load(q + 48), up = wasm_i32x4_splat(0), down = up;
@@ -144,7 +144,7 @@ INLINE v128_t whole_dot(gw_planes w, const int8_t *q, const int32_t *sum, const 
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
-/* Returns total + the product with block b of panel s in w. eight: the engine multiplies unsigned bytes. */
+/* Returns total + the product with block b of panel s in w. eight: the JavaScript engine multiplies unsigned bytes. */
 INLINE v128_t add_whole(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_nibble_masks *m,
                         bool eight) {
     gw_planes block = gw_planes_from(w->w[s], b);

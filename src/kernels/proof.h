@@ -7,8 +7,8 @@
 #include "base/base.h"
 
 /* Checks every relaxed instruction, in the forms in which kernels use it, against plain C. Call it at the start, when
- * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give correct results here. An
- * instruction that is wrong, but that kernels can avoid, is switched off (gw_proof_note). */
+ * another build can still be loaded. Returns 0, or GW_E_ENGINE if this build cannot give correct results here. If an
+ * instruction gives wrong results, but kernels can avoid it, it is switched off (gw_proof_note). */
 int gw_prove_instructions(gw_error *e);
 
 /* The kernels that a model needs. Sets of GGML types have bit 1 << type. */

@@ -1,6 +1,6 @@
 /* q4_relaxed: multiplies Q4_0 weights by one row of int8 activations, or a few rows, with the relaxed dot product of
- * bytes. Nibbles fit its 7-bit operand, so every engine gives the same exact sums. tiles_relaxed.c multiplies more
- * rows. */
+ * bytes. Nibbles fit its 7-bit operand, so every JavaScript engine gives the same exact sums. tiles_relaxed.c
+ * multiplies more rows. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -63,8 +63,8 @@ INLINE void together(const job *j, const gw_acts *a, int t, int rows, gw_nibble_
     for (int i = 0; i < rows; i++) wasm_v128_store(j->y + (t + i) * j->ldy, total[i]);
 }
 
-/* Multiplies one row, or a few rows, by several panels at once. Of more rows, full groups are multiplied in tiles, the
- * others panel by panel, so that a panel stays in the CPU cache. */
+/* Multiplies one row, or a few rows, by several panels at once. If there are more rows, full groups of rows are
+ * multiplied in tiles, and the remaining rows panel by panel, so that a panel stays in the CPU cache. */
 INLINE void product(const job *j, const gw_acts *a, bool pairs) {
     int each = a->n > 1 || a->sequential ? 0 : j->panels / INTERLEAVED,
         tiled = pairs && a->n < FEW ? 0 : gw_in_tiles(a->n, false);

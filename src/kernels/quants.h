@@ -164,8 +164,8 @@ OUTLINE void header_of_k(const uint8_t *group, header *restrict out) { /* Q4_K, 
     }
 }
 
-/* Reads the header of an IQ4_XS group. Sub-scales have an offset of 32; their top two bits are stored together in a
- * 16-bit number. */
+/* Reads the header of a group of IQ4_XS: one super-block of each of four rows. Sub-scales have an offset of 32; their
+ * top two bits are stored together in a 16-bit number. */
 OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
     const header_words *m = hidden_words();
     byte_scales d = byte_scales_of(group, &m->two112, m);
@@ -227,7 +227,7 @@ INLINE const uint8_t *quants_of(const format *f, const uint8_t *group, uint32_t 
     return group + f->header + j * 16 * f->bits;
 }
 
-/* Converts a Q3_K group's sub-scales, 16 of 6 bits per row, to signed bytes. */
+/* Converts the sub-scales of a group of Q3_K, 16 of 6 bits for each of the four rows, to signed bytes in `room`. */
 INLINE const uint8_t *sub_scales_q3_k(const uint8_t *words, uint8_t *room, const scale_masks *m) {
     v128_t top = LOAD(words, 2), two = unknown_bytes(48), middle = unknown_bytes(32);
     UNROLL
@@ -383,8 +383,8 @@ typedef struct {
     size_t step;
 } walk;
 
-/* Returns walk i of `each` walks over n panels. The panels of a walk are read at the same time and far apart: i,
- * i + each, i + 2 each … */
+/* Returns walk i of `each` walks of n panels. The panels of a walk are read at the same time and are far apart: panels
+ * i, i + each, i + 2 each … */
 INLINE walk walk_of(const job *j, int i, int each, int n) {
     return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
 }

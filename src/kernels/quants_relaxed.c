@@ -1,7 +1,7 @@
 /* quants_relaxed: multiplies quantised weights by one row of activations, or by a few rows one by one, with the relaxed
  * dot product of bytes. Activations are int8, or int15 in two planes of int8. tiles_relaxed.c multiplies more rows,
- * q4_relaxed.c Q4_0 by int8. For one row, the IQ4 formats and Q8_0 use products of int16 if the engine does not
- * multiply 8-bit values, and Q8_0 also if the dot product is slow. */
+ * q4_relaxed.c Q4_0 by int8. For one row, the IQ4 formats and Q8_0 use products of int16 if the JavaScript engine does
+ * not multiply 8-bit values, and Q8_0 also if the dot product is slow. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -139,8 +139,8 @@ INLINE void byte_dots(const uint8_t *quants, size_t stride, int n, const int16_t
     }
 }
 
-/* Multiplies panels that are read at the same time by the first row of a. each: a->stride, passed so that it can be the
- * constant 1. */
+/* Multiplies panels that are read at the same time by the first row of a. each: a->stride; an argument, so that callers
+ * can pass the constant 1. */
 INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t each) {
     const format *f = m->f;
     const walk own = *to, *s = &own;
@@ -209,9 +209,8 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
     int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
     int t = gw_in_tiles(a->n, int15);
-    /* For several rows, products of int16 are faster if the dot product of bytes is slow: they take four instructions
-     * for sixteen products; with two planes, or two tables, the dot product then takes ten instructions instead of
-     * five. */
+    /* For several rows, products of int16 are faster if the dot product of bytes is slow: sixteen products take four
+     * instructions as int16, five with the dot product, and ten with two planes or two tables. */
     if ((int15 || f->table) && adds_pairs()) {
         const job all = *j;
         done = t = a->n - a->n % TILE;
@@ -232,7 +231,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || f->bits >= 4);
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN) /* int8 and int15: an engine that takes 8 bits has a one-instruction dot product */
+    if (f->table && how != SEVEN) /* int8 and int15: if 8-bit values are usable, the dot product is one instruction */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = run_of(f, planes == 2) }, j, several);
@@ -249,8 +248,8 @@ INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const j
 GW_FORMATS(DEFINE_BOTH)
 DEFINE(q4, _int15, 16)
 
-/* Multiplies Q8_0 as int16, for engines whose dot product is slow or does not take 8-bit values; in tiles only if it is
- * slow. Not inlined, so that the caller's loops keep their registers. */
+/* Multiplies Q8_0 as int16, for JavaScript engines whose dot product is slow or does not take 8-bit values; in tiles
+ * only if it is slow. Not inlined, so that the caller's loops keep their registers. */
 OUTLINE void q8_as_int16(const job *j) {
     const product m = { .f = &format_q8, .planes = 2 };
     if (adds_pairs()) rows(&m, j, gw_relaxed_rows_q8);

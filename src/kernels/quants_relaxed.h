@@ -1,7 +1,8 @@
 /* quants_relaxed: code for multiplying quantised weights with the relaxed dot product, for one row of activations
- * (quants_relaxed.c, q4_relaxed.c) and for several rows (few_relaxed.c, tiles_relaxed.c). Its result is only defined if
- * the bytes of the second operand are below 128. Quants of up to 6 bits fit. Bytes of Q8_0 and values of IQ4 do not, so
- * kernels probe how the engine treats 8 bits (takes). Sums are exact, so all ways to multiply give the same results. */
+ * (quants_relaxed.c, q4_relaxed.c) and for several rows (few_relaxed.c, tiles_relaxed.c). The result of this
+ * instruction is only defined if the bytes of the second operand are below 128. Quants of up to 6 bits fit. Bytes of
+ * Q8_0 and values of IQ4 do not, so kernels probe how the JavaScript engine treats 8 bits (takes() in relaxed.h). Sums
+ * are exact, so all ways to multiply give the same results. */
 #ifndef GW_QUANTS_RELAXED_H
 #define GW_QUANTS_RELAXED_H
 
@@ -21,8 +22,8 @@ INLINE constants constants_of(const format *f, bool with_sign) {
     return k;
 }
 
-/* Returns the quant whose value is 0: 0 for Q8_0 and table values if the engine multiplies signed bytes; otherwise 128
- * for Q8_0, whose sign bit is flipped, and TABLE_OFFSET for table values. */
+/* Returns the quant whose value is 0: 0 for Q8_0 and table values if the JavaScript engine multiplies signed bytes;
+ * otherwise 128 for Q8_0, whose sign bit is flipped, and TABLE_OFFSET for table values. */
 INLINE int offset_of(const format *f, bool with_sign) {
     if (f->bits != 8 && !f->table) return (int)f->offset;
     return with_sign ? 0 : f->table ? TABLE_OFFSET : 128;
@@ -35,9 +36,9 @@ INLINE void unpack_quants(const format *f, bool with_sign, const uint8_t *quants
             c[g] = with_sign ? LOAD(quants, g) : wasm_v128_xor(LOAD(quants, g), k->bits.low);
 }
 
-/* Returns how many vectors of quants can be multiplied and added up in 16 bits: a power of two, at most the vectors of
- * one scale. Each vector adds a pair of products: at most 2 * 127 * 63 for int8 activations and quants of 6 bits; int15
- * activations are at most 64. */
+/* Returns how many vectors of quants can be multiplied and added up in 16 bits: a power of two, at most the number of
+ * vectors that share a scale. Each vector adds a pair of products: at most 2 * 127 * 63 for int8 activations and quants
+ * of 6 bits; planes of int15 activations are at most 64. */
 INLINE uint32_t run_of(const format *f, bool int15) {
     int pair = 2 * (int15 ? 64 : 127) * ((1 << f->bits) - 1);
     uint32_t run = COLUMNS / f->subs;

@@ -162,7 +162,8 @@ INLINE void two_rows(const format *f, const uint8_t *panel, const acts *a, float
     for (int i = 0; i < 2; i++) wasm_v128_store(y + i * ldy, total[i]);
 }
 
-/* Looks up the values of IQ4 quants, without i8x16.swizzle on engines that compile this instruction wrongly. */
+/* Looks up the values of IQ4 quants, without i8x16.swizzle on JavaScript engines that compile this instruction
+ * wrongly. */
 OUTLINE v128_t values_of(v128_t quants) {
     uint8_t c[16];
     if (!gw_simd_no_swizzle) return wasm_i8x16_swizzle(wasm_v128_load(table_values), quants);

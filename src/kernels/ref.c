@@ -1,4 +1,4 @@
-/* ref: the specification of kernels.h in plain C, written for readability, not for speed. */
+/* ref: the reference implementation of the kernels (kernels.h) in plain C, written for readability, not for speed. */
 #include "kernels/kernels.h"
 #include "file/types.h"
 
@@ -47,8 +47,8 @@ static float act_scale(const gw_acts *a, bool int15, int t, size_t column) {
     return (int15 ? a->s16 : a->s8)[block_of(a, t, column)];
 }
 
-/* Keeps functions that proof.c calls while a model loads out of line: the JavaScript engine does not stop to optimise
- * short functions. */
+/* For functions that proof.c calls while a model loads: keeps them out of line, because the JavaScript engine does not
+ * pause to optimise short functions. */
 #define APART static __attribute__((noinline))
 
 /* An unpacked row of a group. In formats with one scale per block, sub-scales are 1. */

@@ -26,7 +26,8 @@ static pair_sums pair_sums_of(v128_t x, v128_t c) {
                         wasm_i32x4_dot_i16x8(wasm_i16x8_extend_high_i8x16(x), high) };
 }
 
-/* Imitates i16x8.relaxed_dot_i8x16_i7x16_s, and with GW_FAULT_PAIRS a fault of V8 (proof.h): c replaces x. */
+/* Imitates i16x8.relaxed_dot_i8x16_i7x16_s. With GW_FAULT_PAIRS, also imitates a fault of V8 (proof.h): the second
+ * operand replaces the first. */
 v128_t gw_simde_pairs(v128_t x, v128_t c) {
     pair_sums sum = pair_sums_of(gw_relaxed_fault == GW_FAULT_PAIRS ? c : x, c);
     return wasm_i16x8_narrow_i32x4(sum.low, sum.high);

@@ -33,13 +33,14 @@ INLINE gw_nibble_masks masks(void) {
     return (gw_nibble_masks){ unknown(0x0f0f0f0f), unknown(0x8fffe000), unknown(0x77800000) };
 }
 
-/* How the engine treats bytes above 127 in the second operand of the relaxed dot product: not usable (SEVEN bits only),
- * as unsigned (x86: vpdpbusd) or as signed (ARM: sdot; x86: vpdpbssd). */
+/* How the JavaScript engine treats bytes above 127 in the second operand of the relaxed dot product. SEVEN: neither as
+ * unsigned nor as signed numbers, so kernels use only 7 bits; UNSIGNED: as unsigned numbers (x86: vpdpbusd); SIGNED: as
+ * signed numbers (ARM: sdot; x86: vpdpbssd). */
 typedef enum { SEVEN, UNSIGNED, SIGNED } bits_taken;
 
-/* Probes how the engine's dot product treats bytes above 127, with bytes of at most `most` in the first operand.
- * Inlined into each function that relies on the result, so that the same compiler tier compiles the probe and the
- * kernel. */
+/* Probes how the JavaScript engine's dot product treats bytes above 127, with bytes of at most `most` in the first
+ * operand. Inlined into each function that relies on the result, so that the same compiler tier compiles the probe and
+ * the kernel. */
 INLINE bits_taken takes(int8_t most) {
     static volatile uint8_t top = 255;
     if (gw_relaxed_only_7_bits) return SEVEN;
@@ -48,9 +49,9 @@ INLINE bits_taken takes(int8_t most) {
     return sum == 4 * 255 * most ? UNSIGNED : sum == -4 * most ? SIGNED : SEVEN;
 }
 
-/* Probes whether the relaxed dot product is three instructions on this engine (without VNNI on x86): one adds pairs of
- * products in 16 bits with saturation, one adds pairs of these, one adds the sum. Then kernels add up as many pairs of
- * products in 16 bits as fit, and widen the sums once. Sums are exact in both cases. */
+/* Probes whether the relaxed dot product is slow: three instructions, as on x86 without VNNI. One adds pairs of
+ * products in 16 bits with saturation, one adds pairs of these sums, one adds the result to the total. If so, kernels
+ * add up as many pairs of products in 16 bits as fit, and widen the sums once. Sums are exact in both cases. */
 INLINE bool adds_pairs(void) {
     static volatile uint8_t top = 255;
     v128_t sum = DOT(wasm_i8x16_splat(127), wasm_i8x16_splat((int8_t)top), wasm_i32x4_splat(0));

@@ -16,7 +16,8 @@ enum { CHUNK = 32, VECTORS = 2 * COLUMNS };
 #endif
 
 /* Returns how many blocks are unpacked at once for n rows of activations. Multiplying few rows takes no longer than
- * reading the weights: chunks are short, so that the prefetchers read far enough ahead during their products. */
+ * reading the weights. Chunks are then short, so that the prefetchers can read the next weights while a chunk is
+ * multiplied. */
 INLINE size_t chunk_of(const acts *a, int n) {
 #ifdef GW_HAVE_RELAXED
     return n <= FEW && !a->joined ? GROUP : CHUNK;
@@ -73,7 +74,7 @@ typedef struct {
     int offset; /* quant that stands for the value 0 */
     bool table;
     uint32_t run;           /* number of vectors of quants whose products are added in 16 bits (run_of) */
-    bool with_sign;         /* Q8_0 quants stay signed bytes, because the engine can multiply these */
+    bool with_sign;         /* Q8_0 quants stay signed bytes, because the JavaScript engine can multiply these */
     const wide_block *wide; /* [blocks] quants as int16, for kinds with the way BY_INT16 */
 #endif
 } strip;

@@ -28,7 +28,7 @@ INLINE void open_group(const format *f, const strip *s, const uint8_t *group, op
 
 enum { BY_DOTS, BY_TABLE, BY_PAIRS, BY_PAIRS_OF_4, BY_INT16 }; /* ways to multiply: values of kind.way */
 
-/* Adds the products of `run` vectors of quants in 16 bits, which they fit, before widening. */
+/* Adds the products of `run` vectors of quants in 16 bits, in which they fit, then widens the sums. */
 INLINE void tile_pairs(const kind *k, uint32_t run, const v128_t *c, const v128_t *end, const int8_t *q, sums dot) {
     sums sum;
     while (c != end) {
