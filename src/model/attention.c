@@ -55,7 +55,8 @@ typedef struct {
     uint32_t first;
 } block;
 
-/* Consecutive queries of a group that see the same rows of a block: rows from .. to - 1, no rows if from >= to. */
+/* Consecutive queries of a group that attend to the same rows of a block: rows from .. to - 1, no rows if from >=
+ * to. */
 typedef struct {
     int first, count;
     uint32_t from, to;
@@ -235,7 +236,7 @@ static void add_query(const job *j, group *g, uint32_t pos, const void *q, float
     g->q[g->n++] = (query){ q, first_visible(&j->h, pos), last_visible(&j->h, pos), { .acc = acc } };
 }
 
-/* Computes attention for a few of several tokens, with all their spans in order. */
+/* Work item of a batch of several tokens: computes attention for a few of the tokens, over all their spans in order. */
 static void attend_tokens(const job *j, int item) {
     group g;
     int d = j->h.head_dim, head, heads = open_group(j, item, &g, &head);
@@ -337,7 +338,7 @@ void gw_attention(gw_ops *o, const gw_attention_part *parts, int n_parts, size_t
         return;
     }
     for (int i = 0; i < n_parts; i++) rows += parts[i].n;
-    /* Groups of few tokens are small, so that there are at least two for each thread. */
+    /* In a batch of few tokens, groups are small, so that there are at least two groups for each thread. */
     batch_job b = { parts, job_of(parts, ldq, rows * first.items / (2 * gw_pool_threads(o->pool))) };
     for (int i = 0; i < n_parts; i++) items += items_of(&b.first, parts[i].n);
     gw_parallel(o->pool, batch_item, &b, items);

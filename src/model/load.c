@@ -153,7 +153,8 @@ static void drop(gw_loader *l, size_t n) {
 
 /* --- parts --- */
 
-/* Saves the unparsed bytes of a part in the window, because the next bytes come from another part. */
+/* Moves the unparsed bytes of a part from the window to a buffer of the part, because the next bytes come from another
+ * part. */
 static int keep_rest(gw_loader *l) {
     gw_part *p = part_of(l, l->part);
     p->position = l->position;

@@ -1,5 +1,5 @@
-/* matrix: see matrix.h. Knows the three places of rows: packed panels, bit planes, and a row cache. kernels/pack.h has
- * the layouts. */
+/* matrix: see matrix.h. The rows of a matrix are in packed panels, in bit planes, or in a row cache. kernels/pack.h has
+ * the layouts of the first two. */
 #include "model/matrix.h"
 #include "model/rowcache.h"
 
