@@ -75,8 +75,8 @@ typedef struct {
 struct gw_sampler {
     uint32_t n; /* size of the vocabulary */
     double option[N_OPTIONS];
-    uint64_t state, stream;           /* PCG32 */
-    uint32_t n_banned;                /* number of the first biases, which a reset restores */
+    uint64_t state, stream; /* PCG32 */
+    uint32_t n_banned;      /* the first n_banned biases are those of gw_sampler_ban(), which a reset restores */
     uint32_t n_bias, n_history, next; /* next: write position in the ring `history` */
     token_bias bias[GW_MAX_BANNED + MAX_BIAS];
     int32_t history[HISTORY];
@@ -143,8 +143,8 @@ static int32_t bits_of(float f) {
     return i;
 }
 
-/* Finds the greatest of x[0..n). Returns false if one is NaN or +infinity, or all are -infinity. Compares integer keys
- * in the order of the floats, since compilers do not vectorise a maximum of floats. */
+/* Finds the greatest of x[0..n). Returns false if one is NaN or +infinity, or all are -infinity. Compares integers that
+ * have the same order as the floats, since compilers do not vectorise a maximum of floats. */
 static bool find_top(const float *x, size_t n, float *top) {
     const int32_t infinity = 0x7f800000;
     int32_t best = INT32_MIN, worst = INT32_MAX;
@@ -261,8 +261,8 @@ static size_t partition(candidate *c, size_t n, double *mass) {
     return place;
 }
 
-/* Moves the best candidates to the front: as few as have a total mass of at least `target`. Returns their number, at
- * least 1; n if all have less. */
+/* Moves the best candidates to the front: as few as possible with a total mass of at least `target`. Returns their
+ * number, at least 1; n if the mass of all n is less. */
 static size_t take_mass(candidate *c, size_t n, double target) {
     size_t low = 0, high = n; /* candidates c[0..low) are included already; the result is at most `high` */
     double have = 0;
@@ -342,8 +342,8 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
     return -FLT_MAX;
 }
 
-/* Collects the candidates after top-k, before other options exclude any. *total receives the mass that top-p refers to:
- * that of all tokens, or 0 for that of the candidates. */
+/* Collects the candidates after top-k, before other options exclude any. *total receives the mass to which top-p
+ * refers: that of all tokens; 0 means that it refers to the mass of the candidates. */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];

@@ -9,7 +9,7 @@
 enum { WINDOW_BYTES = 1 << 18, IDS = 4096 }; /* IDS: maximum number of ids in a piece of a saved state */
 _Static_assert((int)GW_SAMPLER_MOST <= (int)WINDOW_BYTES, "a saved sampler must fit in WINDOW_BYTES");
 enum { HEADER, IDENTIFIERS, SAMPLER, ROWS, HASH, OVER };
-enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, PLANES };
+enum { KEYS, VALUES, KEYS_ASIDE, VALUES_ASIDE, KINDS };
 static const char magic[8] = "gwstate";
 _Static_assert(sizeof(gw_state_header) == 64, "gw_state_header must have 64 bytes, without padding");
 
@@ -26,21 +26,21 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
-/* Returns what holds the rows of the current plane: the layer, or the copies of its ring rows. */
+/* Returns where the rows of the current kind are: in the layer, or in the copies of its ring rows. */
 static const gw_kv_layer *holder_of(const gw_state_io *io) {
-    return io->plane < KEYS_ASIDE ? layer_of(io) : &io->of.session->now->kv.saved[io->layer];
+    return io->kind < KEYS_ASIDE ? layer_of(io) : &io->of.session->now->kv.saved[io->layer];
 }
 
-/* Returns the positions whose keys or values (io->plane) belong to layer io->layer of the saved state. */
+/* Returns the positions whose rows of the current kind belong to layer io->layer of the saved state. */
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;
     if (!l->rows) return (span){ 0 }; /* another layer owns the rows of this layer */
-    if (io->plane < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
+    if (io->kind < KEYS_ASIDE) return (span){ l->ring ? io->head.low : 0, io->head.pos };
     return (span){ gw_kv_window_start(&io->of.session->now->kv, aside), aside };
 }
 
-/* Moves to the plane (keys, values or copies of these) and layer of the next row. Returns false if none is left. */
+/* Moves to the kind (keys, values, or copies of these) and layer of the next row. Returns false if none is left. */
 static bool next_row(gw_state_io *io) {
     uint32_t layers = io->of.session->now->kv.shape.n_layer;
     while (io->layer < layers) {
@@ -48,8 +48,8 @@ static bool next_row(gw_state_io *io) {
         if (io->at < s.first) io->at = s.first;
         if (io->at < s.end) return true;
         io->at = 0;
-        if (++io->plane < PLANES) continue;
-        io->plane = 0;
+        if (++io->kind < KINDS) continue;
+        io->kind = 0;
         io->layer++;
     }
     return false;
@@ -82,7 +82,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
     uint64_t sum = sizeof walk.head + (uint64_t)walk.head.pos * sizeof(int32_t) + walk.head.sampler + sizeof walk.hash;
     walk.at = 0;
     for (walk.layer = 0; walk.layer < walk.of.session->now->kv.shape.n_layer; walk.layer++)
-        for (walk.plane = 0; walk.plane < PLANES; walk.plane++) {
+        for (walk.kind = 0; walk.kind < KINDS; walk.kind++) {
             span s = rows_of(&walk);
             sum += (uint64_t)(s.end - s.first) * gw_kv_row_bytes(layer_of(&walk));
         }
@@ -132,8 +132,8 @@ static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
            gw_kv_window_start(kv, n) >= kv->low;
 }
 
-/* Number of positions before its window that a saved ring has at least, if the session's ring has them. A restored
- * conversation can be rewound by as many tokens without evaluating its window again. */
+/* A saved ring has at least this number of positions before its window, if the session's ring has them, so that a
+ * restored conversation can be rewound by as many tokens without evaluating its window again. */
 enum { SPARE = 64 };
 
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {
@@ -159,7 +159,7 @@ static void write_piece(gw_state_io *io, uint8_t *out, size_t n) {
     case HEADER: memcpy(out, &io->head, n); break;
     case IDENTIFIERS: memcpy(out, io->of.session->now->ids + io->at, n); break;
     case SAMPLER: gw_sampler_write(io->of.sampler, out); break;
-    case ROWS: gw_kv_row_out(holder_of(io), io->plane & 1, io->at, out); break;
+    case ROWS: gw_kv_row_out(holder_of(io), io->kind & 1, io->at, out); break;
     default: memcpy(out, &io->hash, n);
     }
 }
@@ -256,7 +256,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv_layer *l = holder_of(io);
     if (rows_of(io).end - io->at > l->rows) return 0;
-    if (gw_kv_row_in(l, io->plane & 1, io->at, bytes)) return 0;
+    if (gw_kv_row_in(l, io->kind & 1, io->at, bytes)) return 0;
     return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state is corrupt in layer %u at token %u.", io->layer,
                    io->at);
 }

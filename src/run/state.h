@@ -36,7 +36,7 @@ typedef struct {
     gw_state_of of;
     gw_state_header head;
     int phase;
-    uint32_t layer, plane, at; /* layer, keys or values, and position of the next row */
+    uint32_t layer, kind, at; /* of the next row: layer; keys, values or copies of these (state.c); position */
     uint64_t hash;
     uint8_t *window; /* buffer of the state's bytes; NULL: no save or restore in progress */
     size_t size, used;
@@ -47,8 +47,8 @@ typedef struct {
 void gw_state_key(const gw_state_of *of, char key[17]);
 
 /* Begins to save a state of these n ids, or of all evaluated ids if n is 0. Returns 0; 1 if the ids are not all
- * evaluated or the rings no longer have the rows; or GW_E_NO_MEMORY. The session must not change until the last byte is
- * written or gw_state_end is called. */
+ * evaluated or the rings no longer have the rows that these ids need; or GW_E_NO_MEMORY. The session must not change
+ * until the last byte is written or gw_state_end is called. */
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n);
 /* Writes the next bytes to the window. Returns their number, 0 at the end. */
 size_t gw_state_next(gw_state_io *io);

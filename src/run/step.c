@@ -111,9 +111,9 @@ static bool find_step(gw_session *s) {
 /* Returns how many of a sequence's last rows in the block need logits. */
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
-/* Returns the first row of the batch whose result in this layer is used. From the last layer with its own keys and
- * values on, this is the first row whose logits are wanted, unless all logits, vectors or an inspection are: other
- * tokens only contribute keys and values there. */
+/* Returns the first row of the batch whose result in this layer is used. If all logits, vectors or an inspection are
+ * wanted, this is row 0. Otherwise, from the last layer with its own keys and values on, it is the first row whose
+ * logits are wanted: these layers need only keys and values of the rows before it. */
 static int first_wanted(const gw_session *s) {
     if (s->members[0]->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners)
         return 0;
@@ -191,7 +191,8 @@ static bool join(const gw_session *s, group *g, const group *next) {
 }
 
 static void give_top(gw_session *s, const group *g) {
-    enum { LEAST_EXCLUDED = 3, REST = 100 }; /* LEAST_EXCLUDED: quarters of all panels; REST: tokens */
+    /* If fewer than LEAST_EXCLUDED quarters of all panels are excluded, the next REST tokens skip the head. */
+    enum { LEAST_EXCLUDED = 3, REST = 100 };
     gw_topk needed[GW_SEQUENCES];
     uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
     for (uint32_t r = 0; r < g->rows; r++) {
@@ -303,7 +304,7 @@ static int worker_failed(gw_session *s) {
 /* Chooses the sequences of the next block: rows of prompts, which are evaluated one after the other, then one row of
  * each sequence that has one id to evaluate. In this order, the rows whose logits are wanted are at the end. */
 static void choose_members(gw_session *s, uint32_t mask) {
-    enum { PROMPT_ROWS = 32 }; /* maximum prompt rows in a block with decoding sequences, which wait for them */
+    enum { PROMPT_ROWS = 32 }; /* maximum prompt rows in a block with decoding sequences, which they delay */
     uint32_t n = s->n_sequences, decoding = 0;
     for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && pending(&s->sequences[i]) == 1;
     uint32_t room = decoding ? PROMPT_ROWS : GW_BATCH;
@@ -315,8 +316,8 @@ static void choose_members(gw_session *s, uint32_t mask) {
         room -= q->rows;
         if (completes(q)) continue;
         room = 0;
-        /* A prompt that continues in the next block comes first there. It also comes first in this block, because none
-         * of its logits are wanted. */
+        /* This prompt continues in the next block and comes first there. It also comes first in this block, because it
+         * has no rows whose logits are wanted, and these must be at the end. */
         s->turn = (uint32_t)(q - s->sequences);
         s->members[s->n_members - 1] = s->members[0];
         s->members[0] = q;
