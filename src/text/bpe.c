@@ -52,7 +52,7 @@ static int32_t named(const gw_vocabulary *v, const uint8_t *p, size_t len) {
     return id == GW_NO_PIECE ? gw_find_any(v, p, len) : id;
 }
 
-/* Decodes one side of a merge to bytes. `out` may overlap `text` if it begins at or before it. Returns the number of
+/* Decodes one side of a merge to bytes. `out` may overlap `text`, but must not begin after it. Returns the number of
  * bytes; 0 or less if the text is not valid. */
 static int read_part(const gw_vocabulary *v, const uint8_t *text, size_t len, uint8_t *out) {
     return v->spelling == GW_BYTE_LEVEL ? gw_alphabet_read(text, len, out) : (int)gw_read_spaces(text, len, out);
@@ -93,7 +93,7 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
                            shown);
         if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
         if (!insert(b, i))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u of the tokenizer has 256 or more hash collisions.", i);
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u cannot be indexed: 256 or more hash collisions.", i);
         text += len + 1;
     }
     return 0;

@@ -1,5 +1,6 @@
 /* bpe: byte-level BPE (Sennrich et al. 2016; Radford et al. 2019): a text is cut into words (split), a word into bytes,
- * and the adjacent pair whose merge is listed first in the file is merged, the leftmost on ties. */
+ * and pairs of adjacent symbols are merged: always the pair whose merge is listed first in the file, the leftmost on
+ * ties. */
 #ifndef GW_BPE_H
 #define GW_BPE_H
 
@@ -28,12 +29,12 @@ int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e)
 void gw_bpe_free(gw_bpe *b);
 size_t gw_bpe_bytes(const gw_bpe *b);
 
-/* Merges pairs of symbols of a word, the pair whose merge is listed first in the file first, until no pair merges. */
+/* Merges pairs of symbols of a word until no pair merges, always the pair whose merge is listed first in the file. */
 void gw_bpe_merge(const gw_bpe *b, gw_word *w);
 
-/* Encodes a text without added tokens. Omits tokens that end after `limit`. Returns 0 or a code; *taken receives the
- * number of bytes encoded. A byte without a piece becomes the unknown piece, or nothing, as in other implementations;
- * in the supported families, every byte has a piece. */
+/* Encodes a text that contains no added tokens, up to the last word that ends at or before byte `limit`. Returns 0 or
+ * an error code; *taken receives the number of bytes encoded. A byte without a piece becomes the unknown piece, or
+ * nothing, as in other implementations; in the supported families, every byte has a piece. */
 int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, gw_ids *to,
                   size_t *taken);
 

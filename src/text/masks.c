@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum { NODES_PER_STEP = 16 };
-/* Allowance for exits (matcher.h) of a walk, beyond 3/2 of the trie's nodes. A rule that may end anywhere has an exit
- * at each node with children; below an exit, the next rule may have exits, too. For Gemma's vocabulary with its 588,000
- * nodes, a walk has at most 800,000 exits. */
+/* The maximum number of exits (matcher.h) of a walk is 3/2 of the number of the trie's nodes, plus this number. A rule
+ * that may end anywhere has an exit at each node with children; below an exit, the next rule may have exits, too. For
+ * Gemma's vocabulary with its 588,000 nodes, a walk has at most 800,000 exits. */
 enum { FEW_EXITS = 1 << 16 };
 #define IN_ODD 0x80000000u
 
@@ -120,8 +120,8 @@ static void apply(gw_mask_builder *b, const memo *m, uint32_t *mask) {
     for (uint32_t i = 0; i < m->n; i++) gw_set_bit(mask, m->tokens[i]);
 }
 
-/* Sets *r to the DFA state of frame i of a stack, with the bottom (matcher.h) in place of the stack below the frame,
- * and to that stack. A stack with a single frame caches the DFA state. */
+/* Sets r->state to the DFA state of frame i of a stack, with the bottom (matcher.h) in place of the stack below the
+ * frame, and r->stack to that stack below. A stack with a single frame caches the DFA state. */
 static int enter(gw_mask_builder *b, uint32_t stack, uint32_t i, gw_return *r) {
     gw_stack *s = gw_stack_at(b->d, stack);
     gw_frame f = s->frames[i];

@@ -1,5 +1,5 @@
-/* matcher: see matcher.h. Advances the items of the text by bytes and tokens, adds the tokens that end texts and the
- * named ones to masks, and finds jump-forward bytes. masks.c finds all other tokens of a mask. */
+/* matcher: see matcher.h. Advances the items of the text by bytes and tokens, adds the tokens that end texts, and the
+ * tokens that the grammar names, to masks, and finds jump-forward bytes. masks.c finds all other tokens of a mask. */
 #include "text/matcher.h"
 
 #include "text/masks.h"
@@ -181,7 +181,7 @@ static int try_mask(gw_matcher *m) {
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_duplicates; i++)
         if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) gw_set_bit(m->mask, t->duplicates[i].id);
-    int bad = mask_tokens(m); /* tokens that end a text and named tokens come last: they do not stand for their text */
+    int bad = mask_tokens(m); /* last: corrects the bits of tokens that end a text and of named tokens */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 
@@ -222,7 +222,8 @@ static int forward(gw_matcher *m, uint32_t *count, uint32_t byte) {
     return 0;
 }
 
-/* One search for jump-forward bytes may use 1/32 of a call's work budget; the next search continues. */
+/* One search for jump-forward bytes may use 1/32 of a call's work budget; the next search continues where it
+ * stopped. */
 enum { ENOUGH = GW_MOST_WORK / 32 * 31 };
 
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap) {

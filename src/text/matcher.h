@@ -86,9 +86,10 @@ const uint32_t *gw_matcher_bits(const gw_matcher *m); /* returns the mask's buff
 /* Writes up to cap bytes that must come next in every text that the grammar allows. Returns their number. */
 int gw_matcher_forced(gw_matcher *m, char *out, size_t cap);
 /* Returns 1 if a token may begin inside text[0..n) and extend beyond it as the grammar allows, otherwise 0. The text
- * ends with `forced` bytes from gw_matcher_forced, which are not accepted yet. They become tokens by tokenizing them
- * together with the tokens before. After a 1, the last of these tokens is left to the model, because it might include
- * later text; after a 0, no token of a continuation can cross the end of the forced bytes. */
+ * ends with `forced` bytes from gw_matcher_forced, which are not accepted yet. To append them to the context, the
+ * caller tokenizes them together with the tokens before. If the result is 1, the caller leaves the last of these tokens
+ * to the model, which may choose one that includes later text. If the result is 0, no token of a continuation can cross
+ * the end of the forced bytes. */
 int gw_matcher_joins(gw_matcher *m, const char *text, size_t n, size_t forced);
 
 #endif

@@ -12,7 +12,7 @@ enum { GW_NO_PIECE = -1 };
  * scratch memory. */
 enum { GW_MAX_WORD = 1 << 22 };
 
-/* A text to encode; ids whose bytes end after `limit` are omitted. */
+/* A text to encode; words or other separately merged parts that end after byte `limit` are omitted. */
 typedef struct {
     const uint8_t *p;
     size_t len, limit;

@@ -1,6 +1,6 @@
-/* plain: see plain.h. Any number of characters may follow in grammar states from which every plain character leads to
- * such a state (a greatest fixpoint), a known number in a loop that counts characters. Results for nodes and states are
- * cached. The analysis may spend half of a call's work; after that, the trie is walked. */
+/* plain: see plain.h. Any number of plain characters may follow in a grammar state if every plain character leads to
+ * another such state (a greatest fixpoint). A known number may follow in a loop that counts characters. Results for
+ * nodes and states are cached. The analysis may spend half of a call's work; after that, the trie is walked. */
 #include "text/plain.h"
 
 #include <string.h>

@@ -83,7 +83,7 @@ static size_t run(span s, size_t at, int class, size_t most) {
 
 static bool is_break(span s, size_t at) { return at < s.len && (s.text[at] == '\r' || s.text[at] == '\n'); }
 
-/* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. Without case, U+017F is an s. */
+/* Matches 's|'t|'re|'ve|'m|'ll|'d. Returns its length, or 0. If any_case is set, U+017F (long s) matches s, too. */
 static size_t contraction(span s, bool any_case) {
     if (s.len < 2 || s.text[0] != '\'') return 0;
     int fold = any_case ? 0x20 : 0, a = s.text[1] | fold, b = s.len > 2 ? s.text[2] | fold : 0;

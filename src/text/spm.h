@@ -13,13 +13,14 @@ typedef struct {
     const gw_bpe *merges; /* merges of the file; NULL: pairs merge by score */
 } gw_spm;
 
-/* Makes the tables of a vocabulary; merges are the file's, or NULL. Returns 0 or GW_E_NO_MEMORY. */
+/* Makes the tables of a vocabulary. merges: those of the file, or NULL. Returns 0 or GW_E_NO_MEMORY. */
 int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges);
 void gw_spm_free(gw_spm *s);
 size_t gw_spm_bytes(const gw_spm *s);
 
-/* Encodes a text without added tokens; if `prefix` is set, as if the text began with a space. Omits tokens that end
- * after `limit`. Returns 0 or a code; *taken receives the number of bytes encoded. */
+/* Encodes a text that contains no added tokens, up to the last position at or before byte `limit` that no merge can
+ * cross. prefix: encodes the text as if it began with a space. Returns 0 or an error code; *taken receives the number
+ * of bytes encoded. */
 int gw_spm_encode(const gw_spm *s, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, bool prefix,
                   gw_ids *to, size_t *taken);
 

@@ -11,7 +11,7 @@ static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 3, SET_WORDS_PER_STEP = 16 };
 
-/* Entries of the DFA cache's array, like gw_stack. A member set has the members that a JSON object has so far. */
+/* Entries of the DFA cache's array, as gw_stack is. A member set has the members that a JSON object has so far. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken;

@@ -105,7 +105,7 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots);
 
 /* Reports that a format needs more than `most` of something, for example "steps". Returns GW_E_BAD_FORMAT. */
 int gw_too_ambiguous(const gw_dfa *d, const char *what, uint32_t most);
-/* Spends n steps of the work budget. Returns 0, or GW_E_BAD_FORMAT, and spends none, if fewer are left. */
+/* Spends n steps of the work budget and returns 0. If fewer steps are left, spends none and returns GW_E_BAD_FORMAT. */
 int gw_dfa_spend(gw_dfa *d, uint32_t n);
 
 /* Allocates words in the DFA cache's array. Returns their offset, 0 if the array is full. */

@@ -1,8 +1,8 @@
 /* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE with scores ("llama") or
- * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Independent of GGUF and of the model: pieces are added one
- * by one, then the tokenizer is finished and immutable. Nothing is normalised, and decoding is the exact inverse of
- * encoding: a text may even contain U+2581, with which score-based vocabularies write a space, and which Hugging Face
- * decodes as a space. */
+ * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Independent of GGUF and of the model: pieces (entries of
+ * the vocabulary, see vocabulary.h) are added one by one, then the tokenizer is finished and immutable. Nothing is
+ * normalised, and decoding is the exact inverse of encoding: a text may even contain U+2581, with which score-based
+ * vocabularies write a space, and which Hugging Face decodes as a space. */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
@@ -10,9 +10,9 @@
 
 typedef struct gw_tokenizer gw_tokenizer;
 
-/* SPECIAL: control pieces in the text match; never for untrusted text. CONTINUES: the text continues another text, so
- * no space is inserted before it. MORE: more text follows these bytes, so ids that could still change are omitted; the
- * next call must start at the byte offset gw_tokenizer_taken, with CONTINUES if that offset is not 0. */
+/* SPECIAL: control tokens in the text are recognised; never for untrusted text. CONTINUES: the text continues another
+ * text, so no space is inserted before it. MORE: more text follows these bytes, so ids that could still change are
+ * omitted; the next call must start at the byte offset gw_tokenizer_taken, with CONTINUES if that offset is not 0. */
 enum { GW_TOKENIZE_SPECIAL = 1, GW_TOKENIZE_CONTINUES = 2, GW_TOKENIZE_MORE = 4 };
 
 gw_tokenizer *gw_tokenizer_new(void); /* makes an empty tokenizer; returns NULL if out of memory */

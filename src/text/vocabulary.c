@@ -300,7 +300,7 @@ __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, 
     while (h > hash) (void)*(const volatile uint32_t *)&v->slots[*--h & v->slot_mask].id1;
     for (; id < end; id++) {
         if (!insert(v, id, *h++))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "Token %u of the tokenizer has 256 or more hash collisions.", id);
+            return gw_fail(e, GW_E_BAD_TOKENIZER, "Token %u cannot be indexed: 256 or more hash collisions.", id);
         int bad = note_piece(v, id, e);
         if (bad) return bad;
     }

@@ -1,5 +1,5 @@
-/* vocabulary: the pieces of a tokenizer with their types and scores, and look-ups by text. Built piece by piece,
- * then finished and immutable. spm.h and bpe.h split texts into pieces.
+/* vocabulary: the pieces of a tokenizer, that is, its tokens with their texts, types and scores, and look-ups by text.
+ * Built piece by piece, then finished and immutable. spm.h and bpe.h split texts into pieces.
  *
  * Pieces are stored as the bytes of text that they represent: " " where a score-based vocabulary has U+2581, and bytes
  * instead of characters of GPT-2's alphabet. So decoding is the exact inverse of encoding. */
