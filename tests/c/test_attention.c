@@ -1,5 +1,6 @@
-/* Tests attention: compares the SIMD kernels with the scalar specification, bit for bit, and the complete operation
- * with a softmax in double precision, for every type of cache. Checks that batches and threads do not change a bit. */
+/* Tests attention: compares the SIMD kernels with the scalar reference kernels (ref.c), bit for bit, and the complete
+ * operation with a softmax in double precision, for every type of cache. Checks that batches and threads do not change
+ * a bit. */
 #include "model/attention.h"
 #include "scoped.h"
 #include "test.h"

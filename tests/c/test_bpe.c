@@ -1,6 +1,6 @@
 /* Tests byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case
- * for each rule, malformed files, texts made to be slow or large. tests/js/bpe.test.js compares the ids of 20,000
- * texts. */
+ * for each rule, malformed files, hostile texts that are long or could take long. tests/js/bpe.test.js compares the ids
+ * of 20,000 texts. */
 #include "encode.h"
 #include "scoped.h"
 #include "test.h"
@@ -326,8 +326,8 @@ TEST(unknown_tokenizers_are_refused) {
     }
 }
 
-/* Gemma 4's vocabulary: U+2581 is a space, merges join characters, also to an unused piece, the later of two pieces with
- * the same text counts, and a character without a piece becomes its bytes. */
+/* Gemma 4's vocabulary: U+2581 is a space; merges join characters, even into a piece that is marked as unused; of two
+ * pieces with the same text, the later one is used; a character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
     static const char *const pieces[] = { "\xE2\x96\x81",
                                           "a",
@@ -344,7 +344,7 @@ TEST(merges_over_characters) {
     add_merge(t, "a b");
     add_merge(t, "\xE2\x96\x81 a");
     add_merge(t, "b a");
-    gw_tokenizer_kind kind = { .model = "gemma4", .space_prefix = true }; /* only score-based ones have a prefix */
+    gw_tokenizer_kind kind = { .model = "gemma4", .space_prefix = true }; /* only score-based tokenizers have it */
     CHECK_INT(gw_tokenizer_finish(t, &kind, &e), 0);
     CHECK_TEXT(ids_of(t, " ab", 0), "256 261");
     CHECK_TEXT(ids_of(t, " aa", 0), "260 257");

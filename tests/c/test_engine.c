@@ -174,7 +174,8 @@ THREADED_TEST(engine_prefill_equals_steps_equals_all_rows) {
     }
 }
 
-/* Evaluates ids in groups of up to four. In some groups, all ids but the first are wrong, and are then taken back. */
+/* Evaluates ids in groups of up to four. In some groups, all ids but the first are wrong; gw_truncate() then removes
+ * these. */
 THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     static float steps[300 * VOCAB];
     scoped_rig r = rig_new(&base, 2, 0);

@@ -1,4 +1,5 @@
-/* gguf: tests the events of a valid file in any chunking, and a coded error for every malformed file. */
+/* gguf: tests the parser's events for a valid file in chunks of any size, and its error code for every malformed
+ * file. */
 #include <stdarg.h>
 
 #include "file/gguf.h"

@@ -1,6 +1,6 @@
 /* The trie of a vocabulary, and masks: nodes are sorted; plain tokens have the number of characters that a simple count
- * gives; masks in strings have exactly the tokens that are allowed when tried alone. tests/js/grammar*.test.js test
- * grammars and the compilation of formats. */
+ * gives; masks inside JSON strings have exactly the tokens that the grammar accepts one by one.
+ * tests/js/grammar*.test.js test grammars and the compilation of formats. */
 #include "encode.h"
 #include "test.h"
 #include "text/masks.h"
@@ -253,7 +253,8 @@ TEST(masks_are_the_same_where_room_had_to_be_made) {
     free_words();
 }
 
-/* Two positions in an object have the same set of members. A cache that they fill can be collected. */
+/* Two items of an NFA set share a set of object members. Garbage collection keeps it, even if the cache is then
+ * full. */
 TEST(a_full_cache_keeps_what_is_needed) {
     /* clang-format off */
     const uint32_t words[] = {
@@ -286,8 +287,8 @@ TEST(a_full_cache_keeps_what_is_needed) {
     gw_grammar_free(&g);
 }
 
-/* Chains states with 250 edges for any character, whose bytes have a span each: 70 million look-ups per state without a
- * limit. */
+/* Writes a grammar that would need 70 million look-ups per state without a limit: a chain of states, each with 250
+ * edges that read any character, and a span for each continuation byte. Returns the number of words. */
 static size_t labels_of_many_spans(uint32_t *w) {
     enum { LABELS = 250, STATES = 8, SPANS = 3 * 64 + 6 * LABELS, EDGES = LABELS * STATES };
     /* clang-format off */
@@ -310,8 +311,9 @@ static size_t labels_of_many_spans(uint32_t *w) {
     return n + COUNT(rule_and_loop);
 }
 
-/* Chains two states: an edge adds a member of 4000, half of which are required, and fill the object; then 1000 edges ask
- * whether another member is allowed. Asking member by member takes 8 million steps for each. */
+/* Writes a grammar with an object of 4000 members, of which half are required and are the most that it may have. From
+ * the first state, an edge adds a member; from the second, 1000 edges check whether another member is allowed. Trying
+ * each member would take 8 million steps for each edge. Returns the number of words. */
 static size_t edges_of_many_members(uint32_t *w) {
     enum { MEMBERS = 4000, MORE = 1000, EDGES = 1 + MORE };
     /* clang-format off */

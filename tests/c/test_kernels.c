@@ -1,5 +1,5 @@
-/* Compares the SIMD kernels with the scalar specification, bit for bit; the specification with double precision;
- * packing with the dequantisers. */
+/* Compares the SIMD kernels with the scalar reference kernels (ref.c), bit for bit; the reference kernels with double
+ * precision; packing with the dequantisers. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 #include "test.h"
@@ -26,7 +26,7 @@ static float x[MAX_N * (MAX_K + 8)], got[MAX_N * MAX_ROWS + 1], want[MAX_N * MAX
 static float matrix[MAX_ROWS * MAX_K];
 static uint8_t file_rows[MAX_ROWS * MAX_K * 4], panels[MAX_ROWS * MAX_K * 4];
 static gw_int8 q8[MAX_N * MAX_K];
-/* int15 activations in the layout of the scalar specification (q16) and of this build's kernels (own16). */
+/* int15 activations in the layout of the scalar reference kernels (q16) and of this build's kernels (own16). */
 static int16_t q16[MAX_N * MAX_K], own16[MAX_N * MAX_K];
 static float s8[MAX_N * MAX_K / 32], s16[MAX_N * MAX_K / 32];
 static int32_t sum8[MAX_N * MAX_K / 32], sum16[MAX_N * MAX_K / 32];
@@ -92,7 +92,7 @@ static const struct {
 } cases[] = {
     { 4, 1, 32 },     { 16, 1, 64 },  { 18, 1, 96 },  { 40, 1, 1280 }, { 4, 2, 32 },    { 10, 4, 64 },  { 16, 5, 1152 },
     { 36, 11, 1280 }, { 12, 7, 320 }, { 18, 1, 256 }, { 16, 6, 512 },  { 12, 9, 1280 }, { 20, 2, 256 }, { 12, 3, 512 },
-    { 12, 10, 256 },  { 8, 67, 256 }, /* 67 rows of activations: more than one pass processes */
+    { 12, 10, 256 },  { 8, 67, 256 }, /* 67 rows of activations are more than one pass processes */
     { 40, 2, 64 },    { 36, 3, 320 }, { 36, 4, 512 }, { 40, 5, 256 },  { 36, 6, 96 },   { 40, 7, 256 }, { 36, 8, 512 },
 };
 enum { CASES = COUNT(cases) };

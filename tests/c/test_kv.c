@@ -1,5 +1,5 @@
 /* Compares the key/value cache with a naive model: a list of what was last stored at each position. Every item of a row
- * holds a sequence number of its write, which reveals lost and misplaced rows. */
+ * holds the number of the write that stored it, which reveals lost and misplaced rows. */
 #include "kernels/kernels.h"
 #include "model/kv.h"
 #include "file/types.h"
@@ -19,7 +19,7 @@ static const gw_layer_shape shapes[LAYERS] = {
 typedef struct {
     gw_kv kv;
     void *block;
-    float stored[CONTEXT]; /* per position: the sequence number that its row must hold */
+    float stored[CONTEXT]; /* per position: the number of the write that its row must hold */
     float count;
 } rig;
 

@@ -30,7 +30,8 @@ static void check_floats(const float *got, const uint32_t *expected, size_t n) {
             gw_test_fail(__FILE__, __LINE__, "item %zu: expected %08x, got %08x", i, expected[i], bits_of(got[i]));
 }
 
-/* Compares the quantised ggml_input with `blocks`, and the dequantised blocks and `raw` with `back` and `raw_back`. */
+/* Quantises ggml_input and compares it with `blocks`; dequantises `blocks` and `raw`, and compares them with `back` and
+ * `raw_back`. */
 static void check_type(int id, const uint8_t *blocks, size_t n_blocks, const uint32_t *back, const uint8_t *raw,
                        size_t n_raw, const uint32_t *raw_back) {
     const gw_type *t = gw_type_of(id);

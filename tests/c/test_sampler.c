@@ -424,7 +424,7 @@ TEST(sampler_bans_survive_resets_and_saved_states) {
     CHECK_INT(gw_sampler_draw(s, x), 2);
     CHECK_INT(gw_sampler_state_bytes(s), n);
     gw_sampler_reset(s);
-    CHECK_INT(gw_sampler_read(other, bytes, n, &error), GW_E_BAD_SAVED); /* more biases than it can have */
+    CHECK_INT(gw_sampler_read(other, bytes, n, &error), GW_E_BAD_SAVED); /* more biases than a sampler can have */
 }
 
 TEST(sampler_penalty_window) {

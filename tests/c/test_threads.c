@@ -66,7 +66,7 @@ static void put(void *ctx, int i, const float *out) {
 
 static const gw_pure squares = { square, put };
 
-/* Runs tasks of pure items (threads.h), each with its job in a place that no late thread reads. */
+/* Runs tasks of pure items (pure.h), each with its job in a place that no late thread reads. */
 static void each_pure_item_once(int threads) {
     scoped_pool *p = gw_pool_new(threads);
     static pure_job jobs[GW_PLACES];

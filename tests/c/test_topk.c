@@ -320,8 +320,8 @@ static void check_bound(const char *what, bool middle) {
     }
 }
 
-/* Makes quants whose bits that the first pass does not read are as far from their middle as possible, in the direction
- * of x's sign, so that the error of the logit nearly reaches its bound. */
+/* Makes rows for which the first pass is as wrong as possible, so that the errors of the logits nearly reach their
+ * bound: the bits of quants that it does not read are all ones where x is positive, and zeros elsewhere. */
 static void worst_rows(bool middle) {
     int unread = middle ? 3 : 15;
     for (uint32_t r = 0; r < fixture.plain.rows; r++)
@@ -563,7 +563,7 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
     gw_topk each[N];
     for (int threads = 1; threads <= 3; threads++)
         for (int cap = 0; cap <= 30; cap += 30) {
-            if (TSAN_LEAVES_OUT(threads + cap)) continue; /* leaves two threads with a cap */
+            if (TSAN_LEAVES_OUT(threads + cap)) continue; /* TSan: only two threads with a cap */
             set_up_random(threads);
             fixture.x[2 * MOST_K + 33] = 1e30f;
             aim_row(1000, 1), aim_row(2500, 0.8f);

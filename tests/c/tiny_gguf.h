@@ -32,7 +32,7 @@ typedef struct {
     uint32_t seed;
     bool header_only; /* omits the weights of files that are too large to write */
     /* A part of a split model, as llama.cpp's gguf-split writes it: n_parts files (0: not split), of
-     * which this is number `part` (from 0). Together they have the weights of the whole file. */
+     * which this is number `part` (from 0). Together the parts have the weights of the whole file. */
     uint32_t n_parts, part;
     bool bare_first; /* the first part of a split model holds no tensors */
     tiny_damage damage;
