@@ -8,7 +8,7 @@
 /** @import { Prefixes } from './saved.js' */
 import { asBytes } from './download/describe.js';
 import { ModelError, abortError } from './errors.js';
-import { checkBegun, checkMessages, isMessages, textOf } from './messages.js';
+import { checkBegun, checkMessages, contentOf, isMessages } from './messages.js';
 import {
   GENERATE_OPTIONS,
   bytes,
@@ -132,7 +132,7 @@ export class Chat {
    * @param {Content} text @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */
   send(text, options = {}) {
-    return this.#answerTo([{ role: 'user', content: textOf('text', text) }], options);
+    return this.#answerTo([{ role: 'user', content: contentOf('text', text, true) }], options);
   }
 
   /** Adds messages without an answer, and evaluates them, so that the next answer begins sooner. If the call fails or

@@ -13,19 +13,23 @@ const isPart = {
   fault: (/** @type {any} */ part) => (part?.type ? `the type ${show(part.type)}` : show(part)),
 };
 
-/** Returns the content of a message as text, with line breaks between its parts. Throws `bad-option`.
- * @param {string} name @param {any} content @returns {string} */
-export function textOf(name, content) {
+/** Returns the content of a message: its text, with line breaks between parts, or the only part of a message of the user
+ * if that has language codes, which the chat template checks (engine/template.js). Throws `bad-option`.
+ * @param {string} name @param {any} content @param {boolean} [ofUser] @returns {any} */
+export function contentOf(name, content, ofUser) {
   if (!Array.isArray(content)) {
     checkValue(name, content, isContent);
     return content;
   }
-  return content
+  const text = content
     .map((part, i) => {
       checkValue(`Part ${i} of ${name.replace('The', 'the')}`, part ?? null, isPart);
       return part.text;
     })
     .join('\n');
+  const [{ source_lang_code: source, target_lang_code: target } = {}, more] = content;
+  if (!ofUser || more || source === undefined) return text;
+  return [{ type: 'text', text, source_lang_code: `${source}`, target_lang_code: `${target}` }];
 }
 
 /** Returns messages as a prompt. A last message with `prefix` becomes the beginning of the answer (`begin`) and of its
@@ -66,7 +70,7 @@ export function checkMessages(messages, open = false) {
       );
     }
     if (role === 'tool') return checkResult(message, i, called);
-    const text = textOf(`The content of message ${i}`, toolCalls ? (content ?? '') : content);
+    const text = contentOf(`The content of message ${i}`, toolCalls ? (content ?? '') : content, role === 'user');
     checkValue(`The thoughts of message ${i}`, thoughts, string);
     const said = { role, content: text, ...(thoughts && { thoughts }), ...(aborted && { aborted }) };
     if (toolCalls) return { ...said, toolCalls: checkCalls(toolCalls, i, called) };

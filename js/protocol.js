@@ -206,6 +206,9 @@ import { ModelError } from './errors.js';
  * @typedef {object} TextPart
  * @property {'text'} type Type of the part.
  * @property {string} text Text. Parts are joined by line breaks.
+ * @property {string} [source_lang_code] Language of the text, such as `en`. Only for the chat template of
+ *   [TranslateGemma](chat.md#translategemma), whose messages of the user have exactly one part with both codes.
+ * @property {string} [target_lang_code] Language to translate the text into, such as `pt-BR`.
  */
 /** Content of a message: text, or parts of it. @typedef {string | readonly TextPart[]} Content */
 /** A message in its posted form. @typedef {{ role: string, content: any, thoughts?: string, name?: string, id?: string,

@@ -7,7 +7,7 @@ import { SWITCH, thoughtMarks } from './thinking.js';
 /** @import { PostedPrompt as Prompt, Prefix, PostedMessage } from '../protocol.js' */
 /** @import { Dialect } from '../tool-calling/dialects.js' */
 /** @import { Platform } from './engine.js' */
-/** @import { ChatTemplate, Message } from './template.js' */
+/** @import { ChatTemplate } from './template.js' */
 
 /** Number of bytes that are decoded per call of a TextDecoder, because a call has a fixed cost; and typical maximum
  * size of a token in bytes. */
@@ -183,29 +183,16 @@ export class PromptEncoder {
     const { messages, prefix, ...more } = prompt;
     const calling = more.tools || messages.some(({ role, toolCalls }) => role === 'tool' || toolCalls);
     if (calling) return this.#withTools(prompt);
-    return (await this.#ready()).apply(this.#heard(messages), { ...more, prefix: this.#own(prefix) });
-  }
-
-  /** Returns messages with the names that templates use: renames `thoughts` to `reasoning_content`, and the role
-   * `developer` to `system` unless the template knows `developer`. @param {Message[]} messages */
-  #heard(messages) {
-    const knows = this.templateSource?.includes('developer');
-    return messages.map(({ thoughts, ...message }) => {
-      const role = message.role === 'developer' && !knows ? 'system' : message.role;
-      return { ...message, role, ...(thoughts && { reasoning_content: thoughts }) };
-    });
+    return (await this.#ready()).apply(messages, { ...more, prefix: this.#own(prefix) });
   }
 
   /** @param {Extract<Prompt, { messages: PostedMessage[] }>} prompt */
   async #withTools({ messages, prefix: given, tools = [], formatted, ...more }) {
     const { withInstructions } = await this.load();
     const template = await this.#ready();
-    const prefix = this.#own(given);
     const { instructions, ...form } = (await this.dialect()).render(messages, tools, formatted);
-    const apply = (/** @type {Message[]} */ said) => {
-      return template.apply(this.#heard(said), { ...more, prefix, tools: form.tools });
-    };
-    return apply(instructions ? withInstructions(form.messages, instructions) : form.messages);
+    const said = instructions ? withInstructions(form.messages, instructions) : form.messages;
+    return template.apply(said, { ...more, prefix: this.#own(given), tools: form.tools });
   }
 
   /** Returns the syntax in which the model calls tools. */

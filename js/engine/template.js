@@ -46,6 +46,8 @@ export class ChatTemplate {
   #tree;
   #longest;
   #starts;
+  #knowsDeveloper;
+  #readsCodes;
   /** @type {Record<string, unknown>} */
   #builtins = builtins();
 
@@ -64,6 +66,8 @@ export class ChatTemplate {
     const firsts = new Set(names.map((name) => `\\u{${name.codePointAt(0)?.toString(16)}}`));
     this.#starts = new RegExp(`[${[...firsts].join('')}]`, 'gu');
     this.#program = guarded(() => compiled(source));
+    this.#knowsDeveloper = source.includes('developer');
+    this.#readsCodes = source.includes('source_lang_code');
     if (!ASKS_FOR_DATE.test(source)) this.#builtins.strftime_now = strftime;
   }
 
@@ -72,7 +76,7 @@ export class ChatTemplate {
    * sentinels, and prefix.cut if the prefix is reused. Throws `template-error`. @param {Message[]} messages
    * @param {{ prefix?: Prefix, begin?: string, thought?: string } & Variables} [more] */
   apply(messages, { prefix, begin = '', thought = '', ...variables } = {}) {
-    const given = messages.map(({ role, ...more }) => ({ role: role === 'model' ? 'assistant' : role, ...more }));
+    const given = messages.map((message) => this.#named(message));
     const { said, written } = this.#accepted(given, variables);
     this.#checkCopies(said, variables, written);
     const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
@@ -84,6 +88,32 @@ export class ChatTemplate {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
     }
     return { ids: this.#oneBos(this.#tokens(whole)), text };
+  }
+
+  /** Returns a message with the names that templates use: renames `thoughts` to `reasoning_content`, the role `model` to
+   * `assistant`, and the role `developer` to `system` unless the template knows `developer`. Throws `bad-option` if
+   * language codes are malformed or if the template does not read them. @param {Message} message @returns {Message} */
+  #named({ role, content, thoughts, ...more }) {
+    const name = role === 'model' ? 'assistant' : role === 'developer' && !this.#knowsDeveloper ? 'system' : role;
+    if (role === 'user' && Array.isArray(content)) this.#checkCodes(content[0]);
+    return { role: name, content, ...more, ...(thoughts && { reasoning_content: thoughts }) };
+  }
+
+  /** @param {Record<string, string>} part of a message */
+  #checkCodes(part) {
+    if (!this.#readsCodes) {
+      throw new ModelError(
+        'bad-option',
+        "The model's chat template reads no language codes. Leave out those in messages.",
+      );
+    }
+    for (const name of ['source_lang_code', 'target_lang_code']) {
+      if (/^[a-z]{2,3}([-_][a-z0-9]+)*$/i.test(part[name])) continue;
+      throw new ModelError(
+        'bad-option',
+        `\`${name}\` must be a language code such as en or pt-BR (got ${short(part[name])}).`,
+      );
+    }
   }
 
   /** Renders messages. If the template rejects them, joins successive messages of the user; if that fails, also
@@ -318,7 +348,8 @@ function joined(messages) {
   const out = [];
   for (const message of messages) {
     const last = out[out.length - 1];
-    if (message.role !== 'user' || last?.role !== 'user') out.push({ ...message });
+    const texts = [message.content, last?.content].every((content) => typeof content === 'string');
+    if (message.role !== 'user' || last?.role !== 'user' || !texts) out.push({ ...message });
     else last.content += `\n\n${message.content}`;
   }
   return out;

@@ -2,7 +2,8 @@
  * Chat templates that accept tools, in the forms of the families' own: FunctionGemma's (control tokens around
  * declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and results inside
  * the message that calls), Llama 3's (JSON in the first question, one call per message, results with the role ipython)
- * and Qwen3's (JSON between tags, like NousResearch's Hermes). Gemma 4's and Qwen3's allow thinking.
+ * and Qwen3's (JSON between tags, like NousResearch's Hermes). Gemma 4's and Qwen3's allow thinking. Also one without
+ * tools, which reads the same properties of messages as TranslateGemma's.
  */
 
 /** FunctionGemma's template: the model's turn continues after a tool's result, which follows its call. */
@@ -225,3 +226,30 @@ export const QWEN3_THINKING = QWEN3.replace(
     `{{- '<|im_start|>assistant\n' }}
   {%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}`,
   );
+
+/** A template that reads messages like TranslateGemma's: the only part of each message of the user has language codes,
+ * which select names of languages. It refuses strings and system messages. */
+export const TRANSLATE_GEMMA = `{%- set languages = { 'de': 'German', 'en': 'English', 'fr': 'French', 'pt-BR': 'Portuguese' } -%}
+{{ bos_token }}
+{%- if messages[0]['role'] != 'user' -%}{{ raise_exception('the first message must be a prompt of the user') }}{%- endif -%}
+{%- for message in messages -%}
+{%- if (message['role'] == 'user') != (loop.index0 % 2 == 0) -%}{{ raise_exception('roles must alternate') }}{%- endif -%}
+{%- if message['role'] == 'assistant' -%}
+{%- if message['content'] is not string -%}{{ raise_exception('an answer must be a string') }}{%- endif -%}
+{{ '<start_of_turn>model\\n' }}{{ message['content'] | trim }}
+{%- elif message['role'] == 'user' -%}
+{%- if message['content'] is string or message['content'] is not iterable or message['content'] | length != 1 -%}
+{{ raise_exception('a question must be exactly one part with language codes') }}
+{%- endif -%}
+{%- set content = message['content'][0] -%}
+{%- set source = content['source_lang_code'] | replace('_', '-') -%}
+{%- set target = content['target_lang_code'] | replace('_', '-') -%}
+{%- if source not in languages or target not in languages -%}{{ raise_exception('unknown language') }}{%- endif -%}
+{{ '<start_of_turn>user\\nTranslate ' + languages[source] + ' (' + source + ') into ' + languages[target] + ' (' + target + '), '
+   'without comments.\\n' }}
+{%- if content['type'] == 'text' -%}{{ 'The ' + languages[source] + ' text:\\n\\n\\n' + content['text'] | trim }}
+{%- else -%}{{ raise_exception('no pictures') }}{%- endif -%}
+{%- else -%}{{ raise_exception('unknown role') }}{%- endif -%}
+{{ '<end_of_turn>\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{ '<start_of_turn>model\\n' }}{%- endif -%}`;
