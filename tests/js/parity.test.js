@@ -1,12 +1,16 @@
 /**
  * Compares logits with independent implementations (tests/vectors/parity.md): float weights with transformers in
- * float32, quantised weights with float64 arithmetic. The error of quantised weights must not exceed llama.cpp's.
+ * float32, quantised weights with float64 arithmetic. The error of quantised weights must not exceed llama.cpp's. A
+ * prefill, evaluation token by token and restored states must give the same bits.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { after, test } from 'node:test';
+import { RUN } from '../../js/engine/engine.js';
+import { restore, save } from '../../js/engine/saving.js';
 import { loadModel } from '../../js/index.node.js';
 import { GGML_TYPES } from '../../tools/models/gguf-write.js';
+import { loadedEngine } from './bare-engine.js';
 import { MODELS as SPECS, testModel, weightsSha256 } from './models.js';
 
 /** Largest allowed NMSE (normalised mean squared error) of logits at any position, with float weights. */
@@ -43,30 +47,56 @@ function truthOf(/** @type {string} */ name, /** @type {number} */ vocab) {
   });
 }
 
-/** Returns the NMSE of the logits at every position of every prompt. Each prompt is evaluated in one batch.
- * @param {Model} model @param {string} name */
-async function prefillErrors(model, name) {
+/** Returns the logits at every position of a prompt, which is evaluated in one batch.
+ * @param {Model} model @param {number[]} ids */
+async function prefilled(model, ids) {
+  const rows = await model.debug.logits(ids, { all: true });
   const vocab = model.info.vocabSize;
-  const truth = truthOf(name, vocab);
-  const errors = [];
-  for (const [p, ids] of MODELS[name].prompts.entries()) {
-    const rows = await model.debug.logits(ids, { all: true });
-    errors.push(...ids.map((_, k) => nmse(rows.subarray(k * vocab, (k + 1) * vocab), truth[p][k])));
-  }
-  return errors;
+  return ids.map((_, k) => rows.subarray(k * vocab, (k + 1) * vocab));
 }
 
-/** Returns the NMSE of the logits at every position of every prompt, evaluated token by token: each call finds all but
- * its last id in the KV cache. @param {Model} model @param {string} name */
-async function stepErrors(model, name) {
-  const truth = truthOf(name, model.info.vocabSize);
-  const errors = [];
-  for (const [p, ids] of MODELS[name].prompts.entries()) {
-    for (let k = 0; k < ids.length; k++) errors.push(nmse(await model.debug.logits(ids.slice(0, k + 1)), truth[p][k]));
-  }
-  return errors;
+/** Returns the logits at every position of a prompt, evaluated token by token: each call finds all but its last id in
+ * the KV cache. @param {Model} model @param {number[]} ids */
+async function stepped(model, ids) {
+  const rows = [];
+  for (let k = 0; k < ids.length; k++) rows.push(await model.debug.logits(ids.slice(0, k + 1)));
+  return rows;
 }
 
+/** Returns the logits at every position of a prompt. Two engines evaluate one token each in turn, and each restores the
+ * state that the other saved. @param {string} file @param {number[]} ids */
+async function restored(file, ids) {
+  const load = () => loadedEngine(file, 'auto', { context: 64 });
+  const engines = [await load(), await load()];
+  const contexts = engines.map((native) => /** @type {any} */ ({ runner: { native, pause() {} }, contextLength: 64 }));
+  const job = /** @type {any} */ ({ aborted: false });
+  const rows = [];
+  /** @type {Uint8Array} */
+  let bytes = new Uint8Array();
+  for (let k = 0; k < ids.length; k++) {
+    const engine = engines[k % 2];
+    const said = ids.slice(0, k + 1);
+    if (k) {
+      engine.sync([0]); // of a single id, the KV cache keeps nothing
+      assert.deepEqual(await restore(contexts[k % 2], job, { bytes }), { tokens: k });
+    }
+    assert.equal(engine.sync(said), k, 'ids in the KV cache');
+    while (engine.call('run', 0) !== RUN.DONE);
+    rows.push(engine.logits());
+    bytes = await save(contexts[k % 2], job, { head: new Uint8Array(), ids: said });
+  }
+  for (const engine of engines) engine.close();
+  return rows;
+}
+
+/** Returns the rows of all prompts. @param {number[][]} prompts @param {(ids: number[]) => Promise<Float32Array[]>} f */
+async function each(prompts, f) {
+  const rows = [];
+  for (const ids of prompts) rows.push(...(await f(ids)));
+  return rows;
+}
+
+const bytesOf = (/** @type {Float32Array} */ row) => Buffer.from(row.buffer, row.byteOffset, row.byteLength);
 const mean = (/** @type {number[]} */ list) => list.reduce((a, b) => a + b, 0) / list.length;
 const worst = (/** @type {number[]} */ list) => {
   const at = list.indexOf(Math.max(...list));
@@ -99,12 +129,21 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     const file = await testModel(name);
     const model = await open(name);
     assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
-    for (const [way, errors] of Object.entries({
-      prefill: await prefillErrors(model, name),
-      'step by step': await stepErrors(model, name),
-    })) {
+    const { prompts } = MODELS[name];
+    const ways = {
+      prefill: await each(prompts, (ids) => prefilled(model, ids)),
+      'step by step': await each(prompts, (ids) => stepped(model, ids)),
+      ...(/^gemma4r/.test(name) && { 'save and restore': await each(prompts, (ids) => restored(file, ids)) }),
+    };
+    const all = truthOf(name, model.info.vocabSize).flat();
+    for (const [way, rows] of Object.entries(ways)) {
+      assert.ok(rows.length && rows.length === all.length);
+      assert.ok(
+        Buffer.concat(rows.map(bytesOf)).equals(Buffer.concat(ways.prefill.map(bytesOf))),
+        `${way}: other bits`,
+      );
+      const errors = rows.map((row, k) => nmse(row, all[k]));
       t.diagnostic(`${way}: ${worst(errors)}`);
-      assert.equal(errors.length, MODELS[name].prompts.flat().length);
       if (truth.startsWith('transformers')) {
         assert.ok(Math.max(...errors) <= LARGEST, `${way}: ${worst(errors)}, expected at most ${LARGEST}`);
       } else {

@@ -68,8 +68,8 @@ def gemma4(f):
     local = [l for l in range(f.layers) if not f.is_global(l)]
     config = common(f) | dict(
         intermediate_size=ffn[0], num_key_value_heads=kv[local[0]], head_dim=f.head_dim_local,
-        num_global_key_value_heads=kv[-1], global_head_dim=f.head_dim, attention_k_eq_v=not f.has(f.layers - 1, 'attn_v')
-        and not f.shared, num_kv_shared_layers=f.shared, use_double_wide_mlp=ffn[0] != ffn[-1],
+        num_global_key_value_heads=kv[-1], global_head_dim=f.head_dim,
+        attention_k_eq_v=not f.has(f.owner(f.layers - 1), 'attn_v'), num_kv_shared_layers=f.shared, use_double_wide_mlp=ffn[0] != ffn[-1],
         hidden_size_per_layer_input=f.per_layer, vocab_size_per_layer_input=len(f.w['token_embd.weight']),
         sliding_window=f.window, layer_types=layer_types(f), final_logit_softcapping=f.final_cap,
         hidden_activation='gelu_pytorch_tanh',
@@ -172,8 +172,9 @@ def model_of(f):
 def transformers_model(f):
     """Returns a function that maps ids to the logits of every position."""
     model = model_of(f)
+    # Without output_hidden_states, transformers 5.23 cannot run a Gemma 4 that shares keys but has no per-layer inputs.
 
     def run(ids):
         with torch.no_grad():
-            return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+            return model(torch.tensor([ids]), use_cache=False, output_hidden_states=True).logits[0].numpy()
     return run

@@ -37,6 +37,7 @@ LENGTHS |= {f'{family}-{kind}': (1, 70) if kind == 'f32' else (1, 28)
             for family in ('granite', 'phi3', 'smollm3', 'qwen2') for kind in ('f32', 'q4_k_m')}
 LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-values-f32': (1, 70), 'llama2-f32': (1, 40), 'smollm-f32': (1, 40),
             'phi3-long-f32': (1, 70), 'phi3-window-f32': (1, 70)}
+LENGTHS |= {f'gemma4r{n}-outliers': (22,) for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 14)}
 
 # Rules of architectures. scaled: embeddings are scaled by sqrt(width). rope: rotates halves or neighbouring pairs; if
 # missing, positions come from a table. period n: every n-th layer is global. base, local: RoPE bases of global and local
