@@ -87,7 +87,8 @@ export class ModelCache {
     });
   }
 
-  /** Description of the cache for the worker: its folder, or `remote` if the client has the store. @internal */
+  /** Description of the cache for the worker: its folder, or `remote` if the store is an object of the client.
+   * @internal */
   get descriptor() {
     return typeof this.#where === 'object' ? { remote: true } : { folder: this.#where };
   }
@@ -105,7 +106,7 @@ export class ModelCache {
       opening.catch(() => (this.#store = undefined)); // after a failed import of the store, the next call tries again
       return await f(await opening);
     } catch (cause) {
-      throw failure('cache-failed', 'The model cache failed', cause);
+      throw failure('cache-failed', 'The model cache could not be read or changed', cause);
     }
   }
 }

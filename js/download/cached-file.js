@@ -1,10 +1,10 @@
 /* cached-file: the cached copies of one file during a load. No method throws: if the store fails, the load sends a
  * notice and continues without the cache. Rules, which tests/js/store-faults.test.js checks:
  *   - Neither reading a copy nor a server's response deletes it.
- *   - A complete copy is deleted when another one is complete, flushed and loaded as a model, or by the user.
- *   - A complete copy that proves wrong is only marked (`doubt`). It no longer counts as complete.
- *   - A copy that this load began is deleted if it proves to be no model or cannot be written.
- *   - Short reads and writes are continued; one without progress is an error.
+ *   - A complete copy is deleted only by the user, or once another copy is complete, flushed and loaded as a model.
+ *   - A complete copy whose bytes turn out to be wrong is only marked (`doubt`). It then no longer counts as complete.
+ *   - A copy that this load created is deleted if the file turns out not to be a model, or a write fails.
+ *   - Short reads and writes are continued. A read or write without progress is an error.
  *   - An operation of the store has the same time limit as a stalled connection.
  *   - One tab or process at a time stores a file (Store.lock). Others wait while it makes progress, and read its
  *     copy. */
@@ -28,7 +28,7 @@ const INNOCENT = [
   'cache-corrupt',
   'engine-fault',
 ];
-/** Interval of checks whether another tab makes progress, in ms. */
+/** Interval in ms at which a waiting load checks whether the tab with the lock makes progress. */
 const WAIT_MS = 200;
 /** Reasons why a file is not cached, by the name of the store's error. @type {Record<string, string>} */
 const WORDS = {
@@ -36,7 +36,7 @@ const WORDS = {
   NoModificationAllowedError: 'Another tab is storing it.',
 };
 
-/** Throws the error that means that another tab or process has locked the file. @returns {never} */
+/** Throws the error for a file that another tab or process has locked. @returns {never} */
 function taken() {
   throw new DOMException('', 'NoModificationAllowedError');
 }
@@ -60,8 +60,8 @@ export async function within(ms, promise) {
  * @param {unknown} error */
 const ours = (error) => !['NoModificationAllowedError', 'TimeoutError'].includes(/** @type {any} */ (error)?.name);
 
-/** Returns the number of free bytes if they are fewer than `total`, else ''. @param {Store} store
- * @param {number} total */
+/** Returns the number of free bytes, as a text, if `total` bytes do not fit into the store; otherwise ''.
+ * @param {Store} store @param {number} total */
 async function missing(store, total) {
   const { usage = 0, quota = Infinity } = (await store.estimate?.()) ?? {};
   const free = Math.max(quota - usage, 0);
@@ -92,7 +92,7 @@ export class CachedFile {
     this.#store = deps.store;
   }
 
-  /** Whether a new copy can be begun: the store works and there is no copy yet. */
+  /** Whether a new copy can be created: the store works and there is no copy yet. */
   get open() {
     return Boolean(this.#store) && !this.#deps.readOnly && !this.#entry;
   }
@@ -144,7 +144,8 @@ export class CachedFile {
     return this.#found;
   }
 
-  /** Reads from a copy that is not in use yet, up to its first corrupt piece. Returns the number of bytes.
+  /** Reads from a copy that this load does not use yet, up to its first corrupt piece. Returns the number of bytes
+   * read, undefined if the store fails.
    * @param {Entry} entry @param {number} at @param {Uint8Array} into */
   look(entry, at, into) {
     return this.#try(() => entry.read(at, into));
@@ -168,7 +169,7 @@ export class CachedFile {
     if (await this.#try(() => entry.save().then(() => true))) this.#entry = entry;
   }
 
-  /** Begins a new copy, if there is enough storage. @param {string} stem start of the file's name
+  /** Creates a new copy, if there is enough storage. @param {string} stem start of the file's name
    * @param {Journal} journal */
   async create(stem, journal) {
     await this.#try(async () => {
@@ -217,19 +218,20 @@ export class CachedFile {
     return this.#entry?.gapTo(at) ?? Infinity;
   }
 
-  /** Records in the journal where the bytes end that make the copy complete.
+  /** Records in the journal how many bytes the engine needs. The copy is complete once these are stored.
    * @param {number} need bytes up to the end of the last tensor */
   need(need) {
     if (this.#entry) this.#entry.journal.need = need;
   }
 
-  /** Returns the part of `into` that one read() at offset `at` should fill (Entry.pieces()), empty without a copy.
+  /** Returns the part of `into` that one read() at offset `at` should fill (Entry.pieces()), empty if there is no
+   * copy.
    * @param {number} at @param {Uint8Array} into */
   pieces(at, into) {
     return into.subarray(0, this.#entry?.pieces(at, into.length) ?? 0);
   }
 
-  /** Reads from the copy up to its first corrupt piece. Returns the number of bytes.
+  /** Reads from the copy up to its first corrupt piece. Returns the number of bytes read.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
     let wanted = true; // false after a timeout of the read, because a late read must not write to `into`
@@ -258,7 +260,8 @@ export class CachedFile {
     );
   }
 
-  /** Waits for writes that may complete the copy. @param {Promise<void>} rest resolves after them */
+  /** If the copy is incomplete, waits for the pending writes, which may complete it.
+   * @param {Promise<void>} rest resolves after these writes */
   async wait(rest) {
     if (this.#entry && !this.#entry.complete) await within(this.#patience, rest).catch(() => {});
   }
@@ -266,7 +269,7 @@ export class CachedFile {
   /** Closes the copy after the load, or removes it if it is not a model.
    * @param {string} digest SHA-256 of the loaded bytes, if it was checked @param {ModelError} [error] why loading
    * failed
-   * @param {boolean} [reads] whether at() of the download reads the copy after the load */
+   * @param {boolean} [reads] whether Download.at() will read the copy after the load */
   async finish(digest, error, reads = false) {
     const entry = this.#entry;
     if (!reads) this.#entry = undefined;
@@ -283,8 +286,8 @@ export class CachedFile {
     }
   }
 
-  /** Saves the journal and frees the lock: the copy stays incomplete, and is only read from now on. Must not overlap with
-   * writes. */
+  /** Saves the journal and frees the lock: the copy stays incomplete, and is only read from now on. Must not overlap
+   * with writes. */
   async freeze() {
     const entry = this.#entry;
     if (entry) await this.#try(() => entry.freeze());
@@ -298,13 +301,14 @@ export class CachedFile {
     if (this.#entry) await within(this.#patience, this.#entry.rest()).catch(() => {});
   }
 
-  /** @param {Entry} entry @param {string} digest @param {ModelError} [error] @param {boolean} [reads] see finish() */
+  /** Updates and closes the copy, or removes it.
+   * @param {Entry} entry @param {string} digest @param {ModelError} [error] @param {boolean} [reads] see finish() */
   async #leave(entry, digest, error, reads) {
     if (this.#deps.readOnly) return entry.leave();
     const wrong = error?.code && !INNOCENT.includes(error.code);
     if (this.kept === 'cached' && !error && !digest && entry.complete && !entry.mended) {
       // Saves only the time of use. Ignores a failure, because another tab may have the file open. If reads of the copy
-      // follow, waits for the write, so that they do not overlap with it.
+      // follow, waits for the write, so that the reads do not overlap with the write.
       const saved = entry.close().catch(() => {});
       return reads ? saved : undefined;
     }

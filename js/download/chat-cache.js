@@ -1,7 +1,7 @@
 /* chat-cache: stores saved chats (chat.save()) beside the cached models. Each chat is a file with checksums and a
  * journal, like a model's copy (entry.js). Its name is c-NAME-ENGINE-TIME.state: a hash of the chat's name, a hash of
  * the model and of the type and layout of its KV cache, and the time of creation with a random number, so that no two
- * tabs write one file.
+ * tabs write the same file.
  *
  * A chat's previous file is removed when the new one is complete. The total size of all files is limited; the least
  * recently used ones are removed first. */
@@ -37,7 +37,7 @@ const DEPS = { sum: checksum };
 /** Dependencies of ChatFiles. engine: fingerprint of model and KV cache, 16 hexadecimal digits; hash: hashes a text;
  * limit: maximum size of all files in bytes.
  * @typedef {{ engine: string, hash: (text: string) => string, limit: number }} ChatCacheDeps */
-/** Function that lets the worker receive messages. Throws if the call was aborted.
+/** Function that pauses, so that the worker can receive messages. Throws `aborted` if the call was aborted.
  * @typedef {() => Promise<unknown>} Pause */
 
 /** Returns the length in bytes of the header and the messages of a saved chat, Infinity if the header is incomplete.
@@ -64,19 +64,20 @@ export class ChatFiles {
 
   /** Lists the chats, latest use first. @returns {Promise<ChatCacheEntry[]>} */
   list() {
-    return this.#inTurn(async () =>
+    return this.#inTurn('listed', async () =>
       (await this.#whole()).map(({ file, journal: { url, total, used } }) => {
         return { name: url, bytes: total, lastUsed: new Date(used), fits: file.startsWith(this.#mine(url)) };
       }),
     );
   }
 
-  /** Returns the bytes saved under a name for this model and KV cache, or else for another model, because the messages
-   * can still be used. Cuts off corrupt bytes after the messages; throws `bad-saved` if the messages are corrupt.
+  /** Returns the saved chat with a name, undefined if there is none. Prefers one that this model saved with the same KV
+   * cache type and layout; of others, only the messages can be used. Omits the bytes from the first corrupt piece on.
+   * Throws `bad-saved` if the messages are corrupt.
    * @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
-    return this.#inTurn(async () => {
+    return this.#inTurn('read', async () => {
       try {
         const bytes = await this.#latest(name, pause);
         if (bytes) return bytes;
@@ -106,7 +107,7 @@ export class ChatFiles {
   put(name, bytes, pause) {
     const { limit } = this.#deps;
     const { length } = bytes;
-    return this.#inTurn(async () => {
+    return this.#inTurn('stored', async () => {
       if (length > limit) {
         throw new ModelError(
           'cache-failed',
@@ -119,7 +120,7 @@ export class ChatFiles {
       if (before.some(isAbandoned) || (await this.#missing(before.filter(others), length)) > 0) {
         await this.#makeRoom((await this.#all()).filter(others), length);
       }
-      // The first file may be lost, because another process that stores the same chat removes unfinished files.
+      // Writes the file again if it is lost: another process that stores the same chat removes unfinished files.
       const isStored = (await this.#write(name, bytes, pause)) || (await this.#write(name, bytes, pause));
       if (!isStored) throw new Error('the store has lost the written bytes');
       for (const found of before) if (!others(found)) await this.#remove(found.file);
@@ -129,17 +130,18 @@ export class ChatFiles {
   /** Removes the files of one chat or all chats, whichever model saved them. @param {string} [name]
    * @returns {Promise<void>} */
   remove(name) {
-    return this.#inTurn(async () => {
+    return this.#inTurn('deleted', async () => {
       const start = name === undefined ? '' : this.#prefix(name);
       const names = (await this.#store.list()).filter((file) => isState(file) && file.startsWith(start));
       for (const file of names) await this.#store.remove(file);
     });
   }
 
-  /** @template T @param {() => Promise<T>} f @returns {Promise<T>} */
-  #inTurn(f) {
+  /** @template T @param {string} done participle for the error message @param {() => Promise<T>} f
+   * @returns {Promise<T>} */
+  #inTurn(done, f) {
     const ended = this.#turn.then(f).catch((cause) => {
-      throw failure('cache-failed', 'The chat cache failed', cause);
+      throw failure('cache-failed', `Saved chats could not be ${done}`, cause);
     });
     this.#turn = ended.catch(() => {});
     return ended;
@@ -155,7 +157,7 @@ export class ChatFiles {
     return `${this.#prefix(name)}${this.#deps.engine}-`;
   }
 
-  /** @param {string} [start] prefix of their names
+  /** Returns the files of saved chats, latest use first. @param {string} [start] prefix of the file names
    * @param {Map<string, Found>} [seen] known files, which are not read again @returns {Promise<Found[]>} */
   async #all(start = '', seen = new Map()) {
     const store = this.#store;
@@ -176,7 +178,7 @@ export class ChatFiles {
     return found;
   }
 
-  /** @param {string} [start] prefix of the names */
+  /** Returns the complete files of saved chats, latest use first. @param {string} [start] prefix of the file names */
   async #whole(start) {
     const whole = (await this.#all(start)).filter(({ journal }) => journal && isWhole(journal));
     return /** @type {(Found & { journal: Journal })[]} */ (whole);
@@ -232,15 +234,16 @@ export class ChatFiles {
     }
   }
 
-  /** @param {Found[]} others files of other chats
-   * @param {number} length of the new file */
+  /** Returns how many bytes must be freed before the new file fits; at most 0 if there is room.
+   * @param {Found[]} others files of other chats @param {number} length size of the new file in bytes */
   async #missing(others, length) {
     const { usage = 0, quota = Infinity } = (await this.#store.estimate?.()) ?? {};
     const over = others.reduce((sum, { size }) => sum + size, 0) + length - this.#deps.limit;
     return Math.max(over, length - Math.max(quota - usage, 0));
   }
 
-  /** @param {Found[]} others @param {number} length of the new file */
+  /** Removes abandoned files, and the least recently used chats until the new file fits.
+   * @param {Found[]} others files of other chats @param {number} length size of the new file in bytes */
   async #makeRoom(others, length) {
     let missing = await this.#missing(others, length);
     for (const found of others.reverse()) {
@@ -248,7 +251,8 @@ export class ChatFiles {
     }
   }
 
-  /** Removes a file. Returns false if another tab has removed the file already, or reads it. @param {string} file */
+  /** Removes a file. Returns false if that fails, because another tab has removed the file already, or reads it.
+   * @param {string} file */
   async #remove(file) {
     return this.#store.remove(file).then(
       () => true,

@@ -1,12 +1,12 @@
-/* checks: checksums of a cached copy, one per piece, written with the piece and compared when it is read. They are
- * stored between the model's bytes and the journal (entries.js). A piece counts as stored only when all its bytes
- * are. */
+/* checks: checksums of a cached copy. The copy is divided into pieces of equal size. The checksum of a piece is written
+ * with the piece, and compared when the piece is read. The checksums are stored between the model's bytes and the
+ * journal (entries.js). A piece counts as stored only when all its bytes are stored. */
 
 const ROW = 2;
 const MOST_ROWS = 4096;
 const LEAST_PIECE = 1 << 14;
-/** Size of a piece in files above 1 GiB. It is small, because embedding tables can stay on disk (engine/rows.js), and
- * reading a row means checking its whole piece. */
+/** Files of more than LARGE_FILE bytes have pieces of SMALL_PIECE bytes, because the embedding tables of large models
+ * can stay on disk (engine/rows.js), and reading a row of a table means checking a whole piece. */
 const LARGE_FILE = 1 << 30;
 const SMALL_PIECE = 1 << 15;
 

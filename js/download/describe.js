@@ -69,7 +69,7 @@ function describePart(source, describeString, hub) {
   );
 }
 
-/** Returns the descriptor of a path or URL. Errors do not quote the string, because it may hold secrets.
+/** Returns the descriptor of a path or URL. Errors do not quote the string, because it may contain secrets.
  * @param {string} text @param {(text: string) => SourceDescriptor} describe */
 function describeText(text, describe) {
   try {

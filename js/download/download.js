@@ -17,7 +17,7 @@ import { CachedFile } from './cached-file.js';
 /** The states of a download, each with the states that may follow.
  *   planned     no request was made yet
  *   probing     asks the cache and the server for their versions of the file
- *   starting    the server has answered, and no cached copy is usable: next() begins one
+ *   starting    the server has answered, and no cached copy is usable: next() creates one
  *   streaming   bytes come from the network
  *   reading     a complete copy is cached: read() copies bytes directly from it
  *   resuming    a part of the file is cached: bytes come from that copy, or else from the network
@@ -46,8 +46,8 @@ const MAGIC = 'GGUF';
 
 /** Dependencies of a download. readOnly: whether the cache must stay unchanged; expected: SHA-256 that the caller
  * passed; hash: hashes a text; sum: computes a checksum; room: allocates bytes in the engine's heap, where checksums
- * are fast, if it has space; counted: called with the number of bytes that arrived; watched: called with the progress
- * of another tab or process that downloads the file.
+ * are computed faster, undefined if the heap is full; counted: called with the number of bytes that arrived; watched:
+ * called with the progress of another tab or process that downloads the file.
  * @typedef {{ store?: Store, readOnly: boolean, expected?: string, hash: (text: string) => string,
  *   hasher: () => { update: (bytes: Uint8Array) => void, hex: () => string },
  *   sum: (bytes: Uint8Array) => number[], room: (size: number) => Uint8Array | undefined,
@@ -114,8 +114,8 @@ export class Download {
     return this.state !== 'reading';
   }
 
-  /** Whether bytes at any offset can be read after the load: the file is cached, or would be if more than its header
-   * were loaded. */
+  /** Whether bytes at any offset can be read after the load: the file is cached, or this load reads only the header and
+   * a full load would cache the file. */
   get seekable() {
     return this.#file.total !== undefined || (this.#deps.readOnly && Boolean(this.#deps.store));
   }
@@ -189,14 +189,14 @@ export class Download {
 
   /** Returns the first copy with the SHA-256 that the caller passed; without a SHA-256, the first copy that is not
    * marked as wrong.
-   * @param {Entry[]} copies complete ones @returns {Promise<Found>} */
+   * @param {Entry[]} copies complete copies @returns {Promise<Found>} */
   async #verify(copies) {
     const expected = this.#deps.expected?.toLowerCase();
     let wrong;
     for (const copy of copies) {
       const { total, sha256 } = copy.journal;
-      // If bytes after the last tensor are missing from the copy, the load fetches them and computes the SHA-256
-      // itself.
+      // If the copy lacks bytes after the last tensor, its SHA-256 cannot be computed yet. The load downloads these
+      // bytes and compares the SHA-256 at the end.
       if (!expected || this.#deps.readOnly || copy.heldTo(0) < total) {
         if (copy.complete) return { whole: copy, wrong };
         continue;
@@ -238,8 +238,8 @@ export class Download {
     return { got: hasher.hex(), lost: '' };
   }
 
-  /** @param {string} lost describes the piece @param {unknown} [cause] why the
-   * piece could not be fetched again */
+  /** Returns the error for a corrupt piece of the cached copy. @param {string} lost describes the piece
+   * @param {unknown} [cause] why the piece could not be downloaded again */
   #corrupt(lost, cause) {
     const why = cause
       ? `, and could not be fetched again: ${/** @type {Error} */ (cause).message}`
@@ -319,7 +319,8 @@ export class Download {
     }
   }
 
-  /** Returns undefined if the server refuses the range. @param {Entry} [part] an incomplete copy to continue */
+  /** Requests the segment with the first byte that is not cached. Returns undefined if the server refuses the range.
+   * @param {Entry} [part] an incomplete copy to continue */
   async #askFirst(part) {
     const at = part?.heldTo(0) ?? 0;
     const { segment } = this.#tuning;
@@ -332,7 +333,7 @@ export class Download {
 
   /** @param {Answer} [answer] */
   async #start(answer) {
-    // If the request of a range failed, requests the whole file, because some servers refuse a range of a small file.
+    // If the server refused the range, requests the whole file, because some servers refuse a range of a small file.
     this.#requests.begin(answer ?? (await this.#withRetry(FIRST_ATTEMPTS, () => this.#requests.ask())), 0);
     this.state = 'starting';
   }
@@ -344,7 +345,8 @@ export class Download {
     this.state = 'resuming';
   }
 
-  /** @param {Entry} whole @param {Answer} [answer] missing if the server was not asked
+  /** Sets the complete copy from which this load reads.
+   * @param {Entry} whole @param {Answer} [answer] missing if no request was made or it failed
    * @param {Version} [version] current version on the server */
   #readFrom(whole, answer, version = whole.journal) {
     this.#file.use(whole);
@@ -437,7 +439,8 @@ export class Download {
     return this.#lanes.next(this.#read, settings, most);
   }
 
-  /** @param {Lane} range @param {Promise<void>} before resolves when all earlier ranges are full */
+  /** Fills a range with bytes from the cached copy, or else from the network.
+   * @param {Lane} range @param {Promise<void>} before resolves when all earlier ranges are full */
   async #fill(range, before) {
     const end = () => Math.min(range.end, this.total ?? Infinity);
     while (range.at < end()) {

@@ -1,6 +1,7 @@
-/* entries: the format of a stored copy: one file with the model's bytes at their offsets, then the checksums of its
- * pieces (checks.js) and a journal. The journal has two slots, written alternately. A slot holds its text twice, each
- * time with a checksum. If both texts of a slot are torn or corrupt, the other slot has the previous state. */
+/* entries: the format of a cached copy: one file with the model's bytes at their offsets, then the checksums of its
+ * pieces (checks.js) and a journal. The journal is JSON that names the file's URL and version and lists the stored
+ * ranges. It has two slots, written alternately. A slot contains the JSON text twice, each time with a checksum. If
+ * both texts of a slot are torn or corrupt, the other slot has the previous state. */
 import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
 /** @import { Store } from '../protocol.js' */
@@ -11,7 +12,7 @@ const HALF = 4096;
 const SLOTS = 4 * HALF;
 /** Number of hexadecimal digits of the checksum after each text of the journal. */
 const DIGITS = 16;
-const MAX_PIECES = 64;
+const MAX_RANGES = 64;
 /** Largest time value of a JavaScript Date, in milliseconds since 1970. */
 const MOST_DATE = 8.64e15;
 
@@ -25,15 +26,17 @@ export const isState = (name) => /^c-[0-9a-f-]+\.state$/.test(name);
  * @param {string} name */
 export const isName = (name) => isModel(name) || isState(name);
 
-/** A range of bytes: offsets of its start and end. @typedef {[number, number]} Piece */
-/** The journal of a cached copy. version: version of its format; url: URL without secrets; have: stored ranges in order;
- * need: end of the last tensor, once known; sha256: SHA-256 of all bytes, if it was computed; used: time of the last use
- * in ms since 1970; turn: number of writes of the journal; doubt: the bytes are not a model, or lack the SHA-256 that the
- * caller gave; guarded: downloaded with an access token; piece: size of a piece in bytes.
- * @typedef {{ version?: number, url: string, etag: string, modified: string, total: number, have: Piece[], need: number,
- *   sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean, piece: number }} Journal */
+/** Offsets of the first byte of a range, and of the byte after the range. @typedef {[number, number]} ByteRange */
+/** The journal of a cached copy. version: version of its format; url: URL without secrets; have: stored ranges, in
+ * order; need: offset of the end of the last tensor, once known; sha256: SHA-256 of all bytes, if it was computed; used:
+ * time of the last use in ms since 1970; turn: number of writes of the journal; doubt: whether the bytes turned out not
+ * to be a model, or not to have the SHA-256 that the caller passed; guarded: whether the file was downloaded with an
+ * access token; piece: size of a piece in bytes.
+ * @typedef {{ version?: number, url: string, etag: string, modified: string, total: number, have: ByteRange[],
+ *   need: number, sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean,
+ *   piece: number }} Journal */
 
-/** Returns the journal of a copy without bytes. The caller fills in URL and version.
+/** Returns the journal of a copy without bytes. The caller sets `url`, `etag` and `modified`.
  * @param {number} total size of the file in bytes @param {number} lane size of a lane in bytes @returns {Journal} */
 export function emptyJournal(total, lane) {
   const piece = pieceOf(total, lane);
@@ -41,9 +44,10 @@ export function emptyJournal(total, lane) {
   return { ...texts, version: VERSION, total, have: [], need: 0, used: 0, turn: 0, piece };
 }
 
-/** Fills a view from a file. Repeats reads, because a store may return fewer bytes than requested.
+/** Fills a view from a file. Repeats reads, because a store may return fewer bytes than requested. Throws if the file
+ * ends too early.
  * @param {Store} store @param {string} name @param {number} at @param {Uint8Array} into
- * @param {() => boolean} [wanted] */
+ * @param {() => boolean} [wanted] returns false once `into` must no longer be written */
 export async function readAll(store, name, at, into, wanted) {
   for (let done = 0; done < into.length; ) {
     const count = await store.read(name, at + done, into.subarray(done), wanted);
@@ -64,7 +68,8 @@ export async function readJournal(store, name, size) {
   return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : (a ?? b)));
 }
 
-/** @param {Uint8Array} slot @param {number} end offset where the journal begins */
+/** Returns the journal in a slot, null if the slot has no valid journal.
+ * @param {Uint8Array} slot @param {number} end offset where the journal begins */
 function slotOf(slot, end) {
   for (const half of [slot.subarray(0, HALF), slot.subarray(HALF)]) {
     const text = new TextDecoder().decode(half);
@@ -116,27 +121,27 @@ export async function writeJournal(store, name, journal) {
   const slot = new Uint8Array(2 * HALF).fill(32);
   const text = slot.subarray(0, HALF - DIGITS);
   const encoder = new TextEncoder();
-  encoder.encodeInto(JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_PIECES) }), text);
+  encoder.encodeInto(JSON.stringify({ ...journal, have: journal.have.slice(0, MAX_RANGES) }), text);
   slot.set(encoder.encode(digitsOf(text)), text.length);
   slot.copyWithin(HALF, 0, HALF);
   await store.write(name, journal.total + tableBytes(journal) + (journal.turn % 2) * slot.length, slot);
 }
 
-/** Adds a range to a list of ranges. @param {Piece[]} have @param {number} start @param {number} end
- * @returns {Piece[]} in order, adjacent ranges merged */
+/** Adds a range to a list of ranges. @param {ByteRange[]} have @param {number} start @param {number} end
+ * @returns {ByteRange[]} in order, adjacent ranges merged */
 export function joined(have, start, end) {
   const apart = have.filter(([a, b]) => b < start || a > end);
   const touched = have.filter(([a, b]) => b >= start && a <= end);
-  /** @type {Piece} */
-  const piece = [Math.min(start, ...touched.map(([a]) => a)), Math.max(end, ...touched.map(([, b]) => b))];
-  return [...apart, piece].sort(([a], [b]) => a - b);
+  /** @type {ByteRange} */
+  const merged = [Math.min(start, ...touched.map(([a]) => a)), Math.max(end, ...touched.map(([, b]) => b))];
+  return [...apart, merged].sort(([a], [b]) => a - b);
 }
 
-/** Removes a range from a list of ranges. @param {Piece[]} have @param {number} start @param {number} end */
+/** Removes a range from a list of ranges. @param {ByteRange[]} have @param {number} start @param {number} end */
 export function without(have, start, end) {
   const left = have.flatMap(
     ([a, b]) =>
-      /** @type {Piece[]} */ ([
+      /** @type {ByteRange[]} */ ([
         [a, Math.min(b, start)],
         [Math.max(a, end), b],
       ]),

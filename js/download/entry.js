@@ -19,7 +19,7 @@ const SAVE_MS = 2000;
 /** @typedef {'reading' | 'writing' | 'whole' | 'removed'} State */
 /** The states of a copy, each with the states that may follow.
  *   reading   nothing is written: the load reads only the header, or another tab may continue the copy
- *   writing   the copy is incomplete: bytes are written as they arrive, and it may be removed if that fails
+ *   writing   the copy is incomplete: bytes are written as they arrive, and the copy may be removed if a write fails
  *   whole     the copy was complete when it was found, or when the load ended: only repairs are written
  *   removed   nothing is written, because a write would create the file again
  * Tests check that copies follow this table (tests/js/lanes.test.js). @type {Record<State, string>} */
@@ -30,7 +30,8 @@ export const TRANSITIONS = {
   removed: '',
 };
 
-/** Returns null for the error of a folder that has the name of a copy; rethrows other errors. @param {any} error */
+/** Returns null if the error means that the name belongs to a folder, not a file; rethrows other errors.
+ * @param {any} error */
 function noFile(error) {
   if (error?.name !== 'TypeMismatchError') throw error;
   return null;
@@ -44,7 +45,7 @@ export class Entry {
   #saved = 0;
   /** @type {Checks | undefined} */
   #checks;
-  /** Checksums of the bytes that were read of corrupt pieces, by index of the piece. @type {Map<number, number[]>} */
+  /** Indices of corrupt pieces, each with the checksum of the bytes that were read. @type {Map<number, number[]>} */
   #lost = new Map();
   /** @type {Promise<void> | undefined} */
   #saving;
@@ -133,7 +134,7 @@ export class Entry {
     return count < piece || at % piece ? Math.min(count, piece - (at % piece)) : count - (count % piece);
   }
 
-  /** Fills `into` with the copy's bytes up to the first corrupt piece. Returns the number of bytes.
+  /** Fills `into` with the copy's bytes up to the first corrupt piece. Returns the number of bytes read.
    * @param {number} at @param {Uint8Array} into @param {() => boolean} [wanted] returns false once `into` must no
    * longer be written */
   async read(at, into, wanted = () => true) {
@@ -268,8 +269,8 @@ export class Entry {
     if (this.#writes) await writeJournal(this.#store, this.name, now);
   }
 
-  /** Returns whether another tab has removed the copy, or has begun to download it again since it was complete. Writing
-   * the journal would make a copy without bytes count as complete. */
+  /** Returns whether another tab has removed the copy, or has started to download it again since this load found it
+   * complete. Writing the journal would then make an incomplete copy count as complete. */
   async #replaced() {
     const size = !this.journal.turn || (await this.#store.size(this.name));
     if (!size || this.state !== 'whole' || !this.mended) return !size;

@@ -63,7 +63,7 @@ export class StallBudget {
   }
 }
 
-/** Waits. unref: whether the wait does not keep a worker of Node alive.
+/** Resolves after `ms`. unref: whether Node may exit meanwhile.
  * @param {number} ms @param {boolean} [unref] */
 export const sleep = (ms, unref = false) =>
   new Promise((resolve) => {
@@ -116,11 +116,11 @@ export class Remote {
     this.#url = this.#at = url;
     this.#headers = headers;
     this.patience = stallMs;
-    // The file's URL for messages, without its query, which may hold secrets.
+    // The file's URL for messages, without its query, which may contain secrets.
     this.shown = url.split(/[?#]/)[0].slice(0, 200);
   }
 
-  /** Requests the bytes from `start` to before `end`, or the whole file. The response may have another range.
+  /** Requests the bytes from `start` to before `end`, or the whole file. The response may contain another range.
    * @param {number} [start] @param {number} [end] @param {Version} [version] expected
    * @returns {Promise<Answer>} */
   async ask(start, end, version) {
@@ -229,7 +229,9 @@ export class Remote {
     }
   }
 
-  /** @param {Response} response @param {boolean} moved whether the request began at the target of a redirect */
+  /** Returns the error for a response without the file.
+   * @param {Response} response @param {boolean} moved whether the request went directly to the target of an earlier
+   * redirect */
   #refusal({ status, statusText, headers }, moved) {
     /** @type {Record<number, string>} */
     const words = {

@@ -46,7 +46,8 @@ export class Identity {
   /** @type {number | undefined} */
   total;
 
-  /** Stores the version of the first response. Compares the version of each later response with it.
+  /** Stores the version of the first response. Compares the version of each later response with it. Returns the result
+   * of compare().
    * @param {Version} version */
   pin(version) {
     this.total ??= version.total;

@@ -1,4 +1,4 @@
-/* lanes: a moving window over a file. Its lanes are ranges of equal size that are filled in parallel, and whose bytes
+/* lanes: the ranges of a file that are being downloaded. They have equal size and are filled in parallel. Their bytes
  * are returned in order as they arrive. The number of lanes can change during a download. */
 
 /** A range of the file from `start` to before `end`, of which the first `filled` bytes have arrived. */
@@ -48,7 +48,7 @@ export class Lane {
  * serve all of them.
  * @typedef {(range: Lane, before: Promise<void>) => Promise<void>} Fill */
 
-/** The window of one download. Reuses the buffers of lanes that were read. */
+/** The lanes of one download. Reuses the buffers of lanes that were read. */
 export class Lanes {
   #room;
   #fill;
@@ -97,7 +97,7 @@ export class Lanes {
     }
   }
 
-  /** Moves the read position of the window forward to offset `to`. @param {number} to */
+  /** Moves the read position forward to offset `to`. @param {number} to */
   skip(to) {
     if (to <= this.#at) return;
     this.#at = to;

@@ -12,7 +12,7 @@ export function cutter(next) {
   let rest = null;
   return async (/** @type {number} */ most) => {
     while (!rest?.length) {
-      // Forgets the used chunk, because next() may detach its buffer.
+      // next() may detach the buffer of the previous chunk, whose bytes have all been returned.
       rest = await next();
       if (!rest) return new Uint8Array(0);
     }

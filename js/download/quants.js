@@ -13,7 +13,7 @@ const STALL_MS = 20_000;
  * @typedef {{ hub?: string | URL, headers: [string, string][], signal?: AbortSignal,
  *   kept: () => Promise<string[]> }} Access */
 
-/** Returns the source with `file` set to the file that has its quantisation; if several files have, to the one with the
+/** Returns the source with `file` set to the file that has its quantisation. Of several files, chooses the one with the
  * shortest name. Throws `unsupported-source` if no file has it, `http-error` or `network-error` if the hub cannot be
  * read.
  * @param {HubSource} source @param {Access} access @returns {Promise<HubSource>} */

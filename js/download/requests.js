@@ -4,7 +4,7 @@
  *   long    longer ranges, each requested before the previous one ends: for fast networks, whose speed the latency of
  *           requests would limit, and response bodies with back-pressure
  *   whole   one response for the whole file, because the server does not support ranges
- *   exact   the ranges that the caller needs, for files that are not read in order; stays until the end
+ *   exact   the ranges that the caller needs, for files that are not read in order; no other mode follows
  * A response that continues beyond its lane is kept in `stream` for the next lane. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
 /** @import { Answer } from './http.js' */
@@ -168,8 +168,8 @@ export class Requests {
     if (verdict === 'unknown') {
       throw new ModelError(
         'truncated',
-        `The connection to ${this.shown} ended early and cannot be resumed, because the server sends no version of the` +
-          ' file (ETag or Last-Modified). Load it again.',
+        `The connection to ${this.shown} ended early and cannot be resumed, because the server sends no version (ETag` +
+          ' or Last-Modified) of the file. Load it again.',
         { expected: `${total ?? 'more'} bytes` },
       );
     }
@@ -203,7 +203,7 @@ export class Requests {
         return answer;
       }
       if (this.#way === 'exact') {
-        this.drop(answer); // the mode stays `exact`, because a later request of a range may succeed
+        this.drop(answer); // the mode stays `exact`, because a later request for a range may succeed
         this.refuse();
       }
       this.#giveUpRanges(answer);

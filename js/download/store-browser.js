@@ -1,6 +1,7 @@
-/* store-browser: stores models in the origin private file system. The worker uses synchronous access handles. While one
- * is open, other tabs cannot write the file, and may have to read it as a Blob, which is slower. Chromium never frees
- * 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files are reused. */
+/* store-browser: stores models in the origin private file system. The worker uses synchronous access handles. While
+ * such a handle is open, other tabs cannot write the file, and may have to read it as a Blob, which is slower. Chromium
+ * never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files are
+ * reused. */
 import { ModelError } from '../errors.js';
 import { sleep } from './http.js';
 import { filler, pumpOf } from './pump.js';
@@ -116,8 +117,8 @@ class Folder {
     return file;
   }
 
-  /** @param {string} name
-   * @param {boolean} [writable] whether it must be open for writing */
+  /** Returns the handle of an open file, undefined if the file is not open. @param {string} name
+   * @param {boolean} [writable] whether the file must be open for writing */
   async opened(name, writable = false) {
     const known = this.#open.get(name);
     return writable && !known?.writable ? undefined : known?.file;
@@ -162,8 +163,8 @@ export function openStore(where) {
         // Reads through a stream, because buffers from arrayBuffer() are collected late: in Firefox, hundreds of
         // megabytes pile up.
         if (into.length > SMALL) return filler(pumpOf(part.stream()))(into, wanted);
-        // Small reads use no stream: one that is not read to its end stays open, and after hundreds of open streams
-        // Chromium stalls the next one.
+        // Small reads use no stream: a stream that is not read to its end stays open, and after hundreds of open
+        // streams Chromium stalls the next one.
         const bytes = new Uint8Array(await part.arrayBuffer());
         if (!wanted()) return 0;
         into.set(bytes);
