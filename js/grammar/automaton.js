@@ -15,7 +15,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 /** @import { Members, Node } from './nodes.js' */
 /** @import { Spelling, Spells } from './spell.js' */
 /** An edge of an automaton. label: graph node (spell.js), rule or token, depending on `kind`; to: next state; member:
- * index of a JSON property, or -1. Fragments share edges, so edges never change.
+ * index of a JSON property, or -1; act: effect on the register (ACT). Fragments share edges, so edges never change.
  * @typedef {{ kind: number, label: number, to: number, member: number, act: number }} Edge */
 /** The part of an automaton for one grammar node. first: edges with which it can begin; last: states in which it can
  * end.
@@ -210,7 +210,8 @@ export class Rule {
     return labels;
   }
 
-  /** @param {string[][]} texts sorted @param {number} at @param {boolean} quoted whether a quote follows each text.
+  /** Returns the graph node (spell.js) for the characters of texts from index `at` on.
+   * @param {string[][]} texts sorted @param {number} at @param {boolean} quoted whether a quote follows each text.
    * If not, no text may be a prefix of another. @returns {number} */
   #trie(texts, at, quoted) {
     this.whole.spend(8 + (texts.length * 3) / 4);

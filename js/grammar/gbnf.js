@@ -61,7 +61,7 @@ class Parser {
     return found;
   }
 
-  /** @param {boolean} lines whether to skip line breaks, too */
+  /** Skips spaces and comments. @param {boolean} lines whether to skip line breaks, too */
   space(lines) {
     this.match(lines ? SPACES_AND_LINES : SPACES);
   }
@@ -164,7 +164,8 @@ class Parser {
     return literal(text);
   }
 
-  /** @param {number} place offset of the literal or set, for errors @returns {string} */
+  /** Parses one character or escape of a literal or set.
+   * @param {number} place offset of the literal or set, for errors @returns {string} */
   letter(place) {
     if (this.at >= this.text.length) this.refuse('a "text" or a [set] is not closed', place);
     if (!this.take('\\')) {

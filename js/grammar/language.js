@@ -1,7 +1,8 @@
 /*
  * language: decides whether a regular grammar node matches a text, or any text. Uses derivatives (J. A. Brzozowski,
  * "Derivatives of regular expressions", 1964): the derivative of a term (a regular expression) by a code point matches
- * the texts that may follow it. Terms are built lazily. Equal terms are one object, so searches visit few.
+ * the texts that may follow it. Terms are built lazily. Equal terms are one object, so that searches visit few
+ * terms.
  */
 import { lengths } from './nodes.js';
 import { ANY, has } from './ranges.js';
@@ -52,7 +53,8 @@ export class Languages {
     return `a${this.automata.get(automaton)}`;
   }
 
-  /** Returns the concatenation of two terms, simplified and nested to the right, so that equal ones are one object.
+  /** Returns the concatenation of two terms, simplified and nested to the right, so that equal
+   * concatenations are one object.
    * @param {Term} first @param {Term} rest @returns {Term} */
   cat(first, rest) {
     if (first === this.nothing || rest === this.nothing) return this.nothing;
@@ -61,7 +63,7 @@ export class Languages {
     return first.kind === 'cat' ? this.cat(first.of[0], this.cat(first.of[1], rest)) : this.make('cat', [first, rest]);
   }
 
-  /** Returns the parts of an `alt` or `and` without nested ones of the same kind, sorted and without duplicates.
+  /** Returns the parts of an `alt` or `and` without nested terms of the same kind, sorted and without duplicates.
    * @param {Term[]} terms @param {string} kind */
   joined(terms, kind) {
     const flat = terms.flatMap((term) => (term.kind === kind ? term.of : [term]));

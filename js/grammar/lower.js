@@ -22,7 +22,7 @@ const MAGIC = 0x31475747;
 const VERSION = 1;
 const NO_MOST = 0xffffffff;
 const HEAD = 12;
-/** Steps of the work budget per unit of spend(). A new state costs one unit. */
+/** Number of steps of the work budget (refusal.js) that one unit of spend() costs. A new state costs one unit. */
 const STEP = 1 / 5;
 /** Maximum nesting depth of rules under construction, which recurse on JavaScript's stack. */
 const DEEPEST = 1100;
@@ -223,7 +223,7 @@ class Facts {
   nullable = new Set();
   /** @type {Set<string>} */
   productive = new Set();
-  /** Results of #isNullable() or #isProductive(), by node. #least() clears them when it finds another rule.
+  /** Results of #isNullable() or #isProductive(), by node. #least() clears them when it adds a rule to its result.
    * @type {Map<Node, boolean>} */
   #found = new Map();
   /** @type {Map<string, boolean>} */

@@ -17,7 +17,8 @@ import { living } from './regular.js';
  * @typedef {{ start: string, step: (state: string, letter: string) => string | undefined,
  *   accepts: (state: string) => boolean }} Reader */
 
-/** Maximum number of states of an automaton (MOST_STATES), and of one that also counts digits (LIMITED_STATES). */
+/** Maximum number of states of an automaton (MOST_STATES), and of an automaton that also counts digits
+ * (LIMITED_STATES). */
 const MOST_STATES = 4000;
 const LIMITED_STATES = 8000;
 const LETTERS = [...'.0123456789'];
@@ -204,15 +205,15 @@ const limiter = (whole, all, places) => ({
 
 const BITS = new DataView(new ArrayBuffer(8));
 
-/** @param {Value} value @param {1n | -1n} step up or down */
+/** Returns the double next to a non-negative number. @param {Value} value @param {1n | -1n} step up or down */
 function neighbour(value, step) {
   BITS.setFloat64(0, Number(value));
   BITS.setBigUint64(0, BITS.getBigUint64(0) + step);
   return BITS.getFloat64(0);
 }
 
-/** Returns whether the longest decimal next to an exclusive bound would be rounded to the bound itself when parsed as a
- * double. @param {Value} bound
+/** Returns whether a double cannot represent the decimal next to an exclusive bound, with as many digits as an answer
+ * may have, so that parsing it would round it to the bound. @param {Value} bound
  * @param {1n | -1n} step up or down
  * @param {number} places decimal places of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {
@@ -228,7 +229,8 @@ function roundsOnto(bound, step, places) {
  * @returns {Interval} */
 function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
-  // Clips `hi` only if `lo` has nearly as many digits as the largest double: limiter() allows far fewer otherwise.
+  // Clips `hi` only if `lo` has nearly as many digits as the largest double. Otherwise limited() allows only numbers
+  // with far fewer digits.
   const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
   if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
   if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];
@@ -247,7 +249,8 @@ function limited({ lo, hi }, integers, all, most) {
   return limiter(Math.max(needed, Math.min(all, most)), integers ? 0 : all, places && places + 1);
 }
 
-/** @param {Reader[]} readers @param {Budget} [budget] @param {number} [most] maximum number of states
+/** Returns a node for the numbers that all DFAs accept; NOTHING if there are none.
+ * @param {Reader[]} readers @param {Budget} [budget] @param {number} [most] maximum number of states
  * @returns {Node} */
 function product(readers, budget, most = MOST_STATES) {
   const starts = readers.map(({ start }) => start);
@@ -383,7 +386,8 @@ const HUGE = sequence(
   exponents(21, Infinity),
 );
 
-/** @param {Interval} interval @param {Numbers} numbers @param {boolean} free whether any notation is allowed
+/** Returns a node for the unsigned numbers of a set that are in an interval.
+ * @param {Interval} interval @param {Numbers} numbers @param {boolean} free whether any notation is allowed
  * @param {Budget} budget */
 function unsigned(interval, { multiples, notMultiples }, free, budget) {
   const steps = multiples.length + notMultiples.length;
@@ -439,7 +443,7 @@ function fits(value, { multiples, notMultiples }) {
 /** Returns a node for the JSON numbers of a set; NOTHING if there are none. Throws TooComplex if a bound or divisor has
  * too many digits.
  * @param {Numbers} numbers @param {boolean} free true to allow any notation of equal value (1.0 for an integer),
- * false for only the usual one @param {Budget} budget @returns {Node} */
+ * false for only the usual notation @param {Budget} budget @returns {Node} */
 export function numberNode(numbers, free, budget) {
   const { intervals, multiples, notMultiples } = numbers;
   const [{ lo, hi } = { lo: 0, hi: 0 }] = intervals;

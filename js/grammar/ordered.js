@@ -85,8 +85,9 @@ export class Ordering {
     return { rule };
   }
 
-  /** @param {Node} node @param {Node} comma @param {number} min @param {number} max @param {boolean} behind whether
-   * other properties precede them @returns {Node} */
+  /** Returns the node for `min` to `max` properties without a fixed name. @param {Node} node matches one property
+   * @param {Node} comma @param {number} min @param {number} max @param {boolean} behind whether other properties
+   * precede these @returns {Node} */
   #rest(node, comma, min, max, behind) {
     if (behind) return repeat(sequence(comma, node), Math.max(min, 0), max);
     const some = max < 1 ? NOTHING : sequence(node, repeat(sequence(comma, node), Math.max(min - 1, 0), max - 1));

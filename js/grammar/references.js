@@ -103,7 +103,7 @@ export class Document {
     this.resources.set(NAMELESS, this.root);
   }
 
-  /** Records a schema's place, or returns the place recorded earlier for the same object.
+  /** Records and returns the location of a schema, or returns the location recorded earlier for the same object.
    * @param {Schema} schema @param {string} base @param {string} pointer @param {number} draft @returns {Located} */
   locate(schema, base, pointer, draft) {
     const known = this.located.get(schema);
@@ -165,7 +165,7 @@ export class Document {
     this.dynamic.set(dynamic, places.add(base));
   }
 
-  /** Returns the place of a schema inside another one. Throws `Unsupported` if the value is not a schema.
+  /** Returns the location of a schema inside another schema. Throws `Unsupported` if the value is not a schema.
    * @param {Located} from @param {Schema} schema @param {string} path its JSON pointer, relative to `from`
    * @returns {Located} */
   child(from, schema, path) {
@@ -201,7 +201,7 @@ export class Document {
 
   /** Returns the schema at a JSON pointer. Throws `Unsupported` if there is none.
    * @param {Located} resource where the pointer starts @param {string} pointer
-   * @param {string} at place of the reference, for errors @param {string} text text of the reference, for errors
+   * @param {string} at JSON pointer of the reference, for errors @param {string} text text of the reference, for errors
    * @returns {Located} */
   follow(resource, pointer, at, text) {
     let place = resource;

@@ -47,12 +47,13 @@ const CONTROLS = /** @type {Record<string, number>} */ ({ t: 9, n: 10, v: 11, f:
 /** Maximum depth of nested groups, within JavaScript's stack. */
 const DEEPEST = 500;
 
-/** Cost in steps of the budget of a set of characters with the flag i: for testing all cased characters. */
+/** Cost of a character set with the flag i, which tests all characters with case, in steps of the work budget. */
 const CASED = 150;
 /** Maximum number of entries of `closures`. */
 const MOST_CLOSURES = 500;
 
-/** Cost of a Unicode property in steps of the budget: for testing all code points, and per range of the result. */
+/** Cost of a Unicode property, in steps of the work budget: PROPERTY for testing all code points, and PROPERTY_RANGE
+ * for each range of the result. */
 const PROPERTY = 14_000;
 const PROPERTY_RANGE = 18;
 

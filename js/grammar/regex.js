@@ -33,9 +33,9 @@ const OTHER_CHAR = chars(complement(WORD));
 const COPIES = 16;
 /** Maximum depth of nested parts, within JavaScript's stack. */
 const DEEPEST = 1200;
-/** Number of parts of a sequence that can be copied for one step of the budget. */
+/** Number of parts of a sequence that can be copied for one step of the work budget. */
 const COPIED = 64;
-/** Number of parts of a choice that can be joined for one step of the budget. */
+/** Number of parts of a choice that can be joined for one step of the work budget. */
 const CHOICES = 16;
 
 /** Returns a function that caches the result of `make` for each tree, because a repeated part is compiled once for each

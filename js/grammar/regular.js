@@ -60,7 +60,7 @@ class Parts {
     else if ('both' in node || 'except' in node) this.#embed(regular(node, this.context), from, to);
     else
       throw new Unsupported(
-        `${Object.keys(node)[0]} cannot be combined with other conditions (allOf, not, lookaheads)`,
+        'a token, JSON string or object cannot be combined with other conditions (allOf, not, lookaheads)',
       );
   }
 
@@ -230,7 +230,8 @@ function product(a, b, difference) {
   };
 }
 
-/** @param {Edge[]} left @param {Edge[]} right both sorted @param {(x: number, y: number) => number} intern
+/** Returns the edges of a pair of states in product().
+ * @param {Edge[]} left @param {Edge[]} right both sorted @param {(x: number, y: number) => number} intern
  * @param {boolean} difference @returns {Edge[]} */
 function meet(left, right, intern, difference) {
   /** @type {Edge[]} */
@@ -323,7 +324,7 @@ class Keys {
   /** @type {Map<number, Entry>} */
   #byHash = new Map();
 
-  /** @param {ArrayLike<number>} key @param {number} state @returns the first state that was set for this key */
+  /** Returns the state of the first call with an equal key. @param {ArrayLike<number>} key @param {number} state */
   first(key, state) {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) {
@@ -344,9 +345,10 @@ function isEqual(a, b) {
   return i === a.length;
 }
 
-/** Merges equivalent states, bottom up: in depth-first order, a state merges with an earlier one if both have the same
- * edges after their targets merged. Targets in cycles of several states may merge later, so passes then repeat until
- * one merges nothing. Equivalent cycles of several states are not merged. Drops states that `start` does not reach.
+/** Merges equivalent states. A pass visits the states in depth-first order, so that the targets of a state's edges are
+ * usually merged before the state. It merges a state with an earlier state that has the same edges. In a cycle of
+ * several states, a target can be merged after the state, so passes are repeated until one merges nothing, at most
+ * MAX_PASSES times. Equivalent cycles of several states are not merged. Drops states that `start` does not reach.
  * @param {number} start @param {number[][]} targets of the edges of each state
  * @param {(state: number, name: (to: number) => number) => ArrayLike<number>} keyOf returns a list of numbers that is
  *   equal for states that may merge, with `name(to)` in place of each target

@@ -71,7 +71,7 @@ export function arrayClauses(logic, place, schema) {
     all.push({
       demand: () => [arrayArm({ unique: [pointer] })],
       deny: () => {
-        throw new Unsupported('uniqueItems is not supported within not, oneOf or if', pointer);
+        throw new Unsupported('uniqueItems is not supported within `not`, `oneOf` or `if`', pointer);
       },
     });
   }

@@ -195,7 +195,7 @@ export class Emitter {
       const known = states.get(key);
       if (known) return known;
       if (states.size > MOST_COUNTS)
-        throw new TooComplex('counting the items that match contains needs too many states');
+        throw new TooComplex('counting the items that match `contains` needs too many states');
       const node = this.rule(() =>
         this.countedItem(items, at, counts, depth, (now) => {
           const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);

@@ -2,7 +2,7 @@
  * schema-logic: expands JSON schemas to alternatives (arms, see schema-arms.js). Every keyword is a clause that can be
  * required or negated: allOf is a product of alternatives, anyOf a union; `not`, and the other branches of oneOf and
  * if/then/else, are negated. The result is exact. Schemas that need too many alternatives, or cannot be expressed like
- * this, are rejected with an error that names the keyword and its place.
+ * this, are rejected with an error that names the keyword and its location.
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
@@ -102,7 +102,7 @@ export class Logic {
     return this.document.locate(schema, like.base, like.pointer, like.draft);
   }
 
-  /** Returns the place of a schema inside another one (Document.child()).
+  /** Returns the location of a schema inside another schema (Document.child()).
    * @param {Located} from @param {any} schema @param {string} path */
   child(from, schema, path) {
     return this.document.child(from, schema, path);
@@ -169,7 +169,7 @@ export class Logic {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     for (const key of ['unevaluatedItems', 'unevaluatedProperties']) {
       if (key in schema && place.draft >= 2019 && type === (key === 'unevaluatedItems' ? 'array' : 'object')) {
-        throw new Unsupported(`${key} is not supported within not, oneOf or if`, `${place.pointer}/${key}`);
+        throw new Unsupported(`${key} is not supported within \`not\`, \`oneOf\` or \`if\``, `${place.pointer}/${key}`);
       }
     }
     return this.union(

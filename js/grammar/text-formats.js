@@ -50,7 +50,7 @@ const ADDRESS = `\\[(${IPV4}|IPv6:(${IPV6}))\\]`;
 const EMAIL = `(${ATOM}(\\.${ATOM})*|${QUOTED})@(${HOST}|${ADDRESS})`;
 
 /** Returns patterns for URIs (RFC 3986, appendix A) or IRIs (RFC 3987).
- * @param {string} more letters that only IRIs allow @param {string} own further ones in queries */
+ * @param {string} more letters that only IRIs allow @param {string} own further letters that IRIs allow in queries */
 function identifiers(more, own) {
   const plain = `A-Za-z0-9._~${more}!$&'()*+,;=`;
   const escape = `%${HEX}{2}`;
