@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import { Worker, parentPort } from 'node:worker_threads';
 import { Host } from './engine/host.js';
 import { MODULES } from './modules.js';
-import { Files } from './platform/files.js';
+import { Files, missing } from './platform/files.js';
 import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
 import { createTemporary } from './download/temporary-node.js';
@@ -48,8 +48,17 @@ function openFile(path) {
   };
 }
 
+/** @param {string} name */
+async function compile(name) {
+  try {
+    return await WebAssembly.compile(await readFile(new URL(files.address(name))));
+  } catch (cause) {
+    throw new Error(missing(cause), { cause });
+  }
+}
+
 const host = new Host((message, transfer = []) => port.postMessage(message, transfer), {
-  compile: async (name) => WebAssembly.compile(await readFile(new URL(files.address(name)))),
+  compile,
   load: (part) => files.load(part),
   parallelism: availableParallelism,
   createThread: () => nodePort(new Worker(new URL('./thread.node.js', import.meta.url), { execArgv: [] })),

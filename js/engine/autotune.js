@@ -6,8 +6,8 @@ const QUARTERS = 4;
 
 /** Number of rows of activations with which a trial simulates prefill. */
 const PROMPT_ROWS = 8;
-/** Minimum duration of a trial, and total duration of the first trials, which are not compared, because JavaScript
- * engines optimise the code meanwhile. In milliseconds. */
+/** Minimum duration of a trial, in milliseconds, and total duration of the first trials. The first trials are not
+ * compared, because the JavaScript engine still optimises the code while they run. */
 const TRIAL_MS = 1;
 const WARM_MS = 15;
 /** Minimum speedup for which autotune uses more threads, and number of agreeing comparisons of durations that
@@ -77,8 +77,9 @@ export function chooseThreads(native, trial) {
 
 /** Chooses whether the kernels read weights sequentially or in interleaved streams. Which is faster depends on the
  * processor. Times both orders in each quarter of the layers and compares times of the same quarter, because quarters
- * can have different weight types; the median ratio decides. Turn -1 warms up the code and does not count. Successive
- * trials read different quarters, so that no processor cache has their weights. @param {Engine} native */
+ * can have different weight types; the median ratio decides. Turn -1 only warms up the code: later turns overwrite its
+ * times. Successive trials read different quarters, so that no processor cache has their weights.
+ * @param {Engine} native */
 function chooseStreams(native) {
   const begin = (/** @type {number} */ i) => Math.floor((native.number('n_layer') * i) / QUARTERS);
   const quarter = (/** @type {number} */ sequential, /** @type {number} */ i) => {

@@ -11,8 +11,8 @@ const ROOMS = 12 << 20;
 const COPIES = 5 << 20;
 const OWN = 1 << 20;
 
-/** Returns functions for downloads: `sum` computes checksums, `room` allocates buffers where that is fast. Creates
- * the second wasm instance on first use; without memory for it, computes checksums in JavaScript.
+/** Returns functions for downloads: `sum` computes checksums, `room` allocates buffers whose checksums need no copy.
+ * Creates the second wasm instance on first use; if there is no memory for it, computes checksums in JavaScript.
  * @param {WebAssembly.Module} module @param {{ heap: Heap, exports: Exports }} engine for bytes that are in its heap */
 export function checkerOf(module, { heap, exports }) {
   const own = sumIn(heap, exports, heap.reserve(8));
@@ -57,7 +57,8 @@ function instance(module, shared) {
   };
 }
 
-/** @param {Heap} heap @param {Exports} exports @param {number} result address for the checksum */
+/** Returns a function that computes checksums in a wasm instance.
+ * @param {Heap} heap @param {Exports} exports @param {number} result address for the checksum */
 function sumIn(heap, exports, result) {
   return (/** @type {Uint8Array} */ bytes) => {
     heap.with(bytes, (p) => exports.gw_checksum(p, bytes.length, result));

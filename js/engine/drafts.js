@@ -1,8 +1,8 @@
 /* drafts: speculative decoding without a draft model. Drafts the next tokens of an answer, so that one step
  * evaluates several. The draft repeats the tokens that followed the latest tokens at their last occurrence in the
- * context (Saxena 2023, prompt lookup decoding). The caller draws each token from its own logits and accepts a draft
- * token only if it is the token drawn, so answers do not change. Bytes that a constraint requires next are also only
- * drafted, because different tokens can spell them. */
+ * context (Saxena 2023, prompt lookup decoding). The caller draws each token from the logits of its position and
+ * accepts a draft token only if it is the token drawn, so answers do not change. Bytes that a constraint requires next
+ * are also only drafted, because different tokens can spell them. */
 
 /** Number of latest tokens that are looked up in the context to draft the next tokens. */
 const SEEN = 3;
@@ -80,8 +80,8 @@ export class Drafts {
     return this.waiting.slice();
   }
 
-  /** Returns the tokens that followed the last occurrence of the latest tokens. Repeats them if the context ends before
-   * MOST tokens. */
+  /** Returns MOST tokens: those that followed the latest SEEN tokens at their previous occurrence in the context. If
+   * fewer tokens followed, repeats these. Returns none if there is no previous occurrence. */
   #continuation() {
     const at = this.#places.get(this.#hash());
     if (at === undefined) return [];

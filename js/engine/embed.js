@@ -23,7 +23,8 @@ export async function embed(context, job, args) {
   return out;
 }
 
-/** @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids
+/** Evaluates texts in batches.
+ * @param {Context} context @param {EvaluationJob} job @param {EmbedArgs} args @param {number[][]} ids of all texts
  * @param {(vector: Float32Array, i: number) => void} take receives the vector of text i */
 async function packs({ runner }, job, { pooling, progress }, ids, take) {
   const { native } = runner;

@@ -14,9 +14,9 @@ import { Heap, createMemory, exportsOf, imports, utf8 } from './heap.js';
 /** Number of bytes that WebAssembly can address. */
 export const ADDRESSES = 2 ** 32;
 const HELPER_TIMEOUT_MS = 20_000;
-/** Maximum number of threads per core, and lower bound of the resulting limit, because browsers may report fewer cores
- * than there are. Each further thread takes about 12 ms to start, and makes every step slower
- * (docs/reports/threads.md). */
+/** The number of threads is limited to PER_CORE per reported core, because each further thread takes about 12 ms to
+ * start and makes every step slower (docs/reports/threads.md). LEAST_MOST threads are always allowed, because browsers
+ * may report fewer cores than there are. */
 const PER_CORE = 2;
 const LEAST_MOST = 4;
 const MAX_TOP = 64;
@@ -212,8 +212,8 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform grants less memory than WebAssembly can address. Growing the heap here increases the heap size in
-      // the memory plan by `most - before` bytes, so the limit for the largest context increases as much.
+      // The platform grants less memory than WebAssembly can address. The memory plan includes the whole present heap,
+      // which grow() makes larger by `most - before` bytes, so the limit for the plan is larger by as much.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(
@@ -443,13 +443,13 @@ export class Engine {
   }
 
   /** Draws a token, and returns its id. Throws `not-finite`, or `bad-state` if all tokens are banned.
-   * @param {number} [back] number of rows of logits after the one to use */
+   * @param {number} [back] index of the row of logits, counted from the last row, which has index 0 */
   draw(back = 0) {
     return this.call('draw', this.#row(-back));
   }
 
   /** Draws a token that a grammar allows. @param {number} matcher its address @param {boolean} masked whether to
-   * mask the logits in any case @param {number} [back] number of rows of logits after the one to use */
+   * mask the logits in any case @param {number} [back] see draw() */
   drawUnder(matcher, masked, back = 0) {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }

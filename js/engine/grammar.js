@@ -67,7 +67,7 @@ export class Matcher {
   }
 
   /** Returns whether a token may begin inside `text` and extend beyond its end. @param {Uint8Array} text
-   * @param {number} forced number of bytes at its end that must come next */
+   * @param {number} forced number of bytes at the end of `text` that are not accepted yet, but must come next */
   joins(text, forced) {
     return this.#native.send('match_joins', this.#address, text, forced) === 1;
   }
@@ -84,7 +84,7 @@ export class Matcher {
 
   /** Draws a token that the grammar allows, and returns its id. Throws `bad-state` if it allows none.
    * @param {boolean} masked mask the logits too, for log probabilities
-   * @param {number} [back] number of rows of logits after the one to use */
+   * @param {number} [back] see Engine.draw() */
   draw(masked, back) {
     return this.#native.drawUnder(this.#address, masked, back);
   }

@@ -65,7 +65,7 @@ const CHAT_CACHE_BYTES = 2 ** 30;
 /** @typedef {(message: FromWorker, transfer?: any[]) => void} Post */
 /** @typedef {{ aborted: boolean }} QuickJob */
 /** A call in the queue of calls that evaluate. alone: whether the call runs only while no other call of the queue
- * does.
+ * runs.
  * @typedef {EvaluationJob & { run: () => Promise<unknown>, wake: (_?: unknown) => void, alone: boolean, begun: boolean
  *   }} HostJob */
 
@@ -160,7 +160,8 @@ export class Host {
     }
   }
 
-  /** @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] why another build
+  /** Creates an engine and loads the model into it. Returns model.info.
+   * @param {Open} message @param {string} variant @param {Replay} pieces @param {string} [fault] why another build
    * cannot be used */
   async #open({ id, source, options }, variant, pieces, fault) {
     const platform = this.#platform;

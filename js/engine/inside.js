@@ -46,8 +46,8 @@ function positionsOf(asked, n) {
   });
 }
 
-/** @param {InsideArgs} args @param {number} rows number of positions @param {number} n number of
- * tokens */
+/** Allocates the results, by layer. Throws `bad-option` if they are too large, `no-memory` if they do not fit into
+ * memory. @param {InsideArgs} args @param {number} rows number of positions @param {number} n number of tokens */
 function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
   if (bytes > MAX_RESULT_BYTES) {

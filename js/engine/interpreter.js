@@ -4,7 +4,8 @@
  * A text counts as the template's only if this file knows every operation that made it, otherwise as message text.
  *
  * Message text can also select text of the template: by a key, a condition, the length of a loop. Selected text gets
- * sentinels at both ends, which no control token may cross. Otherwise a message could spell one, letter by letter. */
+ * sentinels at both ends, which no control token may cross. Otherwise a message could spell a control token, letter by
+ * letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { ModelError } from '../errors.js';
 import { strip } from './strip.js';
@@ -56,8 +57,9 @@ export function limit(what, value) {
 /** @type {new (environment: any) => any} */
 const AnyInterpreter = /** @type {any} */ (Interpreter);
 
-/** The imported Jinja interpreter with limits, which also records the origins of texts. Computes the size of each
- * value once, because only namespaces change, and no value may contain a namespace. */
+/** The imported Jinja interpreter with limits. For each text, records which characters the template wrote and which
+ * come from messages or tools (the origin string). Caches the size of each value that is not a namespace. That is safe:
+ * only namespaces can change, and no value may contain a namespace. */
 class TracingInterpreter extends AnyInterpreter {
   #start = performance.now();
   #work = 0;

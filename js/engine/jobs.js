@@ -20,7 +20,7 @@ const FLUSH_MS = 10;
  * @typedef {{ runner: CallRunner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   load: (part: string) => Promise<any> }} Context */
 /** A call that evaluates. unacked: number of posted steps that the consumer has not read; stalled: resolves at the
- * next ack, abort or call; othersWait: whether a call waits for its turn.
+ * next ack, abort or call; othersWait: returns whether another call waits for its turn.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
@@ -236,7 +236,8 @@ function appendToken(run, id, forced) {
   return prompt.length + tokens.length > run.contextLength ? 'context' : null;
 }
 
-/** @param {Run} run @param {number[]} opening jump-forward tokens at the beginning of the answer */
+/** Evaluates the prompt. @param {Run} run @param {number[]} opening jump-forward tokens at the beginning of the answer,
+ * which are evaluated with it */
 async function prefill(run, opening) {
   const { native, runner, job, time, args } = run;
   append(run, opening);
@@ -254,7 +255,8 @@ async function prefill(run, opening) {
   }
 }
 
-/** @param {Run} run @param {number[]} ids the last tokens of the answer, which are not evaluated yet */
+/** Evaluates the last tokens of the answer together with draft tokens.
+ * @param {Run} run @param {number[]} ids the tokens of the answer that are not evaluated yet */
 async function step(run, ids) {
   const { runner, job, time, drafts } = run;
   const before = performance.now();

@@ -2,8 +2,8 @@
  * evaluated in one batch with the tokens before them.
  *
  * The grammar determines the next bytes, and the tokenizer converts these to tokens, together with the text of the
- * latest tokens. The last new token is left to the model if a longer one could begin there and extend beyond these
- * bytes (gw_match_joins). */
+ * latest tokens. The last new token is not used if a longer token could begin at the same position and extend
+ * beyond these bytes (gw_match_joins): then the model chooses. */
 
 /** @import { Engine } from './engine.js' */
 /** @import { Matcher } from './grammar.js' */

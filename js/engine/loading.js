@@ -12,8 +12,8 @@ import { ModelError } from '../errors.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Minimum size of the weights, in bytes, for which autotune times the orders of reading them: no processor cache holds
- * as much. */
+/** Minimum size of the weights, in bytes, for which autotune times the orders of reading them: no processor cache is as
+ * large. */
 const MEMORY_BOUND = 2e8;
 const DEFAULT_CONTEXT = 4096;
 
@@ -66,7 +66,7 @@ export async function load(descriptors, options, deps) {
   return { cache: keptOf(sources), notices: meter.notices, threadsMeasured, rows };
 }
 
-/** Lets autotune.js choose the number of threads, unless the caller gave it, and in relaxed builds the order in
+/** Lets autotune.js choose the number of threads, unless the caller set it, and in relaxed builds the order in
  * which weights of large models are read. Keeps the defaults if the module is missing. Returns whether threads were
  * measured. @param {Engine} native @param {Platform} platform @param {OpenOptions} options */
 async function tune(native, platform, options) {

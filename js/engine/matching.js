@@ -1,4 +1,4 @@
-/* matching: implements model.debug.matches(). Matches texts with a format, token by token, using the automaton that
+/* matching: implements model.debug.matches(). Matches texts against a format, token by token, using the automaton that
  * constrains answers. Needs only the header of a model file. */
 import { Unsupported, toBytes } from '../grammar/index.js';
 import { Matcher } from './grammar.js';
@@ -27,8 +27,8 @@ async function compileToMatch(format, options, pause) {
   }
 }
 
-/** Matches texts. With `masks`, computes and times the token mask before each token; otherwise only tests whether the
- * token is allowed.
+/** Matches texts against a format. With `masks`, computes and times the token mask before each token; otherwise only
+ * tests whether the token is allowed.
  * @param {Context} context
  * @param {{ format: Format, texts: string[], draft?: number, masks?: boolean, formats?: boolean }} args
  * @param {{ aborted: boolean }} job @returns {Promise<Matches>} */

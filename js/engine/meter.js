@@ -18,7 +18,7 @@ export class Meter {
   #marks = [{ time: performance.now(), loaded: 0 }];
   /** @type {number | undefined} */
   total;
-  /** All notices, but only the first one with each code. @type {Notice[]} */
+  /** The first notice with each code. @type {Notice[]} */
   notices = [];
 
   /** @param {(progress: Progress) => void} report */
@@ -65,7 +65,7 @@ export class Meter {
     this.#send(notice);
   }
 
-  /** Sends the last report of progress. Rows of weights that are read later do not count.
+  /** Sends the last report of progress. Rows of weights that are read later are not included.
    * @param {(notice: Notice) => void} later receives later notices */
   finish(later) {
     this.#phase = 'ready';

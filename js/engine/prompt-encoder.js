@@ -17,7 +17,7 @@ const ROOM = 16;
  * boundary. */
 const ENCODED_AT_ONCE = 1 << 16;
 const MAX_REST = 1 << 24;
-/** Maximum number of tokens of one text, more than any context holds. */
+/** Maximum number of tokens of one text, more than any context can have. */
 const MAX_IDS = 1 << 24;
 
 /** Function that lets the worker receive messages between pieces of work. Throws if the call was aborted.
@@ -84,7 +84,7 @@ export class PromptEncoder {
       const { ids: some, taken } = this.#native.encodePart(bytes, { special, begun, more: at < text.length });
       for (const id of some) ids.push(id);
       if (ids.length > MAX_IDS) {
-        throw new ModelError(code, `The text has more than ${MAX_IDS} tokens. Split it into shorter texts.`);
+        throw new ModelError(code, `The text has more than ${MAX_IDS} tokens. Split it.`);
       }
       begun ||= taken > 0;
       rest = bytes.slice(taken);
@@ -204,7 +204,7 @@ export class PromptEncoder {
   }
 
   /** Returns a reader of the tool calls in one answer. @param {import('../protocol.js').ToolSpec[] | null} tools
-   * given if the answer is either calls or text of a format */
+   * null unless `format` is set too, so that the answer is either calls or a text in this format */
   async callReader(tools) {
     const { CallReader } = await this.load();
     const { openings, ...dialect } = await this.dialect();
@@ -251,7 +251,8 @@ export class PromptEncoder {
 
   /** Returns the ids of a text, with a BOS if the tokenizer adds one or if the text is empty, because a prompt needs at
    * least one token.
-   * @param {string | null} text null for an empty text that an end token follows @param {Pause} [pause] */
+   * @param {string | null} text null for an empty text to which the caller appends an end token
+   * @param {Pause} [pause] */
   #begun(text, pause = NO_PAUSE) {
     return this.encodeAll(text ?? '', { bos: this.addsBos || text === '' }, pause, 'context-exceeded');
   }
@@ -267,7 +268,7 @@ export class PromptEncoder {
   }
 
   /** Source of the file's chat template; '' for a Gemma file without a template, which uses Gemma's (template.js); null
-   * for any other file without one. */
+   * for any other file without a template. */
   get templateSource() {
     const architecture = this.#native.text('architecture') ?? '';
     return this.#native.text('chat_template') || (/^gemma[23]?$/.test(architecture) ? '' : null);

@@ -18,8 +18,8 @@ const FEW = 16;
 
 /** Weight of the latest duration in moving averages. */
 const LATEST = 0.2;
-/** Joint steps evaluate several sequences. Number of joint steps after which a single step is measured again, and
- * maximum number of single steps before a joint one. */
+/** A joint step evaluates several sequences. After LONGEST joint steps, a single step is measured again. If joint steps
+ * are slow, at most LONGEST single steps follow before the next joint step. */
 const LONGEST = 64;
 
 /** Decides by measured durations whether sequences are evaluated together or take turns. */
@@ -158,8 +158,8 @@ export class Sequences {
     return this.#native.call('pending');
   }
 
-  /** Returns how many ids of a prompt a sequence has evaluated (`kept`), how many ids in all (`position`), and
-   * whether another chat restored them (`isOthers`). @param {Sequence} sequence @param {number[]} ids
+  /** Returns how many ids of a prompt a sequence has evaluated (`kept`), how many ids it has evaluated in all
+   * (`position`), and whether another chat restored them (`isOthers`). @param {Sequence} sequence @param {number[]} ids
    * @param {string} owner */
   #held(sequence, ids, owner) {
     this.#select(sequence);

@@ -98,7 +98,7 @@ export class Spill {
       source.close = () => this.close();
       await close();
     };
-    // The last read of the file's header may have read bytes of a table.
+    // The read that completed the header may also have read the first bytes of a table.
     at -= head.length;
     source.head = undefined;
     take(head);

@@ -1,5 +1,5 @@
-/* stream: sends the files of a model through the engine's loader: gets a window of the heap, fills it, commits it.
- * Checks lengths and SHA-256. */
+/* stream: passes the files of a model to the engine's loader: gets a buffer in the heap (gw_load_window), fills it, and
+ * calls gw_load_commit(). Checks lengths and SHA-256. */
 /** @import { Hash, Engine } from './engine.js' */
 /** @import { Source } from '../download/source.js' */
 /** @import { Meter } from './meter.js' */

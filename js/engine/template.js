@@ -82,7 +82,7 @@ export class ChatTemplate {
     const text = written.parts.map((run, i) => (i % 2 ? this.protect(run) : escaped(run))).join('');
     const whole = this.answered(text, thought, begin);
     // A prefix can be reused only at the end of the text or before a control token, because elsewhere its last token
-    // could merge with the next one.
+    // could merge with the next token.
     const rest = prefix && whole.startsWith(prefix.text) ? whole.slice(prefix.text.length) : '';
     if (prefix && (whole === prefix.text || (!prefix.cut && this.#match(rest, 0)))) {
       return { ids: [...prefix.ids, ...this.#tokens(rest)], text, cut: prefix.cut };
@@ -166,12 +166,13 @@ export class ChatTemplate {
           return i % 2 ? [] : [...this.#found(run)].map(({ at, end }) => run.slice(at, end));
         })
         .join(SENTINEL);
-    // If a name was found only in joined texts (names is 0), it cannot be changed, so the messages are rejected.
+    // If `names` is 0, the template compared a name that appears only in joined texts. Such a name cannot be changed,
+    // so the messages are rejected.
     if (names && control(this.#render(others, { ...variables, tools: otherTools }).parts) === control(written.parts))
       return;
     throw new ModelError(
       'template-error',
-      "The model's chat template writes control tokens because messages hold their names." +
+      "The model's chat template writes control tokens because messages contain names of control tokens." +
         ' Change these names in the messages, or send the prompt as a string.',
     );
   }
@@ -429,7 +430,11 @@ function builtins() {
     None: null,
     /** @param {unknown} message */
     raise_exception(message) {
-      throw new Refusal('template-error', `The model's chat template refuses the messages: ${short(message)}.`);
+      const reason = short(message).replace(/\.$/, '');
+      throw new Refusal(
+        'template-error',
+        `The model's chat template refuses the messages: ${reason}. Change them, or send the prompt as a string.`,
+      );
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {

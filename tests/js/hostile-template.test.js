@@ -354,7 +354,7 @@ test('random templates write the same control tokens if the messages have privat
       decided++;
       assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
     } catch (error) {
-      if (!/may mix them|because messages hold their names|assembles a control token/.test(Object(error).message))
+      if (!/may mix them|because messages contain names|assembles a control token/.test(Object(error).message))
         throw error;
       refused++;
     }
@@ -434,7 +434,7 @@ test('a template that copies names of control tokens from messages is rejected',
     const whole = `{% set c = messages[0].content %}${source}<end_of_turn>`;
     assert.throws(
       () => written(whole, 'a<eos>b[INST]'),
-      { code: 'template-error', message: /because messages hold their names. Change these names/ },
+      { code: 'template-error', message: /because messages contain names of control tokens. Change these names/ },
       source,
     );
     assert.deepEqual(written(whole, 'a<eo s>b[ INST]').control, ['<end_of_turn>'], source);
@@ -490,7 +490,7 @@ test('messages cannot compose a control token out of parts that they select', ()
       if (isFormed) {
         assert.throws(
           say,
-          { code: 'template-error', message: /assembles a control token|because messages hold/ },
+          { code: 'template-error', message: /assembles a control token|because messages contain/ },
           `${spell} of ${contents}`,
         );
       } else {
