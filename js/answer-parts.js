@@ -1,5 +1,5 @@
-/* answer-parts: makes ids, and the JSON of partial tool calls, for APIs that stream answers (js/openai, js/ai-sdk).
- * Converts their reasoning efforts and conversations. */
+/* answer-parts: functions that js/openai and js/ai-sdk share: ids, the JSON of tool calls that are still being
+ * generated, reasoning efforts and conversations. */
 /** @import { GenerateOptions } from './options.js' */
 /** @import { ChatMessage } from './protocol.js' */
 
@@ -15,7 +15,7 @@ export function thinkingFor(effort, { thinking }) {
 }
 
 /** Returns a conversation that chat templates with alternating turns accept: joins successive messages with the same
- * role, and inserts an empty user message before an assistant that begins.
+ * role, and inserts an empty user message if the assistant would begin.
  * @param {ChatMessage[]} messages @returns {ChatMessage[]} */
 export function alternating(messages) {
   /** @type {ChatMessage[]} */

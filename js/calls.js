@@ -32,8 +32,8 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
   return unlessAborted(Promise.all(results), signal).catch(() => null);
 }
 
-/** Returns the result of a tool as JSON. If JSON cannot hold it, throws an Error, which both the model and the caller
- * see.
+/** Returns the result of a tool as JSON. If JSON cannot represent it, throws an Error, whose message both the model and
+ * the caller get.
  * @param {string} name @param {unknown} result */
 function written(name, result) {
   try {

@@ -229,7 +229,7 @@ export class Chat {
 
   #check() {
     if (!this.#busy) return;
-    throw new ModelError('bad-state', 'The chat is still answering. Wait for its answer, or abort it.');
+    throw new ModelError('bad-state', 'The chat is still answering. Wait, or abort the answer.');
   }
 
   /** @param {GenerateOptions} options @returns {GenerateOptions} */
@@ -238,7 +238,8 @@ export class Chat {
     return { ...this.#defaults, ...given(options) };
   }
 
-  /** @param {() => Past} past the conversation to answer @param {GenerateOptions} all
+  /** Starts an answer, and adds it to the messages when it ends.
+   * @param {() => Past} past the conversation to answer @param {GenerateOptions} all
    * @param {boolean} [answers] whether to answer, not only to evaluate the conversation */
   #answer(past, all, answers = true) {
     /** @type {Past | null} */
@@ -319,7 +320,8 @@ function messageOf({ text, thoughts, finishReason, toolCalls }) {
   };
 }
 
-/** @param {Bytes} saved @param {Record<string, any>} others the other options of model.chat() */
+/** Reads the bytes of a saved chat. Throws `bad-option` if options contradict them, or `bad-saved`.
+ * @param {Bytes} saved @param {Record<string, any>} others the other options of model.chat() */
 function unpack(saved, others) {
   const none = rule('left out with `saved`, which contains it', (value) => value === undefined);
   for (const name of ['messages', 'system']) checkValue(name, others[name], none);

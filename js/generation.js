@@ -18,7 +18,7 @@ const ABORT_MS = 200;
  *   onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
  *   onError?: () => void }} Hooks */
-/** Dependencies of a generation. schema: validates the value; prepare: returns the arguments when it starts.
+/** Dependencies of a generation. schema: validates the value; prepare: returns the arguments, called at the start.
  * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
  *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
 
@@ -137,8 +137,8 @@ export class Generation {
     await this.#result;
   }
 
-  /** Makes return() and throw() of a generator abort the answer. A generator itself notices neither before its first
-   * step nor while it awaits.
+  /** Makes return() and throw() of a generator abort the answer. Without this, the code of a generator is not notified
+   * of these calls before its first step or while it awaits.
    * @template T @param {AsyncGenerator<T, void, undefined>} pieces */
   #leavable(pieces) {
     for (const how of /** @type {const} */ (['return', 'throw'])) {

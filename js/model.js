@@ -38,7 +38,7 @@ import { describeSource } from './download/describe.js';
 import { onHub } from './download/hub.js';
 import { ChatCache } from './chat-cache.js';
 
-/** Maximum number of token ids in one call, more than any context holds. */
+/** Maximum number of token ids in one call, more than any context can have. */
 const MAX_IDS = 1 << 24;
 
 /** Loads a model into a worker. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
@@ -63,8 +63,8 @@ export async function openHeader(source, options = {}) {
   return new HeaderModel(...(await openConnection(source, options, true)));
 }
 
-/** Opens a connection that can restart its worker, if the source can be read again. Keeps bytes that the caller passed
- * only for the option `restart`.
+/** Opens a connection that can restart its worker, if the source can be read again. If the source is bytes, keeps them
+ * for a restart only with the option `restart`.
  * @param {ModelSource} source @param {LoadOptions} options @param {boolean} headerOnly
  * @returns {Promise<[ReconnectingConnection, ModelInfo]>} */
 async function openConnection(source, options, headerOnly) {
@@ -282,7 +282,7 @@ export class HeaderModel {
   /** Returns a copy of token ids. Throws `bad-option` for a list of a wrong length, `bad-token` for an unknown id.
    * @internal @param {any} ids @param {number} least minimum number of ids @param {string} [name] name for messages
    * @param {string} [expected] completes "`name` must be …" @returns {number[]} */
-  checkIds(ids, least, name = 'ids', expected = 'an array of token ids, not empty') {
+  checkIds(ids, least, name = 'ids', expected = 'a non-empty array of token ids') {
     const isList = typeof ids === 'object' && Number.isInteger(ids?.length);
     const { length = 0 } = isList ? ids : {};
     const top = this.info.vocabSize - 1;

@@ -289,9 +289,9 @@ const CONSTRAINTS = {
 const flagsOf = ({ flags }) => flags.replace(/[^mv]/g, '');
 const WHITESPACE = ['compact', 'pretty', 'any'];
 
-/** Returns a copy of a value after a round trip through JSON. Throws an Error with the reason if JSON cannot hold all
- * of the value.
- * @param {unknown} value @param {boolean} [plain] also refuse class instances without toJSON(). Those without
+/** Returns a copy of a value after a round trip through JSON. Throws an Error with the reason if JSON cannot represent
+ * all of the value.
+ * @param {unknown} value @param {boolean} [plain] whether to refuse all class instances without toJSON(). Those without
  * properties are always refused.
  * @param {(name: string, part: any, holder: any) => void} [check] called for each part */
 export function jsonOf(value, plain = false, check) {
@@ -321,7 +321,8 @@ export function jsonOf(value, plain = false, check) {
   }
 }
 
-/** Returns a JSON copy of a value, for example a tool's result. Throws `bad-option` if JSON cannot hold it.
+/** Returns a JSON copy of a value, for example a tool's result. Throws `bad-option` if JSON cannot
+ * represent it.
  * @param {string} name @param {unknown} value */
 export function jsonOption(name, value) {
   try {
@@ -408,7 +409,7 @@ export const GENERATE_OPTIONS = {
         return Number.isInteger(id) && id >= 0 && id < 2 ** 31 && typeof bias === 'number' && bias < Infinity;
       }),
   ),
-  stop: rule(`a non-empty string, or an array of at most ${MAX_STOPS}`, (value) => {
+  stop: rule(`a non-empty string, or an array of at most ${MAX_STOPS} such strings`, (value) => {
     const stops = [value].flat();
     return stops.length <= MAX_STOPS && stops.every((s) => typeof s === 'string' && s !== '');
   }),
@@ -460,7 +461,7 @@ export const LOAD_OPTIONS = {
     'true, false, modelCache or a cache of openCache()',
     (value) => typeof value === 'boolean' || value instanceof ModelCache,
   ),
-  sha256: rule('64 hexadecimal digits, or an array of them: one for each file', (value) =>
+  sha256: rule('64 hexadecimal digits, or an array of such strings', (value) =>
     [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s)),
   ),
   token: rule('ASCII characters without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),

@@ -55,7 +55,8 @@ export async function shortened({ prompt, tools, format, maxTokens }, { count, c
   const dropped = messages.filter((message) => !kept.includes(message));
   if (!summarize) return { messages: kept, dropped };
   const summary = await summaryOf(summarize, dropped, signal);
-  // A summary before the last question is not taken for that question later.
+  // The summary becomes a message of the user. It is inserted before the last question, because questionOf() takes the
+  // user's last message for the question when the chat is shortened again.
   const question = questionOf(messages);
   const at = messages.findIndex((message, i) => message === dropped[0] || i === question);
   /** @type {ChatMessage[]} */

@@ -11,10 +11,10 @@ import { ModelError } from './errors.js';
  * files: URLs by file name, if the entry script registered them.
  * @typedef {{ page?: string, baseUrl?: string, files?: Record<string, string> }} Place */
 /** Sizes, limits and delays of downloads. segment: bytes of one range; parallel: maximum number of connections; alone:
- * speed in bytes per millisecond above which one connection requests long ranges instead; share, least, most, spare:
- * length of a long range, as a share of the file's stored copy or, without one, `most` bytes, but at least `least`
- * bytes and `spare` times the bytes that arrive during a request's latency; journal: maximum number of bytes between
- * two journal writes; attempts: maximum number of attempts without progress; backoffMs: first pause between attempts,
+ * speed in bytes per millisecond above which one connection requests long ranges instead; share: length of a long range
+ * as a share of the file's size, if the file is being cached; most: its length in bytes otherwise; least: its minimum
+ * length; spare: its minimum length as a multiple of the bytes that arrive during a request's latency; journal: maximum
+ * number of bytes between two journal writes; attempts: maximum number of attempts without progress; backoffMs: first pause between attempts,
  * doubled each time; longestMs: longest pause that a server may request; stallMs: time without data after which a
  * connection has stalled; glanceMs: the same if a complete copy is cached; toldMs: interval of progress reports while
  * no data arrives.
@@ -42,8 +42,8 @@ import { ModelError } from './errors.js';
  * @property {(name: string, at: number, bytes: Uint8Array) => Promise<void>} write Writes bytes at an offset. A gap
  *   before them may have any content. Fails if storage is full or another tab has locked the file.
  * @property {(name: string) => Promise<void>} remove Deletes a file.
- * @property {(name: string) => Promise<Lock | undefined>} [lock] Takes the right to store names with this prefix.
- *   Returns undefined while another tab or process has it.
+ * @property {(name: string) => Promise<Lock | undefined>} [lock] Locks the files whose names begin with `name`, so that
+ *   only the caller stores them. Returns undefined while another tab or process has the lock.
  * @property {(name: string) => void} [tidy] Removes the lock of a dead owner.
  * @property {(name: string) => Promise<void>} [flush] Makes written bytes survive a crash.
  * @property {(name: string) => Promise<void>} [close] Closes a file that was read or written.
