@@ -15,13 +15,14 @@ const TOO_LONG = Array.from({ length: 2100 }, (_, i) => i).join(' ');
 /** @param {Promise<unknown>} call @param {string} code */
 async function endsWith(call, code) {
   const error = await call.then(
-    () => new Error(`a call that should end with ${code} gave vectors`),
+    () => new Error(`embed() returned vectors instead of failing with ${code}`),
     (reason) => reason,
   );
   if (error.code !== code) throw error;
 }
 
-/** Aborts embed() at random moments. Returns the milliseconds until each call rejected and until the engine was free.
+/** Aborts embed() at random moments. Returns, for each call, the milliseconds from the abort until the call rejected
+ * (`told`), and until the engine had handled another call (`free`).
  * @param {any} model with a context of 2,048 tokens @param {string} what a key of WORK @param {number} count
  * @param {number} seed */
 export async function abortions(model, what, count, seed) {

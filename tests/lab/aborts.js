@@ -13,7 +13,8 @@ function percentiles(times) {
   return [0.5, 0.9, 0.99, 1].map((share) => sorted[Math.ceil(share * sorted.length) - 1].toFixed(1));
 }
 
-/** Aborts each kind of work `count` times. Rows have the 50th, 90th, 99th and 100th percentile in ms of both times.
+/** Aborts each kind of work `count` times. Rows have the 50th, 90th, 99th and 100th percentile in ms of both times that
+ * abortions() returns.
  * @param {import('./cases.js').Run} run */
 export async function run({ side, count, seed }) {
   const lab = await openLab(await readFile(await testModel('embed-300m')));

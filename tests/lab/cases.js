@@ -18,7 +18,8 @@ const HERE = ['node', ...BROWSERS];
 const LOADS = 'server, store, client, data at rest';
 
 /** Returns a case of rows.js, with weights of Gemma 4 E2B or E4B (3.35 and 5.15 GB) on disk.
- * @param {string} way @param {number} keys leading cells that identify a row @param {Omit<Case, 'sides'>} rest
+ * @param {string} way a key of WAYS in rows.js @param {number} keys number of leading cells that identify a row
+ * @param {Omit<Case, 'sides'>} rest
  * @returns {Case} */
 const rows = (way, keys, rest) => ({
   module: 'rows',

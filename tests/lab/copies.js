@@ -83,7 +83,7 @@ async function runAll(members, { source, size }, runs, seed) {
       const { code, message, logits } = outcomes[i];
       counts[what]++;
       if (code && !ALLOWED[what].includes(code)) fail(`${what} fails: ${message}`);
-      if (logits && logits !== expected) fail(`${what}: another model`);
+      if (logits && logits !== expected) fail(`${what}: wrong logits`);
     });
     if (of('delete')) {
       await alone('load'); // The next run may need a cached file.
@@ -97,7 +97,7 @@ async function runAll(members, { source, size }, runs, seed) {
     if (sent > allowed) counts.downloadedTwice++, fail(`${sent} bytes were sent, ${allowed} allowed`);
     const next = await alone('load');
     if (next.logits !== expected || !isWhole(next, source.sent, GLANCE))
-      counts.copiesLost++, fail(`the copy is lost: ${next.kept}`);
+      counts.copiesLost++, fail(`the complete cached file is lost: ${next.kept}`);
   }
   return { counts: { ...counts, bytes: size, header }, broken };
 }
@@ -121,7 +121,8 @@ export async function tryCopies(side, runs, seed, shared) {
   return results;
 }
 
-/** Makes `count` runs, half of them with two members and half with four. @param {import('./cases.js').Run} run */
+/** Makes `count` runs, half of them with two tabs or processes and half with four.
+ * @param {import('./cases.js').Run} run */
 export async function run({ side, count, seed }) {
   const results = await tryCopies(side, count, seed);
   return {

@@ -32,7 +32,8 @@ const SCRIPT = `
     else if (how === 'threads') threads.forEach((thread) => thread.terminate());
     else worker.postMessage({ harm: how });
   };
-  /* Returns the time until each call ended, or 'right'; idle: there is no call, and the model reports the loss itself. */
+  /* Breaks a worker or thread. Returns the ms until each call failed, or 'right' for a call that succeeded. With idle,
+   * no call is running, and the model must report the loss by itself. */
   lab.moment = async (how, idle, chance, endless) => {
     const { model } = lab, calls = [], { lost } = model;
     if (!idle) {
@@ -47,7 +48,8 @@ const SCRIPT = `
       return error.code === 'worker-failed' ? performance.now() - before : String(error.code + error.stack);
     })));
   };
-  /* Suspends the page for an hour: its clocks advance, its timers do not, and the worker lives. */
+  /* Simulates a suspension of the page for an hour: its clocks advance, its timers do not run for ms milliseconds, and
+   * the worker keeps running. */
   lab.sleep = (ms) => {
     const hour = 3600e3, now = performance.now.bind(performance), today = Date.now;
     performance.now = () => now() + hour;
@@ -59,7 +61,7 @@ const SCRIPT = `
 const IDLE_WAYS = ['terminate', 'exit', 'freeze', 'throw', 'trap'];
 const WAYS = [...IDLE_WAYS, 'thread', 'threads'];
 
-/** Starts a server with pages whose workers can be broken. Returns the server and the answer of an undisturbed
+/** Starts a server whose pages can break their workers on command. Returns the server and the answer of an undisturbed
  * engine. */
 export async function openDoomed() {
   const file = await testModel('tiny');
@@ -72,7 +74,8 @@ export async function openDoomed() {
   };
 }
 
-/** Loads the lab's model in a new tab. Returns the `run` of that tab. @param {Place} place @param {object} [options] */
+/** Loads the model in a new tab. Returns a function that runs a function in this tab.
+ * @param {Place} place @param {object} [options] of loadModel() */
 export async function openModel(place, options = { restart: true }) {
   const { run } = await place.member();
   await run((given) => /** @type {any} */ (window).lab.open(given), options);
@@ -88,7 +91,7 @@ export async function moment(run, { expected, how, idle, chance, within = WITHIN
   const ended = await run((...args) => /** @type {any} */ (window).lab.moment(...args), how, idle, chance, SHORT);
   const lost = ended.filter((/** @type {any} */ end) => end !== 'right');
   for (const ms of lost) assert.ok(typeof ms === 'number' && ms < within, `${how}${idle ? ', idle' : ''}: ${ms}`);
-  assert.ok(!idle || lost.length === 1, 'an idle model tells');
+  assert.ok(!idle || lost.length === 1, 'an idle model reports the loss');
   const again = await run((...args) => /** @type {any} */ (window).lab.answer(...args), PROMPT, SHORT);
   assert.deepEqual(again, expected, how);
   // The death of an idle thread is not noticed until the thread has work.

@@ -1,6 +1,6 @@
-/* drafts: answers with speculative drafts must have the same token ids as without, for many prompts, at temperatures 0
- * and 1, with one to four threads. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, a type with
- * kernels for a few rows. */
+/* drafts: answers with draft tokens must have the same token ids as answers without, for many prompts, at temperatures
+ * 0 and 1, with one to four threads. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, a type
+ * that has special kernels for batches of a few tokens. */
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';
@@ -16,8 +16,8 @@ function prompt(vocab, seed) {
   return [...base, ...base, ...base.slice(0, 1 + draw(base.length))];
 }
 
-/** Compares two answers to each of the prompts `first` to `count` - 1. Also fails if all drafts, or none, were
- * accepted. @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
+/** Compares the answers to the prompts `first` to `count` - 1. Also fails if all drafts, or none, were accepted.
+ * @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
 export async function run({ count, seed, first }) {
   const counts = { answers: 0, tokens: 0, drafted: 0, accepted: 0 };
   /** @type {string[]} */

@@ -101,8 +101,9 @@ export class Faults {
     if (this.place.storing) for (const name of ['whole', 'part']) await this.#copy(name);
   }
 
-  /** Makes the complete (`whole`) or the partial cached file. A partial file without any piece, as on a busy machine,
-   * is made again from more requests.
+  /** Makes the complete (`whole`) or the partial (`part`) cached file, for runs that begin with it. For the partial
+   * one, the server fails after the first requests. On a busy machine, nothing may be stored by then; each further try
+   * answers one request more.
    * @param {string} name */
   async #copy(name) {
     for (let tries = 0; tries < 6; tries++) {
@@ -115,7 +116,7 @@ export class Faults {
       await this.call('end', true);
       if (made) return;
     }
-    throw new Error(`Cannot make the ${name} copy that runs begin with.`);
+    throw new Error(`Six loads did not make the cached file "${name}" that runs begin with. Is the machine too busy?`);
   }
 
   async close() {
@@ -180,7 +181,7 @@ export class Faults {
     const outcome = await this.#judged(load, kind.other && !digest);
     told();
     this.waited = { all: last - began, untold };
-    return usual && untold > LONGEST_MS ? `told nothing for ${Math.round(untold)} ms` : outcome;
+    return usual && untold > LONGEST_MS ? `no progress event for ${Math.round(untold)} ms` : outcome;
   }
 
   /** Loads the model without a fault after a run. Returns a description of the failure, or '' if there is none.
@@ -191,7 +192,8 @@ export class Faults {
     if (from === 'whole' && !kind.client?.startsWith('clears') && !kind.rest) {
       this.#serve(() => ({ status: 403 }));
       const offline = await later({});
-      if (offline !== 'right') return `the whole copy is lost: ${offline}, ${JSON.stringify(await this.call('there'))}`;
+      if (offline !== 'right')
+        return `the complete cached file is lost: ${offline}, ${JSON.stringify(await this.call('there'))}`;
     }
     this.#serve();
     for (const options of [digest ? { sha256: this.digest } : {}, {}]) {
@@ -200,11 +202,11 @@ export class Faults {
     }
     if (!this.place.storing) return '';
     const left = (await this.call('there')).names.filter((/** @type {string} */ name) => !name.endsWith('.gguf'));
-    return left.length ? `left behind: ${left}` : '';
+    return left.length ? `other files remain in the cache: ${left}` : '';
   }
 }
 
-/** Makes the runs of these numbers and closes `faults`. Returns the results by the name of the fault.
+/** Runs the plans with these numbers (planOf), then closes `faults`. Returns the results by the name of the fault.
  * @param {Faults} faults @param {number} seed @param {number[]} numbers @param {typeof KINDS} [kinds] */
 export async function tryFaults(faults, seed, numbers, kinds) {
   /** @type {Record<string, Row>} */

@@ -1,7 +1,10 @@
-/* flipping: flips single bits of stored files at random positions. In a cached model, the bit is detected when it is
- * read: offline the load fails and names the piece, online only that piece is fetched again. In a file of a search
- * index it causes an error that names the file. In a saved chat or a journal it causes an error with a code, or no
- * difference in the chat's messages and next answer, or in the model's bytes. */
+/* flipping: flips single bits of stored files at random positions. The result must be, by kind of file:
+ *   cached model   offline, an error that names the piece (the unit of checksums); online, only that piece is fetched
+ *                  again
+ *   search index   an error that names the file
+ *   saved chat     an error with a code, or the same messages and next answer
+ *   journal        (list of stored pieces, at the end of a cached model) an error with a code, or the same bytes of the
+ *                  model */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +28,8 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** Number of flipped bits of a cached model of which one is tested with an engine, the others by reading bytes. */
+/** Of this number of flipped bits in a cached model, one is tested by loading the model into an engine, the others only
+ * by reading its bytes. */
 const WITH_ENGINE = 100;
 
 /** @param {Ending} t */
@@ -35,7 +39,8 @@ function folderOf(t) {
   return folder;
 }
 
-/** Starts a server and caches its file in a new folder, or only the part of it that arrives in `killAfter` requests.
+/** Starts a server and caches its file in a new folder. With `killAfter`, the server answers only so many requests, so
+ * that a part of the file is cached.
  * @param {Ending} t @param {Buffer} bytes @param {{ killAfter?: number, sha256?: string }} [options] */
 export async function storedCopy(t, bytes, { killAfter = Infinity, ...options } = {}) {
   const folder = folderOf(t);
@@ -95,9 +100,9 @@ export async function flipRuns(place, { count, seed, read, expected }) {
   return sums;
 }
 
-/** Flips single bits in files of a folder, and restores each file. `from` returns the first byte that may change;
- * `same` throws an error with a code, or returns whether the contents are unchanged. Counts refused files, unchanged
- * contents (same), and changes without an error (silent).
+/** Flips single bits in files of a folder, and restores each file. `from` returns the index of the first byte that may
+ * change; `same` reads the file, and returns whether the contents are unchanged. Counts errors with a code (refused),
+ * unchanged contents (same), and changed contents without an error (silent).
  * @param {string} folder
  * @param {{ chosen?: (name: string) => boolean, from?: (length: number) => number, count: number,
  *   random: (n?: number) => number, same: (name: string) => Promise<boolean> }} how */
@@ -121,8 +126,8 @@ async function flipEach(folder, { chosen = () => true, from = () => 0, count, ra
   return counts;
 }
 
-/** Flips bits of a search index with several files: added, changed and deleted items, merged files. An error without
- * the file's name counts as silent.
+/** Flips bits in the files of a search index that has added, changed and deleted items, and merged files. An error that
+ * does not name the file counts as silent.
  * @param {Ending} t @param {number} count @param {number} seed */
 export async function flipIndex(t, count, seed) {
   const folder = folderOf(t);

@@ -1,6 +1,6 @@
-/* head: default sampling must draw the same tokens with the two-stage output head (src/model/topk.h) as with the whole
- * one, for many seeds. The models are the storyteller (trained) and one with Gemma's vocabulary, of which the head
- * excludes most. */
+/* head: with the default sampling, the two-stage output head (src/model/topk.h) must give the same tokens as computing
+ * all logits, for many seeds. The models are the storyteller (trained) and one with Gemma's vocabulary, of which the
+ * two-stage head excludes most tokens. */
 import { RUN } from '../../js/engine/engine.js';
 import { loadedEngine } from '../js/bare-engine.js';
 import { testModel } from '../js/models.js';
@@ -10,7 +10,7 @@ const TOKENS = 24;
 const PROMPT = 8;
 const FIRST_ID = 5;
 
-/** Returns the tokens drawn, and how many logits of the last one the head did not compute.
+/** Returns the tokens drawn, and how many logits the head did not compute for the last token.
  * @param {import('../js/bare-engine.js').Engine} engine @param {number} seed */
 function answer(engine, seed) {
   const draw = randoms(seed);

@@ -22,7 +22,7 @@ const LIMIT_MS = 2000;
 const HANGS_MS = 30_000;
 /** Limit of a thread's JavaScript heap in megabytes. A thread that needs more dies, which counts as a failure. */
 const HEAP_MB = 1024;
-/** Bytes that one matcher may hold in the engine besides its grammar: the DFA cache of 20 MiB, and scratch memory, which
+/** Bytes that one matcher may use in the engine besides its grammar: the DFA cache of 20 MiB, and scratch memory, which
  * depends on the vocabulary. */
 export const MATCHER_BYTES = 28 * 2 ** 20;
 const VOCABULARIES = ['tiny', 'gemma-vocab-tiny'];
@@ -241,7 +241,8 @@ const CHOICES = [
     ),
 ];
 
-/** Returns the format of a seed. Sizes go up to 2 ** 16 and are mostly small. @param {number} seed @returns {any} */
+/** Returns the random format that a seed determines. Its size is at most 2 ** 16, and usually small.
+ * @param {number} seed @returns {any} */
 function hostileFormat(seed) {
   const random = randoms(seed);
   const n = 1 + random(2 ** Math.min(random(17), random(17)));
@@ -259,7 +260,8 @@ function bytesOf(format, judging) {
   return lower(ordered(compile(format, { budget }), budget), { spelling: 'shortest', budget });
 }
 
-/** @param {any} engine @param {number} seed @param {() => void} lap called after each call
+/** Compiles the format of a seed, and computes its first token masks. Calls `lap` between the steps. Returns
+ * 'compiled', or the code of the expected error. @param {any} engine @param {number} seed @param {() => void} lap
  * @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
 function tryOne(engine, seed, lap) {
   const format = hostileFormat(seed);

@@ -1,6 +1,6 @@
 /* inject: the faults of the fault-injection tests, the same in Node and in pages. Kinds of fault in KINDS:
- *   server   a faulty response (tests/js/faulty-server.js); `garbage`: not a model; `other`: another model, which
- *            may be loaded
+ *   server   a faulty response (tests/js/faulty-server.js). With `garbage`, it contains no model; with `other`, it
+ *            contains another model, which a load may return
  *   store    a method of the store that fails in some way (WAYS)
  *   rest     a change of a cached file between two loads
  *   client   a call that is made while the load runs
@@ -108,7 +108,7 @@ const WAYS = {
 };
 
 /** A fault of the store: the method, a key of WAYS, the number of calls before it, and whether it lasts. With `inside`,
- * only reads and writes in this byte range count; `over` ends the fault.
+ * only reads and writes in this byte range count; with `over`, the fault has ended.
  * @typedef {{ method: string, way: string, moment: number, lasting: boolean, inside?: [number, number],
  *   over?: boolean }} StoreFault */
 /** Returns the store with one method replaced by a failing one; without a fault, the store itself. @param {any} store

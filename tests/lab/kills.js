@@ -126,8 +126,8 @@ export class Profile {
   }
 }
 
-/** Makes `count` kills, of each kind of work in turn. Kills after the end of the work (`early`) do not count. Throws at
- * the first failure. @param {import('./cases.js').Run & { large?: boolean }} run */
+/** Makes `count` kills, of each kind of work in turn. Kills that came after the end of the work (`early`) are not
+ * included. Throws at the first failure. @param {import('./cases.js').Run & { large?: boolean }} run */
 export async function run({ side, count, seed, large }) {
   const known = await openKills(large);
   const place = await openPlace(side, known.lab);

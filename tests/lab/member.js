@@ -31,7 +31,7 @@ const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
   a.length === b.length && a.every((byte, i) => byte === b[i]);
 
 /**
- * Returns the methods. load(), disturb() and work() also resolve if a load fails, with its code.
+ * Returns the methods of a member. load(), disturb() and work() do not reject if a load fails: they return its code.
  * @param {object} around
  * @param {any} around.api            the package
  * @param {any} around.environment
@@ -105,7 +105,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
   };
 }
 
-/** Returns the methods of a member that share the model which `open` or `start` loads.
+/** Returns methods that use one model, which `open` or `start` loads.
  * @param {{ api: any, address: string, cacheOf: (fault?: StoreFault) => any, calm?: () => void }} around */
 function openedMethods({ api, address, cacheOf, calm }) {
   /** @type {any} */

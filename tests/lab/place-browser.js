@@ -11,8 +11,8 @@ import { sleep } from './inject.js';
  * @typedef {{ pid: number, call: (method: string, ...args: any[]) => Promise<any>,
  *   run: (f: (...args: any[]) => any, ...args: any[]) => Promise<any>, reload: () => Promise<void>,
  *   kill: (hard?: boolean) => Promise<unknown> }} Member */
-/** Where members run. `storing` says whether files can be stored there; `folder` is that of the store or, if its files
- * must be on disk, of the browser profile; `names` returns the stored files (Node only).
+/** Where members run. `storing` says whether files can be stored there. `folder` is the folder of the stored files in
+ * Node, and of the browser profile if it must be on disk. `names` returns the stored files (Node only).
  * @typedef {{ name: string, storing: boolean, folder?: string, member: () => Promise<Member>, names: () => string[],
  *   close: () => Promise<unknown> }} Place */
 /** @typedef {Awaited<ReturnType<typeof import('../js/faulty-server.js').faultyServer>>} Source */

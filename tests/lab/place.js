@@ -70,7 +70,7 @@ async function child(address, tuning, folder) {
         );
         one.send(asked);
       }),
-    run: () => Promise.reject(new Error('A process of Node is no page.')),
+    run: () => Promise.reject(new Error('run() needs a page, but this member is a Node process.')),
     reload: async () => {},
     kill() {
       one.kill('SIGKILL');

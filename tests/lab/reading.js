@@ -6,7 +6,8 @@ import { openStore } from '../../js/download/store-node.js';
 import { ModelError } from '../../js/index.node.js';
 import { environment } from '../../js/platform/env.js';
 
-/** Number of bytes per read, which like the engine's window is not a multiple of the piece size. */
+/** Number of bytes per read. Not a multiple of the size of a piece (the unit of checksums), because the engine's reads
+ * do not end with pieces either. */
 const READ = 100_000;
 const sha256Of = (/** @type {string | Buffer} */ bytes) => createHash('sha256').update(bytes).digest('hex');
 
@@ -40,8 +41,8 @@ export async function readThrough(url, { cache, sha256, proves = () => true }) {
     await download.open();
     const { digest } = download;
     const bytes = await allOf(download);
-    if (digest && sha256Of(bytes) !== digest) throw new ModelError('sha256-mismatch', 'other bytes');
-    if (!proves(bytes)) throw new ModelError('bad-magic', 'no model');
+    if (digest && sha256Of(bytes) !== digest) throw new ModelError('sha256-mismatch', 'The bytes have another digest.');
+    if (!proves(bytes)) throw new ModelError('bad-magic', 'The bytes are not a model.');
     await download.close();
     return bytes;
   } catch (error) {

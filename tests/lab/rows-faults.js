@@ -81,7 +81,7 @@ function copyIn(folder, head) {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
     .filter((path) => beginsWith(path, head));
-  if (!found.length) throw new Error(`There is no copy in ${folder}.`);
+  if (!found.length) throw new Error(`There is no cached file of the model in ${folder}.`);
   return found.sort((a, b) => fs.statSync(b).mtimeMs - fs.statSync(a).mtimeMs)[0];
 }
 
@@ -137,14 +137,14 @@ class RowFaults {
   /** @param {object} options */
   async #start(options) {
     const got = await this.#call('start', { ...OPTIONS, ...options });
-    if (got.stack && !isCoded(got)) throw new Error(`the load: no coded error: ${got.stack}`);
+    if (got.stack && !isCoded(got)) throw new Error(`the load failed without an error code: ${got.stack}`);
     return got;
   }
 
   /** Loads without a fault, so that any error fails the run. @param {object} [options] */
   async #mustStart(options = {}) {
     const got = await this.#start({ rowsLater: false, ...options });
-    if (got.stack) throw new Error(`a load without a fault: ${got.stack}`);
+    if (got.stack) throw new Error(`a load without a fault failed: ${got.stack}`);
     return got;
   }
 
@@ -155,7 +155,7 @@ class RowFaults {
       const n = this.#next++ % LISTS;
       const got = await this.#call('ask', lists[n]);
       if (got.stack && (must || !isCoded(got)))
-        throw new Error(`${must ? 'without a fault' : 'not coded'}: ${got.stack}`);
+        throw new Error(`a call failed ${must ? 'without a fault' : 'without an error code'}: ${got.stack}`);
       if (!got.stack && got.logits !== logits[n])
         throw new Error(`wrong logits of list ${n}${must ? ', without a fault' : ''}`);
       if (!must) this.counts[got.stack ? 'coded' : 'right']++;
@@ -169,8 +169,8 @@ class RowFaults {
     const path = copyIn(String(this.place.folder), bytes.subarray(0, 64));
     const random = randoms(seed);
     const row = table.bytes / table.shape[1];
-    /** Draws a random number for a fault. A number that means an offset in the file (in bytes or bits) is moved into a
-     * table row that the next calls read. */
+    /** Returns a random number below n for a fault. If n is the file's size in bytes or in bits, the number is an
+     * offset in the file: returns the offset of a byte or bit in a table row that the next calls read. */
     const aimed = (/** @type {number} */ n = 0) => {
       if (n < bytes.length) return random(n);
       const at = table.offset + lists[(this.#next + random(DURING)) % LISTS][random(ROWS)] * row + random(row);
@@ -237,11 +237,11 @@ class RowFaults {
 
   /** @param {Plan} plan */
   async #afterwards({ kind, from }) {
-    if (this.#changed && !fs.existsSync(this.#changed)) throw new Error('the copy was deleted');
+    if (this.#changed && !fs.existsSync(this.#changed)) throw new Error('the cached file was deleted');
     if (from === 'whole' && !kind.rest) {
       this.#serve(() => ({ status: 403 }));
       const { kept } = await this.#mustStart();
-      if (kept !== 'cached') throw new Error(`the whole copy is lost: ${kept}`);
+      if (kept !== 'cached') throw new Error(`the complete cached file is lost: ${kept}`);
       await this.#ask(1, true);
     }
     this.#serve();

@@ -52,7 +52,8 @@ const SCRIPT = `window.reads = [];
   new BroadcastChannel('rows').onmessage = ({ data }) => window.reads.push(data);
   document.body.append(Object.assign(document.createElement('input'), { type: 'file' }));`;
 
-/** @param {string} path @param {number} rate bytes per second */
+/** Returns a server hook that sends a file at a limited rate, and an object that counts the sent bytes.
+ * @param {string} path @param {number} rate bytes per second */
 function fileServer(path, rate) {
   const file = openSync(path, 'r');
   const { size } = statSync(path);
@@ -108,7 +109,8 @@ async function makeSparse(path) {
   closeSync(out);
 }
 
-/** @param {import('./place.js').Side} side @param {string} path of the model @param {number} rate */
+/** Serves a model and the test page, and starts a browser. @param {import('./place.js').Side} side
+ * @param {string} path of the model @param {number} rate bytes per second */
 async function openStage(side, path, rate) {
   const name = /** @type {'chromium' | 'firefox'} */ (side);
   const profile = process.env.GW_PROFILE ?? mkdtempSync(join(tmpdir(), 'gemma-wasm-rows-'));

@@ -3,7 +3,7 @@ import { ROUNDS, conversation, next } from './talking.js';
 
 const LONG = { maxTokens: 60, seed: 5, logitBias: { 1: -Infinity } };
 
-/** Returns what each of the ROUNDS conversations must give, computed without interruptions. @param {Model} model */
+/** Returns the expected results of the ROUNDS conversations, computed without interruptions. @param {Model} model */
 export async function expectations(model) {
   const talks = [];
   for (let kind = 0; kind < ROUNDS; kind++) {
@@ -32,7 +32,7 @@ export async function round(model, talks, n) {
   const chat = await conversation(model, kind);
   const name = `soak ${kind}`;
   await model.chatCache.put(name, await chat.save());
-  same('what was said next', await next(chat), expected.next);
+  same('the next answer', await next(chat), expected.next);
 
   const control = new AbortController();
   const cut = model.generate(`${kind} times`, { ...LONG, signal: control.signal });
@@ -42,7 +42,7 @@ export async function round(model, talks, n) {
   same('an aborted answer', tokens, expected.long.slice(0, tokens.length));
 
   const again = model.chat({ saved: await model.chatCache.get(name) });
-  same('what was restored', await again.restored, expected.restored);
-  same('what was said after restoring', await next(again), expected.next);
+  same('the restored chat', await again.restored, expected.restored);
+  same('the answer after restoring', await next(again), expected.next);
   same('a whole answer', (await model.generate(`${kind} times`, LONG).result()).tokens, expected.long);
 }

@@ -63,7 +63,7 @@ export async function asksOf(file, count, maxTokens) {
   return asks;
 }
 
-/** Serves a model, and pages in which `lab` shares it. @param {string} file */
+/** Serves a model, and pages whose global object `lab` (SCRIPT) loads it as a shared model. @param {string} file */
 export async function serveModel(file) {
   const lab = await openLab(readFileSync(file), { tuning: TUNING, script: SCRIPT });
   const { url } = await lab.pages();
