@@ -1,7 +1,7 @@
 /* Fuzz harness of the GGUF parser. An input that begins like a GGUF file is parsed unchanged. Otherwise, the first byte
  * chooses whether the rest is parsed unchanged, after a header with small counts, or as a recipe for a nearly valid
- * file. In one piece and in chunks, events, result and error must be equal; events must keep the listener's contract,
- * errors must have a message, and bytes that have not arrived must not be read. */
+ * file. Whole and in chunks, events, result and error must be equal; events must have the order and the bounds that
+ * gguf.h promises to the listener, errors must have a message, and bytes that have not arrived must not be read. */
 #include "fuzz.h"
 #include "file/gguf.h"
 
@@ -92,7 +92,7 @@ static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
     return note(w, t->shape, sizeof t->shape);
 }
 
-/* Feeds data[0..size) in pieces of random sizes up to `step` bytes, or in one piece if `step` is 0. Bytes that have not
+/* Feeds data[0..size) in chunks of random sizes up to `step` bytes, or at once if `step` is 0. Bytes that have not
  * arrived yet, or were consumed, must not be read. */
 static int feed(gw_gguf *g, watcher *w, const uint8_t *data, size_t size, size_t step, uint64_t state) {
     static uint8_t copy[MOST + 8];

@@ -101,7 +101,7 @@ static void build(fuzz_input *in) {
     memcpy(words, head, sizeof head);
 }
 
-/* The texts' masks and the tokens that were accepted after them. */
+/* The mask at each step, and the token that was accepted there. */
 static uint32_t masks[MOST_STEPS][16];
 static int32_t accepted[MOST_STEPS];
 static int n_accepted;
@@ -130,7 +130,7 @@ static void walk_tokens(fuzz_input *in, gw_matcher *m, gw_error *e) {
     }
 }
 
-/* Accepts the same tokens again while the DFA cache has room for only a few more words than an empty text needs. */
+/* Accepts the same tokens again with a small DFA cache, which has `words` words more than the start state needs. */
 static void walk_again(gw_matcher *m, uint32_t words, gw_error *e) {
     REQUIRE(gw_matcher_reset(m) == 0 && collect(m) == 0);
     m->d.size = m->d.used + words;

@@ -1,7 +1,7 @@
 /* Fuzz harness of the loader. An input that begins like a GGUF file is loaded unchanged. Any other input is a recipe:
  * the first bytes choose a small valid file, whole or split, and the chunks in which it is fed; the rest are edits. The
- * result must be a coded error with a message, or a model that evaluates, equal for all chunks. Afterwards a valid file
- * must load and give its usual results. */
+ * result must be a coded error with a message, or a model that can be evaluated, and must not depend on the chunks.
+ * Afterwards a valid file must load and give its usual results. */
 #include "../c/tiny_gguf.h"
 #include "fuzz.h"
 #include "model/load.h"

@@ -24,7 +24,8 @@ static int n_pieces, byte_ids[256]; /* byte_ids: ids of byte pieces, -1 for a mi
 static gw_tokenizer *t;
 static bool space_prefix, by_merges; /* settings of the tokenizer */
 
-/* Pieces by index until the tokenizer is finished; then the ids that the texts of these pieces name. */
+/* A merge of two pieces, and the piece that it makes: their indices until note_types() replaces each by the id that
+ * named() returns for its text, because several pieces can have the same text. */
 typedef struct {
     int left, right, made;
 } merge;
@@ -89,7 +90,7 @@ static bool is_text(int id, const uint8_t *text, size_t len) {
 
 static int find_normal(const uint8_t *text, size_t len) {
     for (int i = 0; i < n_pieces; i++) {
-        int id = by_merges ? n_pieces - 1 - i : i; /* with merges, the later of two pieces counts */
+        int id = by_merges ? n_pieces - 1 - i : i; /* with merges, the last of equal pieces counts */
         if (is_text(id, text, len) && pieces[id].type == GW_TOKEN_NORMAL) return id;
     }
     return -1;
@@ -102,7 +103,8 @@ static int find_any(const uint8_t *text, size_t len) {
     return -1;
 }
 
-/* Returns the piece of a symbol that may be the result of merges, or part of a merge. */
+/* Returns the id of a text that is the result of merges, or a part of a merge: preferably a normal piece; -1 if there is
+ * no piece with this text. */
 static int named(const uint8_t *text, size_t len) {
     int id = find_normal(text, len);
     return id < 0 ? find_any(text, len) : id;
@@ -110,7 +112,7 @@ static int named(const uint8_t *text, size_t len) {
 
 static int named_piece(int i) { return named(pieces[i].text, pieces[i].len); }
 
-/* Returns whether text may merge into a piece. */
+/* Returns whether merges may result in a piece, by its type. */
 static bool may_make(int id) {
     int type = pieces[id].type;
     return type == GW_TOKEN_NORMAL || type == GW_TOKEN_USER || type == GW_TOKEN_UNUSED;
@@ -204,7 +206,8 @@ static int id_of(const uint8_t *text, const uint8_t *ends, int i) {
     return char_len(text + begin, len) == len ? find_normal(text + begin, len) : named(text + begin, len);
 }
 
-/* Returns the first symbol of the pair whose merge is listed first, the leftmost of equals; -1 if no pair merges. */
+/* Returns the index of the first symbol of the pair whose merge is listed first, the leftmost of equal pairs; -1 if no
+ * pair merges. */
 static int best_by_merges(const uint8_t *text, const uint8_t *ends, int n) {
     int best = -1, rank = n_merges, ids[MOST_TEXT + 1];
     for (int i = 0; i < n; i++) ids[i] = id_of(text, ends, i);
@@ -336,7 +339,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
         if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
-        check_text(data, gw_min(size, 48), 0); /* the bytes that defined the pieces match them more often */
+        check_text(data, gw_min(size, 48), 0); /* the bytes that defined the pieces often contain them */
     }
     gw_tokenizer_free(t);
     return 0;
