@@ -4,10 +4,10 @@
  *
  *   npm test -- [--list] [--only STAGE,…] [--quick] [--everywhere] [FILE-SUBSTRING …]
  *
- * --quick: types, lint, dependencies of folders and the fast tests, in about a minute (`npm run check`).
+ * --quick: types, lint, dependencies between folders and the fast tests, in about a minute (`npm run check`).
  * --everywhere: runs tests of the page's code in every browser, not only in one. FILE-SUBSTRING selects test files of
- * the JavaScript stages. A stage consists of pieces (a program, a test file), which run in parallel (lanes.js). The
- * output of each piece is in build/logs/.
+ * the JavaScript stages. A stage consists of tasks: each runs a program or a test file. Tasks run in parallel
+ * (lanes.js). The output of each task is in build/logs/.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -15,13 +15,13 @@ import { inLanes } from './support/lanes.js';
 import { Trouble, at, cli, logged, tail } from './support/proc.js';
 import { builds, ensure, goals, testEnvironment } from './build/setup.js';
 
-const LONGEST_PIECE = 30 * 60; // seconds, so that a hanging test does not block the whole run
-const SLOWEST = 8; // number of pieces whose durations are printed at the end
+const LONGEST_TASK = 30 * 60; // seconds, so that a hanging test does not block the whole run
+const SLOWEST = 8; // number of tasks whose durations are printed at the end
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
 
 /**
- * @typedef {object} Piece
+ * @typedef {object} Task
  * @property {string} name         also the name of its log
  * @property {[program: string, ...args: string[]]} command
  */
@@ -30,21 +30,21 @@ const SLOWEST = 8; // number of pieces whose durations are printed at the end
  * @typedef {object} Stage
  * @property {string} name
  * @property {(keyof typeof builds)[]} needs
- * @property {() => Piece[] | string} pieces    returns the pieces, or the reason for skipping the stage
+ * @property {() => Task[] | string} tasks    returns the tasks, or the reason for skipping the stage
  * @property {'tests' | 'node' | 'one'} counted     how its output is counted
  */
 
 /** Browser test files that need a separate process: one loads the large model, one rebuilds the page. */
 const ALONE = /^(big|start)\.test\.js$/;
-/** Pieces that rebuild or read dist/ or build/page/. They run one after the other, before the pieces of BROWSERS. */
+/** Tasks that rebuild or read dist/ or build/page/. They run one after the other, before the tasks of BROWSERS. */
 const IN_TURN = /^(js-build|js-package|docs|size|e2e-bundlers|e2e-start)$/;
-/** Pieces that drive a browser: at most two run at once, because each has two engine threads. */
+/** Tasks that drive a browser: at most two run at once, because each has two engine threads. */
 const BROWSERS = /^e2e-/;
 /** Number of processes for browser tests. Each starts its own browsers, so there are few. */
 const GROUPS = 2;
 /** Prefix of the commands of `free` jobs (lanes.js): gives priority to the browser tests, which take longest. */
 const LATER = ['nice', '-n', '5'];
-/** Pieces that compute for ten seconds or more. They start first, so that all lanes (lanes.js) end at about the
+/** Tasks that compute for ten seconds or more. They start first, so that all lanes (lanes.js) end at about the
  * same time. */
 const LONG = new RegExp(
   '^(c-(tsan|asan|asan-relaxed|native)|js(-relaxed)?-(exactness|processors|drafts)|prose' +
@@ -113,7 +113,7 @@ function testFiles(folder, pattern = /\.test\.js$/) {
 const QUICKLY = ['--import', at('tests/js/quick.js')];
 
 /** Runs each file in a separate process. Does not use `node --test`, which would start a second process for each.
- * @param {string} stage @param {string} program @param {RegExp} [pattern] @returns {Piece[]} */
+ * @param {string} stage @param {string} program @param {RegExp} [pattern] @returns {Task[]} */
 function nodeTests(stage, program, pattern) {
   const folder = 'tests/js';
   return testFiles(folder, pattern).map((file) => ({
@@ -123,10 +123,10 @@ function nodeTests(stage, program, pattern) {
 }
 
 /** Returns the browser tests: a process for each file in ALONE, and a few processes that share browsers for the others.
- * @returns {Piece[]} */
+ * @returns {Task[]} */
 function browserTests() {
-  const piece = (/** @type {string} */ name, /** @type {string[]} */ ...files) =>
-    /** @type {Piece} */ ({
+  const task = (/** @type {string} */ name, /** @type {string[]} */ ...files) =>
+    /** @type {Task} */ ({
       name: `e2e-${name}`,
       command: [node, '--test-reporter=spec', ...files.map((file) => at('tests/e2e', file))],
     });
@@ -134,12 +134,12 @@ function browserTests() {
   const shared = all.filter((file) => !ALONE.test(file));
   const groups = Array.from({ length: GROUPS }, (_, i) => shared.filter((_, k) => k % GROUPS === i));
   return [
-    ...all.filter((file) => ALONE.test(file)).map((file) => piece(file.replace('.test.js', ''), file)),
-    ...groups.filter((group) => group.length).map((group, i) => piece(`${i + 1}`, 'together.js', ...group)),
+    ...all.filter((file) => ALONE.test(file)).map((file) => task(file.replace('.test.js', ''), file)),
+    ...groups.filter((group) => group.length).map((group, i) => task(`${i + 1}`, 'together.js', ...group)),
   ];
 }
 
-/** @returns {Piece[]} */
+/** @returns {Task[]} */
 function fuzzRuns() {
   return list('tests/fuzz', /^fuzz_.*\.c$/).flatMap((source) => {
     const name = source.replace(/\.c$/, '');
@@ -149,8 +149,8 @@ function fuzzRuns() {
     );
     const program = at('build', 'asan', name);
     return [
-      { name, command: /** @type {Piece['command']} */ ([program, ...files]) },
-      { name: `${name}-own`, command: /** @type {Piece['command']} */ ([program]) },
+      { name, command: /** @type {Task['command']} */ ([program, ...files]) },
+      { name: `${name}-own`, command: /** @type {Task['command']} */ ([program]) },
     ];
   });
 }
@@ -159,12 +159,12 @@ function fuzzRuns() {
 const KERNEL_TESTS = ['test_kernels', 'test_topk', 'test_proof'];
 
 /** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.
- * @param {string} build @param {string[]} only @returns {Piece[]} */
+ * @param {string} build @param {string[]} only @returns {Task[]} */
 function cTests(build, only) {
   const relaxed = at('build', build, 'gw_tests_relaxed');
-  /** @type {Piece[]} */
-  const pieces = [{ name: `c-${build}`, command: [at('build', build, 'gw_tests')] }];
-  return existsSync(relaxed) ? [...pieces, { name: `c-${build}-relaxed`, command: [relaxed, ...only] }] : pieces;
+  /** @type {Task[]} */
+  const tasks = [{ name: `c-${build}`, command: [at('build', build, 'gw_tests')] }];
+  return existsSync(relaxed) ? [...tasks, { name: `c-${build}-relaxed`, command: [relaxed, ...only] }] : tasks;
 }
 
 const node = process.execPath;
@@ -175,24 +175,24 @@ const tsc = at('node_modules', 'typescript', 'bin', 'tsc');
 /** @param {string} name @param {Stage['counted']} counted @param {Stage['needs']} needs
  * @param {() => [string, ...string[]]} command @returns {Stage} */
 function single(name, counted, needs, command) {
-  return { name, counted, needs, pieces: () => [{ name, command: command() }] };
+  return { name, counted, needs, tasks: () => [{ name, command: command() }] };
 }
 
 /** @type {Stage[]} */
 const stages = [
-  { name: 'c-native', needs: ['native'], counted: 'tests', pieces: () => cTests('native', []) },
-  { name: 'c-asan', needs: ['asan'], counted: 'tests', pieces: () => cTests('asan', KERNEL_TESTS) },
+  { name: 'c-native', needs: ['native'], counted: 'tests', tasks: () => cTests('native', []) },
+  { name: 'c-asan', needs: ['asan'], counted: 'tests', tasks: () => cTests('asan', KERNEL_TESTS) },
   single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), '--threaded']),
   single('c-simd128', 'tests', ['wasm'], () => [node, at('build/wasm/gw_tests_simd128.mjs')]),
   {
     name: 'c-relaxed',
     needs: ['wasm'],
     counted: 'tests',
-    pieces: () => {
+    tasks: () => {
       return newer() ? [{ name: 'c-relaxed', command: [newer(), at('build/wasm/gw_tests_relaxed.mjs')] }] : noNewer;
     },
   },
-  { name: 'fuzz', needs: ['asan'], counted: 'one', pieces: fuzzRuns },
+  { name: 'fuzz', needs: ['asan'], counted: 'one', tasks: fuzzRuns },
   // The incremental build info makes later runs of tsc faster.
   single('tsc', 'one', [], () => [
     node,
@@ -209,28 +209,28 @@ const stages = [
   single('style', 'one', [], () => [node, at('tools/check/c-style.js')]),
   single('docs', 'one', [], () => [node, at('tools/release/readme.js'), '--check']),
   single('size', 'one', ['wasm', 'page', 'site', 'package', 'types'], () => [node, at('tools/check/sizes.js')]),
-  { name: 'js', needs: ['wasm', 'quick'], counted: 'node', pieces: () => nodeTests('js', node) },
+  { name: 'js', needs: ['wasm', 'quick'], counted: 'node', tasks: () => nodeTests('js', node) },
   {
     name: 'js-relaxed',
     needs: ['wasm', 'quick'],
     counted: 'node',
-    pieces: () => (newer() ? nodeTests('js-relaxed', newer(), BOTH_VARIANTS) : noNewer),
+    tasks: () => (newer() ? nodeTests('js-relaxed', newer(), BOTH_VARIANTS) : noNewer),
   },
   // The stage runs only the quick tests of bundlers. node tests/apps/run.js runs all.
   {
     name: 'bundlers',
     needs: ['wasm', 'package', 'types'],
     counted: 'node',
-    pieces: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }],
+    tasks: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }],
   },
-  { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', pieces: browserTests },
+  { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', tasks: browserTests },
 ];
 
 /** @param {string} text @param {RegExp} pattern */
 const numberIn = (text, pattern) => Number(text.match(pattern)?.[1] ?? 0);
 
 /**
- * Counts the individual tests in a piece's output. Returns null if it has no summary, for example after a crash.
+ * Counts the individual tests in a task's output. Returns null if it has no summary, for example after a crash.
  * @param {Stage['counted']} counted @param {string} text @param {number} status
  * @returns {Counts | null}
  */
@@ -248,17 +248,17 @@ function count(counted, text, status) {
   };
 }
 
-/** @param {string} name of a piece @returns {import('./support/lanes.js').Job['beside']} */
+/** @param {string} name of a task @returns {import('./support/lanes.js').Job['beside']} */
 const besides = (name) => (IN_TURN.test(name) ? 'turn' : BROWSERS.test(name) ? 'pair' : 'free');
 
 /**
- * Runs a piece of a stage and counts its tests. A crash counts as at least one failure.
- * @param {Stage} stage @param {Piece} piece
+ * Runs a task of a stage and counts its tests. A crash counts as at least one failure.
+ * @param {Stage} stage @param {Task} task
  */
-async function runPiece(stage, { name, command }) {
+async function runTask(stage, { name, command }) {
   const [program, ...args] = besides(name) === 'free' ? [...LATER, ...command] : command;
   const env = { ...testEnvironment(), UBSAN_OPTIONS: 'print_stacktrace=1', FORCE_COLOR: '0' };
-  const { status, log } = await logged(name, program, args, { env, timeout: LONGEST_PIECE });
+  const { status, log } = await logged(name, program, args, { env, timeout: LONGEST_TASK });
   const counts = count(stage.counted, readFileSync(log, 'utf8'), status) ?? { passed: 0, failed: 1, skipped: 0 };
   if (status !== 0 && counts.failed === 0) counts.failed = 1;
   if (counts.failed)
@@ -279,35 +279,35 @@ function report(name, sum, why) {
   console.log(`${name.padEnd(12)} ${result}${sum.skipped ? `, skipped ${sum.skipped}` : ''} (${why})`);
 }
 
-/** Duration of each piece, in milliseconds, by its name. @type {Map<string, number>} */
+/** Duration of each task, in milliseconds, by its name. @type {Map<string, number>} */
 const durations = new Map();
 
 /**
- * Returns the pieces of a stage as jobs. The last job to end prints the stage's result.
+ * Returns the tasks of a stage as jobs. The last job to end prints the stage's result.
  * @param {Stage} stage @param {Set<string>} broken builds that failed @param {(counts: Counts) => void} done
  * @returns {import('./support/lanes.js').Job[]}
  */
 function jobsOf(stage, broken, done) {
   const sum = { passed: 0, failed: 0, skipped: 0 };
   const lost = stage.needs.filter((name) => broken.has(name));
-  const pieces = lost.length ? [] : stage.pieces();
-  if (typeof pieces === 'string') {
-    console.log(`${stage.name.padEnd(12)} skipped: ${pieces}`);
+  const tasks = lost.length ? [] : stage.tasks();
+  if (typeof tasks === 'string') {
+    console.log(`${stage.name.padEnd(12)} skipped: ${tasks}`);
     done({ ...sum, skipped: 1 });
     return [];
   }
-  if (!pieces.length) {
+  if (!tasks.length) {
     report(stage.name, sum, lost.length ? `not built: ${lost.join(', ')}` : 'found no tests');
     done(sum);
   }
-  let [left, milliseconds] = [pieces.length, 0];
-  return pieces.map((piece) => ({
-    beside: besides(piece.name),
-    long: LONG.test(piece.name),
+  let [left, milliseconds] = [tasks.length, 0];
+  return tasks.map((task) => ({
+    beside: besides(task.name),
+    long: LONG.test(task.name),
     run: async () => {
       const started = Date.now();
-      add(sum, await runPiece(stage, piece));
-      durations.set(piece.name, Date.now() - started);
+      add(sum, await runTask(stage, task));
+      durations.set(task.name, Date.now() - started);
       milliseconds += Date.now() - started;
       if (--left > 0) return;
       report(stage.name, sum, `${(milliseconds / 1000).toFixed(1)} s`);

@@ -118,14 +118,14 @@ test('the table has a row for each side, a ratio for each peer with as many thre
   assert.match(text, /^Broken, 2 threads failed: no memory$/m);
 });
 
-test('long contexts have their own columns; remarks compare their speed with context 0 of the same visit', () => {
+test('long contexts have their own columns; remarks compare their speed with context 0 of the same measurement', () => {
   const plain = { loadMs: 500, prefill: { 256: 90 }, decode: { 0: 50 }, facts: {} };
   const deep = [10, 40].map((rate) => ({ loadMs: 1, prefill: {}, decode: { 0: rate, 4096: 0.9 * rate }, facts: {} }));
   const two = { side: 'a', title: 'Ours', threads: 2, samples: [plain], deep };
   const one = { ...two, threads: 1, samples: [{ ...plain, prefill: { 256: 45 }, decode: { 0: 40 } }], deep: [] };
   assert.match(render([two], 'a'), /decode @0 +decode @4096 .*\n.* 50\.0 +22\.5 /);
   assert.deepEqual(remarks([two, one]), [
-    'Ours, 2 threads: decode of the speed at 0 in the same visit, at 4096: 90 %',
+    'Ours, 2 threads: speed of decode at long contexts, relative to that at 0: 4096: 90 %',
     'Ours: 2 threads over 1: prefill 256 2.00 x, decode @0 1.25 x',
   ]);
 });

@@ -1,6 +1,6 @@
 /**
  * batches: times evaluation steps of 1 to 8 tokens, separately for the layers and the output head. Prints medians in
- * milliseconds, and each step's time as a multiple of that of a step of one token.
+ * milliseconds, and how many times longer each step takes than a step of one token.
  *
  *   node tools/bench/batches.js MODEL [--rows 1,2,3,4,6,8] [--variant relaxed] [--threads 2] [--times 15]
  *                              [--context 256] [--all] [--sequential] [--modules DIR,DIR]

@@ -16,8 +16,9 @@
  * first token) and decode (greedy, end tokens ignored; gemma-wasm also with its default sampling), and takes the peak
  * memory. Prints medians, and how many times better gemma-wasm in Chromium is than each other side with as many
  * threads. Long contexts are measured separately, only with the largest number of threads, so that all sides load with
- * the same context length. Decode at 0 is then timed again, so that both speeds come from the same minutes. A
- * measurement that took longer than --slow seconds is not repeated, and prompts that would take longer are skipped.
+ * the same context length. These measurements also time decode at 0, so that the speeds at 0 and after long contexts
+ * come from the same minutes. A measurement that took longer than --slow seconds is not repeated, and prompts that
+ * would take longer are skipped.
  *
  * --turn: also times the first token of a new turn, on sides that reuse the history's KV cache. --busy N: runs N
  * processes that each keep a core busy. --neighbour N (default 60, with --quick 0): for N seconds, measures gemma-wasm
@@ -51,7 +52,8 @@ import { readBandwidth, visit } from './visit.js';
 /** Context lengths are multiples of this number of tokens. */
 const CONTEXT_STEP = 256;
 
-/** Options of the command line. The defaults of empty ones depend on others. */
+/** Options of the command line, with their defaults. Where the default is '', readOptions() chooses one that depends on
+ * other options. */
 const DEFAULTS = {
   quick: false,
   report: false,
@@ -108,7 +110,7 @@ function readOptions() {
   };
 }
 
-/** @param {string} name of a test model, or a path */
+/** Returns the path of a model, which is made if it does not exist. @param {string} name of a test model, or a path */
 async function findModel(name) {
   if (Object.hasOwn(MODELS, name)) return testModel(name);
   if (existsSync(name)) return resolve(name);
@@ -169,7 +171,8 @@ function plan({ sides, threads }) {
   );
 }
 
-/** @param {number[]} lengths of the prompts @param {number} tokens of each answer */
+/** Returns a context length for the longest prompt and its answer. @param {number[]} lengths of the prompts
+ * @param {number} tokens of each answer */
 const room = (lengths, tokens) => Math.ceil((Math.max(...lengths) + tokens + 1) / CONTEXT_STEP) * CONTEXT_STEP;
 
 /** Returns a side's settings for short contexts (`plain`) and for long contexts (`deep`: null if they are not
@@ -185,10 +188,11 @@ function settings({ prefill, contexts, tokens, turn, slow, threads: counts }, { 
   return { plain: { ...common, prefill, contexts: short, turn, contextLength }, deep: deep ? far : null };
 }
 
-/** Measures a side once, unless its last measurement was too slow to be repeated. Returns how busy the machine was.
+/** Measures a side once, and adds the sample to `result`. Returns a list with the share of the machine that other
+ * programs used before it. Measures nothing and returns an empty list if an earlier measurement was too slow.
  * @param {string} model @param {Options} options @param {Result} result @param {number} round
  * @param {'plain' | 'deep'} kind */
-async function pay(model, options, result, round, kind) {
+async function measureOnce(model, options, result, round, kind) {
   const asked = settings(options, result, round)[kind];
   const samples = kind === 'deep' ? result.deep : result.samples;
   if (!asked || samples.some(({ seconds }) => Number(seconds) > options.slow)) return [];
@@ -208,7 +212,7 @@ async function playRound(model, options, results, round) {
     if (result.error) continue;
     try {
       for (const kind of /** @type {const} */ (['plain', 'deep'])) {
-        shares.push(...(await pay(model, options, result, round, kind)));
+        shares.push(...(await measureOnce(model, options, result, round, kind)));
       }
     } catch (error) {
       result.error = String(error instanceof Error ? error.message : error).split('\n')[0];
@@ -308,17 +312,17 @@ function print({ model, load, results, decodeShare, neighbour }, { runs, busy, t
   }
   if (neighbour) printNeighbour(neighbour, Math.max(...threads));
   const most = Math.max(0, ...load.busy);
-  const note = most > CALM && !busy ? ': not a calm machine' : '';
+  const note = most > CALM && !busy ? ': the figures are less reliable' : '';
   const usual = percent(median(load.busy) ?? 0);
-  console.log(`others used ${usual} of the machine before a visit, ${percent(most)} at most${note}\n`);
+  console.log(`before measurements, other programs used ${usual} of the machine, at most ${percent(most)}${note}\n`);
 }
 
 /** @param {Awaited<ReturnType<typeof besideNeighbour>>} answer @param {number} threads */
 function printNeighbour({ turns, beside, scaling }, threads) {
   const text = ({ prefill, decode } = scaling) => `prefill ${prefill.toFixed(2)} x, decode ${decode.toFixed(2)} x`;
   console.log(
-    `${SIDES[OURS].title}, in one page, medians of ${turns} turns: ${threads} threads over 1: ${text()}; ` +
-      `beside a busy program over 1 without it: ${text(beside)}`,
+    `${SIDES[OURS].title}, speedup of ${threads} threads over 1 in one page, medians of ${turns} rounds: ${text()}; ` +
+      `beside a busy program, compared with 1 thread without it: ${text(beside)}`,
   );
 }
 

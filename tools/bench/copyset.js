@@ -7,10 +7,10 @@
  *                               [--rounds 3] [--variant auto] [--temperature 0] [--model NAME|PATH]
  *                               [--write]
  *
- * No trained model is needed: random weights of a model's exact shape are evaluated, but the answer is the reference's
- * (replay.js). So steps take a real model's time, and drafts are accepted as if it gave this answer, because they
- * depend only on the tokens of the prompt and the answer. `node` is the newest installed Node. --write: writes the
- * table of docs/reports/speed.md.
+ * No trained model is needed: the engine evaluates random weights of a model's exact shape, but each drawn token is
+ * replaced by that of a reference answer (replay.js). Steps take as long as with a trained model. The share of accepted
+ * drafts is also the same, because drafts depend only on the tokens of the prompt and the answer. `node` is the newest
+ * installed Node. --write: writes the table of docs/reports/speed.md.
  */
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';

@@ -77,7 +77,7 @@ await cli(async () => {
     const ms = Number(median(runs));
     console.log(
       `${name.padEnd(40)} ${ms.toFixed(1).padStart(7)} ms per text  ${((TOKENS / ms) * 1000).toFixed(0).padStart(6)} tokens/s` +
-        `  ${(ms / best).toFixed(2)} times gemma-wasm's, 16 together`,
+        `  ${(ms / best).toFixed(2)} times the time of gemma-wasm with 16 texts per call`,
     );
   }
 });

@@ -49,7 +49,7 @@ await cli(async () => {
     const [{ tokens: count, forced }] = row;
     console.log(
       `${name}: ${share(row, free, (one) => one.tokens / one.seconds)}, after the first ` +
-        `${share(row, free, (one) => one.rate)}; ${count} tokens, ${forced} of them forced`,
+        `${share(row, free, (one) => one.rate)}; ${count} tokens, ${forced} of them jump-forward tokens`,
     );
   }
 });

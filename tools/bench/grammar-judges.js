@@ -82,7 +82,7 @@ async function neighbour(engine, folder) {
   };
 }
 
-/** Returns a result without cases, to which a caller adds. @returns {Found} */
+/** Returns a result of no cases, to which results can be added. @returns {Found} */
 export const nothing = () => ({
   accepted: 0,
   refused: 0,
@@ -117,7 +117,8 @@ async function mask(judge, times, since) {
 export async function judged(judge, encode, { name, schema, tests }) {
   const found = nothing();
   const start = performance.now();
-  /** @param {any} data @param {number} [since] when compiling began, for the first instance of a schema */
+  /** Returns whether the judge accepts an instance. @param {any} data
+   * @param {number} [since] when compiling began, for the first instance of a schema */
   const accepts = async (data, since) => {
     judge.reset();
     for (const id of encode(stringifyExactly(data))) {

@@ -1,12 +1,15 @@
-/* The wasm side of tools/bench/kernels.js: computes one thread's share of matrix products with weights of one type,
-   which exceed the caches. Calls the build's kernels on parts of the matrix, like src/model/ops.c. */
+/* The wasm side of tools/bench/kernels.js: computes one thread's share of a matrix product. All weights have one type,
+   and are larger than the processor's caches. Calls the build's kernels on parts of the matrix, as src/model/ops.c
+   does. */
 #include "kernels/kernels.h"
 #include "kernels/pack.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLE = 16, PIECE = 144 * 1152 };   /* number of random panels, which are repeated; columns x panels per call */
+/* SAMPLE: number of panels with random weights, of which the other panels are copies. PIECE: number of columns times
+   number of panels that one call of a kernel multiplies. */
+enum { SAMPLE = 16, PIECE = 144 * 1152 };
 
 #define FORMAT(NAME, name, ...) { GW_##NAME, GW_KERNEL_INT(matmul_##name), GW_KERNEL_INT(matmul_##name##_int15) },
 static const struct { int type; gw_matmul_kernel *int8, *int15; } products[] = {

@@ -49,7 +49,8 @@ const RELAXED = Uint8Array.from([
   253, 128, 2, 11,
 ]);
 
-/** @param {string} variant @param {boolean} [built] @returns {string} path of the wasm file */
+/** Compiles the kernels with kernels.c. If `built`, uses the file of an earlier run. @param {string} variant
+ * @param {boolean} [built] @returns {string} path of the wasm file */
 function build(variant, built) {
   const folder = at('build', 'bench-kernels');
   const out = `${folder}/${variant}`;

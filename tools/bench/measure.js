@@ -95,7 +95,8 @@ export async function measure(open, job) {
   }
   for (const context of job.contexts) {
     const timing = await run(makePrompt(Math.max(1, context), seed++), job.tokens);
-    if (timing.tokens < job.tokens / 2) throw new Error(`only ${timing.tokens} tokens instead of ${job.tokens}`);
+    if (timing.tokens < job.tokens / 2)
+      throw new Error(`The runtime generated only ${timing.tokens} tokens instead of ${job.tokens}.`);
     const rate = perSecond(timing.tokens, timing.tokensMs);
     sample.decode[context] = context in sample.decode ? (sample.decode[context] + rate) / 2 : rate;
   }

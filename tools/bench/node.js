@@ -1,5 +1,5 @@
-/** node: measures one side of the benchmark in a separate Node process, `node node.js JOB` (JSON). Sends the result by
- * IPC. */
+/** node: measures one runtime of the benchmark in a separate Node process, `node node.js JOB` (JSON). Sends the result
+ * by IPC. */
 import { measure } from './measure.js';
 
 const job = JSON.parse(process.argv[2]);

@@ -1,4 +1,4 @@
-/** page: measures one side of the benchmark in a browser. The program that opens the page calls bench(job). */
+/** page: measures one runtime of the benchmark in a browser. The program that opens the page calls bench(job). */
 import { measure } from './measure.js';
 
 /** @param {import('./measure.js').Job} job */

@@ -43,7 +43,7 @@ function line({ title, threads, sample, error }) {
   return `| ${title} | ${threads} | ${cells.join(' | ')} |`;
 }
 
-/** Returns the block. A line says how many of the planned rows are missing, after an interruption.
+/** Returns the report as a Markdown block. After an interruption, a line says how many of the planned rows are missing.
  * @param {{ here: ReturnType<typeof machine>, version: string, model: string, bytes: number,
  *   rows: Row[], planned: number }} report */
 export function markdown({ here, version, model, bytes, rows, planned }) {

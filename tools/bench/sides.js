@@ -1,4 +1,4 @@
-/** sides: the runtimes that the benchmark can compare, and their settings. */
+/** sides: what the benchmark can compare (sides): runtimes in Node or in a browser, each with its settings. */
 import { newerNode } from '../build/setup.js';
 
 /**

@@ -66,7 +66,7 @@ function depths(result) {
     const context = column.slice('decode @'.length);
     return `${context}: ${percent(median(result.deep.map(({ decode }) => decode[context] / decode[0])))}`;
   });
-  return [`${label(result)}: decode of the speed at 0 in the same visit, at ${texts.join(', ')}`];
+  return [`${label(result)}: speed of decode at long contexts, relative to that at 0: ${texts.join(', ')}`];
 }
 
 /** @param {Result} one @param {Result[]} results */

@@ -43,7 +43,8 @@ async function samples(file) {
   return all;
 }
 
-/** @param {string} file @param {boolean} many pretend to have CORES cores @returns {Record<string, Sample>} */
+/** Measures a model in a separate process. Returns a sample for each number of threads.
+ * @param {string} file @param {boolean} many pretend to have CORES cores @returns {Record<string, Sample>} */
 function measured(file, many) {
   const flags = ['--child', file, ...(many ? ['--pretend'] : [])];
   const { stdout, status } = spawnSync(process.execPath, [at('tools', 'bench', 'threads.js'), ...flags], {

@@ -1,4 +1,5 @@
-/** visit: measures one side once, in a new browser or Node process, so that no side inherits memory or caches. */
+/** visit: measures one runtime of the benchmark once, in a new browser or Node process, so that it inherits no memory
+ * or caches from another measurement. */
 import { fork } from 'node:child_process';
 import { createReadStream } from 'node:fs';
 import { withPage } from '../support/browser.js';
@@ -9,8 +10,8 @@ import { ask, askBrowser, contentPeak, withServer } from './browser.js';
 /** @typedef {Omit<import('./measure.js').Job, 'driver' | 'model' | 'peers' | 'variant'>} Settings */
 
 /**
- * Measures a side with the model's file in the page cache. In browsers, `memory` is the largest peak of their content
- * processes.
+ * Measures a runtime, with the model's file in the operating system's page cache. In a browser, the sample's `memory`
+ * is the largest peak of a content process.
  * @param {import('./sides.js').Side} side
  * @param {string} model path
  * @param {Settings} settings
@@ -30,7 +31,7 @@ export function visit(side, model, settings) {
   });
 }
 
-/** Reads a model file once, so that each side finds it in the operating system's page cache. @param {string} path */
+/** Reads a file once, so that it is in the operating system's page cache. @param {string} path */
 async function readOnce(path) {
   for await (const _ of createReadStream(path, { highWaterMark: 2 ** 20 }));
 }
@@ -57,6 +58,8 @@ export function askNode(execPath, job, env) {
       else resolve(answer);
     });
     child.on('error', reject);
-    child.on('exit', (status, signal) => reject(new Error(`The side's process exited: ${signal ?? status}`)));
+    child.on('exit', (status, signal) =>
+      reject(new Error(`The measuring process exited before it sent a result (${signal ?? status}).`)),
+    );
   });
 }

@@ -40,7 +40,8 @@ function rangeAt(first, limit) {
   while (end < limit && classOf(end) === kind) end++;
   if (end > first + 1 || kind !== UPPER) return [end - first, kind];
   while (end < limit && classOf(end) === ((end - first) % 2 ? LOWER : UPPER)) end++;
-  // If an alternating range ends with an upper-case letter and another one follows, both belong to an upper-case range.
+  // If another upper-case letter follows the last upper-case letter of the range, the last letter belongs to the next
+  // range, which has only upper-case letters.
   if ((end - first) % 2 && classOf(end) === UPPER) end--;
   return end > first + 1 ? [end - first, BY_TURNS] : [1, kind];
 }

@@ -61,7 +61,8 @@ function linked(html, page) {
     .replaceAll(' style="text-align:right"', ' class="number"');
 }
 
-/** @param {string} index  docs/index.md as HTML @param {string} root @param {string} page */
+/** Returns the table of contents for a page, with links relative to it. @param {string} index  docs/index.md as HTML
+ * @param {string} root  relative path from the page to the documents' folder @param {string} page */
 function sidebar(index, root, page) {
   const list = index.slice(index.indexOf('<h2')).replace(/ id="[^"]*"/g, '');
   return `<p><a href="${root}index.html">gemma-wasm</a> · <a href="${root}../">the page</a></p>\n${list}`

@@ -27,7 +27,7 @@ const NODE_ENTRIES = ['search.node.js', 'ai-sdk.node.js', 'prompt-api.node.js'];
 export function copyModules(out) {
   const built = new Set(readdirSync(at('js')));
   const missing = MODULES.filter((name) => !built.has(name));
-  if (missing.length) throw new Trouble(`Not built: ${missing.join(', ')} (npm run build)`);
+  if (missing.length) throw new Trouble(`${missing.join(', ')} must be built first. Run npm run build.`);
   for (const name of MODULES) copyFileSync(at('js', name), join(out, name));
 }
 
@@ -79,10 +79,10 @@ export const noNodeModules = {
   },
 };
 
-/** Builds scripts so that the code that the script `first` shares with others is in one file. esbuild's code splitting
- * would write a file for each set of scripts that share a module, and many small files compress badly. So the scripts
- * `after` and dynamic imports import `first`, except modules without imports, which `first` may await at its top
- * level.
+/** Builds scripts so that all code that the script `first` shares with other scripts is in one file. esbuild's code
+ * splitting writes one file for each set of scripts that share a module, and many small files compress badly. Therefore
+ * an import of `first` is added to the scripts `after` and to dynamically imported modules, so that all shared code
+ * belongs to the same set. A module without imports is not changed, because `first` may await it at its top level.
  * @param {string} first path @param {string[]} after paths @param {import('esbuild').BuildOptions} options */
 export async function buildAround(first, after, options) {
   const esbuild = await import('esbuild');

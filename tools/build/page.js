@@ -67,7 +67,8 @@ async function bundle(out, minify) {
   return reached('app.js', imports).slice(1);
 }
 
-/** @param {string} out @param {string[]} chunks   that the browser fetches together with app.js */
+/** Copies the page's static files and the wasm modules. @param {string} out
+ * @param {string[]} chunks   files that the browser fetches together with app.js */
 function copy(out, chunks) {
   const sheet = (/** @type {string} */ from) => !from.endsWith('.css'); // bundle() has written the style sheets
   cpSync(at('web', 'static'), out, { recursive: true, filter: sheet });
@@ -111,14 +112,16 @@ function ownStoryteller() {
   return name ? join(folder, name) : '';
 }
 
-/** Returns the <meta> that names the page's storyteller. With 0 bytes, its size is unknown. @param {string} address
- * @param {number} bytes @param {string} [sha256]   hexadecimal; the page checks it if given */
+/** Returns the <meta> that names the page's storyteller. @param {string} address
+ * @param {number} bytes   the file's size, 0 if it is unknown
+ * @param {string} [sha256]   the file's digest in hexadecimal, which the page then checks */
 export function storytellerTag(address, bytes, sha256) {
   const digest = sha256 ? ` data-sha256="${sha256}"` : '';
   return `<meta name="storyteller" content="${address}" data-bytes="${bytes}"${digest}>`;
 }
 
-/** @param {string} out @param {string} model   the storyteller's file, '' for none */
+/** Copies the storyteller, and names it in index.html. @param {string} out
+ * @param {string} model   the storyteller's file, '' for none */
 function addStoryteller(out, model) {
   if (!model) return;
   copyFileSync(model, join(out, 'storyteller.gguf'));

@@ -84,7 +84,7 @@ class RollUp {
     if (known) throw new Trouble(`Two types are called ${symbol.name}. One of them is in ${file}.`);
     if (INNER.test(file.replaceAll(sep, '/'))) {
       throw new Trouble(
-        `The public types use ${symbol.name} of ${file}, an internal folder. Mark what uses it as @internal.`,
+        `The public types use ${symbol.name} of ${file}, an internal folder. Mark members that use it @internal.`,
       );
     }
     this.#taken.set(symbol.name, symbol);
@@ -154,7 +154,7 @@ class RollUp {
     return `${comment && `${comment}\n`}${head}${code.replace(/;?\s*$/, '')}${/\}$/.test(code) ? '' : ';'}`;
   }
 
-  /** @param {string} base   module of the entry whose types are imported */
+  /** Returns the entry's declaration file. @param {string} base   module of the entry whose types it imports */
   text(base) {
     const code = this.#found.map((one) => this.#text(one)).join('\n');
     const names = [...this.#imported.keys()];

@@ -216,7 +216,8 @@ function each(folder, names, check) {
   if (!files.length) problems.push(`${folder}/: no files to check`);
   for (const file of files) {
     const layers = LAYERS[folder];
-    if (layers && !(folderOf(folder, file) in layers)) problems.push(`${folder}/${file}: belongs to no layer`);
+    if (layers && !(folderOf(folder, file) in layers))
+      problems.push(`${folder}/${file}: its folder is in no layer. Add it to LAYERS in tools/check/layers.js.`);
     check(file);
   }
   return files.length;

@@ -35,7 +35,8 @@ const SCENARIOS = {
 /** @typedef {{ id: string, description: string, status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'SKIPPED' | 'INFO',
  *   errorMessage?: string }} Check */
 
-/** @param {string} address @param {string | null} name the tool, null for none */
+/** Connects to a scenario's server as the client under test. Lists the tools and lets the model call one.
+ * @param {string} address @param {string | null} name the tool, null for none */
 async function runClient(address, name) {
   const client = new Client(
     { name: 'gemma-wasm', version: '0.1.0' },

@@ -1,7 +1,8 @@
 /**
  * processors: runs the test models with flags that disable processor features and compilers of JavaScript engines, and
- * checks that the results have the bits of the simd128 build. Also checks that wrong relaxed SIMD instructions are
- * detected. Writes the tables of docs/reports/processors.md. npm installs Node 20, 22, 24 and 26 into build/nodes.
+ * checks that the results equal those of the simd128 build bit for bit. Also checks that wrong relaxed SIMD
+ * instructions are detected. Writes the tables of docs/reports/processors.md. npm installs Node 20, 22, 24 and 26 into
+ * build/nodes.
  *
  *   node tools/check/processors.js matrix [RUNTIME …]   node20, node22, node24, node26, chromium, firefox
  *   node tools/check/processors.js flips                replaces each relaxed instruction, one at a time
@@ -20,7 +21,7 @@ const run = promisify(execFile);
 const CHILD = at('tests', 'js', 'processor-child.js');
 const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
-/** All test models except embedding models, and large ones whose tensor types smaller ones have, too. */
+/** All test models except embedding models, and except large models whose weight types also occur in smaller ones. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed)/.test(name));
 /** Models of the mode `flips`. They cover each weight format, with rows of whole super-blocks and with other rows. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];

@@ -12,13 +12,18 @@ import { MODULES, PAGE_SCRIPTS, PARTS } from '../build/package.js';
 import { at } from '../support/proc.js';
 
 const KB = 1000;
-/** Limits in bytes. `wasm`, a module: 340 KB, plus 40 for grammars, 10 for embeddings, inspection and saved state, 30
- * for Gemma 4, 16 for small batches and sequences, 1 for output heads of all quantised types in two stages.
- * `compressed`, the JavaScript of a page: the size at commit c9feb2b, because nothing may be added. `visit`: the
- * project's page. `package`: an earlier size plus 2 %, plus, in KB, in the four modules 40 for Gemma 4, 66 for small
- * batches and sequences, 34 for processors without dot product instructions, 14 for the output head; 28 for descriptions
- * in the types, 53 for readable stacks in Node, 16 for temporary files, 82 for thoughts, tables on disk, drafts, longer
- * chats and the documents, 5 for names of pre-tokenizers, banned tokens and checks of formats. */
+/** Limits in bytes, and why they were raised (in KB):
+ *   wasm        one wasm module: 340, + 40 for grammars, + 10 for embeddings, inspection and saved state, + 30 for
+ *               Gemma 4, + 16 for small batches and sequences, + 1 for two-stage output heads of all quantised types
+ *   scripts     the JavaScript that a page loads to run a model
+ *   compressed  the same, compressed: its size at commit c9feb2b, because nothing may be added
+ *   package     the npm package without the storyteller and INTERFACES: an earlier size + 2 %. In the wasm modules:
+ *               + 40 for Gemma 4, + 66 for small batches and sequences, + 34 for processors without dot product
+ *               instructions, + 14 for the output head. In the other files: + 28 for descriptions in the types, + 53
+ *               for readable stacks in Node, + 16 for temporary files, + 82 for thoughts, tables on disk, drafts,
+ *               longer chats and the documents, + 5 for names of pre-tokenizers, banned tokens and checks of formats
+ *   visit       all files that the project's page loads before its first answer, compressed
+ *   server      the script of `gemma-wasm serve` */
 const LIMITS = {
   wasm: 437 * KB,
   scripts: 140 * KB,
@@ -27,7 +32,8 @@ const LIMITS = {
   visit: 150 * KB,
   server: 80 * KB,
 };
-/** Limits of what entries for other APIs add to the index in a browser. @type {Record<string, number>} */
+/** Limits in bytes on the code that entries for other APIs add to the index in a browser.
+ * @type {Record<string, number>} */
 const INTERFACES = { openai: 35 * KB, 'ai-sdk': 25 * KB, 'prompt-api': 25 * KB, mcp: 25 * KB };
 const REQUIRED = [
   ...MODULES,
@@ -44,7 +50,8 @@ const REQUIRED = [
 
 let failed = false;
 
-/** @param {string} what @param {number} bytes @param {number} limit @param {number} [small] bytes when compressed */
+/** Prints a size and its limit. Above the limit, the check fails. @param {string} what @param {number} bytes
+ * @param {number} limit @param {number} [small] bytes when compressed */
 function row(what, bytes, limit, small) {
   const over = bytes > limit;
   failed ||= over;
@@ -71,7 +78,7 @@ function sizes(names, folder = 'dist') {
 
 for (const path of MODULES.map((name) => join('dist', name))) {
   if (!existsSync(at(path))) {
-    missing(`${path} is not built`);
+    missing(`${path} is not built: run npm run build`);
     continue;
   }
   const bytes = readFileSync(at(path));
@@ -94,7 +101,7 @@ for (const [name, limit] of Object.entries(INTERFACES)) {
 
 // The service worker's script has a list of the files that it stores first.
 const [, list = ''] = /"needed":(\{.*?\})/.exec(built('site', 'sw.js')) ?? [];
-if (!list) missing('site/ is not built');
+if (!list) missing('site/ is not built: run npm run build');
 const visit = ['index.html', 'sw.js', ...(list ? Object.keys(JSON.parse(list)) : [])];
 row('the page before its first answer, compressed', sizes(visit, 'site').small, LIMITS.visit);
 

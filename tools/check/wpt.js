@@ -27,8 +27,8 @@ one is the newest. Three older files are included although newer ones repeat the
 const STATUS = ['pass', 'fail', 'timeout', 'not run', 'precondition failed'];
 /** Time limit of one test file: longer than testharness.js waits with timeout=long. */
 const LONGEST_MS = 120_000;
-/** Options of the tested model. Short answers are enough for all tests. schemaBounds makes JSON end: the model was not
- * trained to write any. */
+/** Options of the tested model. Short answers are enough for all tests. The model was not trained to write JSON, so
+ * schemaBounds limits the length of JSON answers. */
 const OPTIONS = {
   replace: true,
   contextLength: 650,
@@ -108,7 +108,10 @@ async function run(browser, url, file) {
     await page.exposeFunction('wptClick', (/** @type {number} */ x, /** @type {number} */ y) => page.mouse.click(x, y));
     // page.evaluate() would count as a user activation, so functions of the page report the results.
     const done = new Promise((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(`no results within ${LONGEST_MS / 1000} s`)), LONGEST_MS);
+      timer = setTimeout(
+        () => reject(new Error(`The test file reported no results within ${LONGEST_MS / 1000} s.`)),
+        LONGEST_MS,
+      );
       page
         .exposeFunction('wptDone', resolve)
         .then(() => page.goto(`${url}${file.replace(/js$/, 'html')}`))

@@ -121,6 +121,7 @@ async function think(page, base, shoot) {
 }
 
 /**
+ * Brings the page into each state, and calls `shoot` there.
  * @param {import('puppeteer-core').Browser} browser
  * @param {string} base
  * @param {{ width: number, height: number }} size

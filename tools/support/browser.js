@@ -11,8 +11,9 @@ const TIMEOUT = 3600e3;
 export function launch(name, { args = [], ...options } = {}) {
   const { GW_CHROMIUM, GW_FIREFOX } = testEnvironment();
   const executablePath = name === 'firefox' ? GW_FIREFOX : GW_CHROMIUM;
-  if (!executablePath) throw new Trouble(`${name} was not found.`);
-  // puppeteer's network monitoring is off, because browsers would keep copies of fetched bytes, up to 200 MB. This
+  const variable = name === 'firefox' ? 'GW_FIREFOX' : 'GW_CHROMIUM';
+  if (!executablePath) throw new Trouble(`${name} was not found. Install it, or set ${variable} to its path.`);
+  // puppeteer's network monitoring is off, because with it browsers keep copies of up to 200 MB of fetched bytes, which
   // takes half of the loading time.
   const common = { executablePath, headless: true, protocolTimeout: TIMEOUT, networkEnabled: false, ...options };
   if (name === 'firefox') return puppeteer.launch({ ...common, browser: 'firefox' });

@@ -87,7 +87,7 @@ export function logged(name, program, args, { env = {}, cwd = root, append = fal
 }
 
 /**
- * Runs a program like logged(). Throws with the log's last lines if it fails.
+ * Runs a program as logged() does. If it fails, throws a Trouble with the log's last lines.
  * @param {string} name
  * @param {string} program
  * @param {string[]} args

@@ -54,7 +54,7 @@ CONVERSATIONS = [
 
 
 def standard(messages):
-    """Converts messages for transformers. As in Google's documentation, the message with the calls has their results."""
+    """Converts messages for transformers. As in Google's documentation, a message with calls also has their results."""
     out = []
     for message in messages:
         content = message['content']

@@ -37,7 +37,7 @@ const HEAD_TRUTH = headOf([
   'step: the three margins where they differ',
 ]);
 
-/** Returns the length of the common beginning of two lists of ids, -1 if it is all of a.
+/** Returns how many ids the lists a and b have in common at the beginning, -1 if b begins with all of a.
  * @param {number[]} a @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 

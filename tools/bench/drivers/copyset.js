@@ -24,7 +24,8 @@ async function timed(model, index, options) {
   const out = model.generate(messages, { seed: index, maxTokens: CONTEXT / 2, ...options });
   const { text, tokens, timings, finishReason } = await out.result();
   const ms = performance.now() - before - timings.firstTokenMs;
-  if (text !== set[index].answer || finishReason !== 'stop') throw new Error(`Answer ${index} is not its reference.`);
+  if (text !== set[index].answer || finishReason !== 'stop')
+    throw new Error(`The answer to text ${index} differs from its reference answer.`);
   const { draftedTokens: drafted = 0, acceptedTokens: accepted = 0 } = timings;
   return { tokens: tokens.length - 1, ms, drafted, accepted };
 }

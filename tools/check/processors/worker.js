@@ -1,4 +1,4 @@
-/* worker: computes the bits of one model (tests/js/local.js) in a browser, for tools/check/processors.js. */
+/* worker: computes digests of one model's logits (tests/js/local.js) in a browser, for tools/check/processors.js. */
 import { barePlatform, bitsOf } from '../../../tests/js/local.js';
 
 const platform = barePlatform(async (name) => WebAssembly.compileStreaming(fetch(new URL(name, import.meta.url))));
