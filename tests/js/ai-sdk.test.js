@@ -90,7 +90,7 @@ test('the examples of ai-sdk.md run', async (t) => {
   const first = new AsyncFunction('load', 'show', `${blocks[0]}\nreturn { model, gemmaWasm };`);
   const { model } = await first(load, show);
   t.after(() => model.dispose());
-  assert.ok(shown.length > 1, 'the text comes in pieces');
+  assert.ok(shown.length > 1, 'the text is streamed in several parts');
   for (const code of blocks.slice(1)) {
     shown.length = 0;
     await new AsyncFunction('load', 'show', 'model', 'gemmaWasm', code)(load, show, model, gemmaWasm);

@@ -27,7 +27,8 @@ function validatorOf(schema) {
   return ajv.compile(schema);
 }
 
-/** @param {any} model @param {any} schema @param {(value: any) => boolean} valid @param {number[][]} asked
+/** Checks answers under one schema, and adds their finish reasons to `counts`. @param {any} model @param {any} schema
+ * @param {(value: any) => boolean} valid @param {number[][]} asked temperatures and seeds, as pairs
  * @param {Record<string, number>} counts */
 async function answer(model, schema, valid, asked, counts) {
   for (const [temperature, seed] of asked) {
@@ -43,7 +44,7 @@ async function answer(model, schema, valid, asked, counts) {
 }
 
 /** Checks answers under random schemas. Returns the number of answers for each finish reason. @param {number} count of
- * schemas @param {string[]} models paths @param {number[][]} [asked] temperatures and seeds */
+ * schemas @param {string[]} models paths @param {number[][]} [asked] temperatures and seeds, as pairs */
 export async function answers(count, models, asked = ASKED) {
   /** @type {Record<string, number>} */
   const counts = {};
@@ -63,7 +64,8 @@ export async function answers(count, models, asked = ASKED) {
   return counts;
 }
 
-/** Schemas without bounds. With `number`, an answer must end even though the `format` option sets no bounds either. */
+/** Schemas that do not limit the length of answers. Those with `number` are tested without limits in the `format`
+ * option, too: the engine itself limits the length of numbers. */
 const UNBOUNDED = [
   { schema: { type: 'number' }, number: true },
   { schema: { type: 'integer' }, number: true },

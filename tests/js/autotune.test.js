@@ -9,7 +9,8 @@ import { pretendCores } from './many-cores.js';
 
 const CORES = 32;
 
-/** @param {number} most started threads @param {(threads: number, trial: number) => number} time of a trial */
+/** Returns the number of threads that autotuning chooses, and the number of trials.
+ * @param {number} most started threads @param {(threads: number, trial: number) => number} time of a trial */
 function chosen(most, time) {
   let trials = 0;
   const native = {

@@ -42,7 +42,7 @@ const BASES = [...'eA<>=\u30ab\u1100\uac00\u05d0\u212b\u2126\u0958\ufb2cq \n\u03
 function readMessages() {
   const lib = dirname(createRequire(import.meta.url).resolve('typescript'));
   const languages = readdirSync(lib, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  assert(languages.length >= 10, 'messages in at least ten languages');
+  assert(languages.length >= 10, 'the TypeScript package has messages in at least ten languages');
   return languages.map(({ name }) => readFileSync(join(lib, name, 'diagnosticMessages.generated.json'), 'utf8'));
 }
 
@@ -148,7 +148,7 @@ for (const name of /** @type {const} */ (['gpt-2', 'gpt-4o', 'llama-bpe', 'smoll
       assert.deepEqual(await model.tokenize(many), await model.tokenize(read(many)));
       assert.equal(await model.countTokens(many), await model.countTokens(read(many)));
       const { accepted } = await model.debug.matches({ regex: 'e\u0301' }, 'e\u0301');
-      assert.ok(accepted, 'a format is compared with the text as it is');
+      assert.ok(accepted, 'a format is compared with the text before normalisation');
     });
 
     it('encodes and decodes 256 KB of one repeated character', async () => {

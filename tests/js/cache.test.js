@@ -16,7 +16,7 @@ import { faultyServer } from './faulty-server.js';
 import { newFolder, refuses, wrong } from './helpers.js';
 import { memoryStore } from './memory-store.js';
 
-/** Tuning for downloads in long ranges, each of which is requested while the range before arrives. */
+/** Tuning for downloads in long ranges, each of which is requested while the previous one arrives. */
 const LONG = { ...TUNING, alone: 0, least: 1 << 16, most: 1 << 16, spare: 0 };
 
 /** @param {TestContext} t */
@@ -171,7 +171,7 @@ test('a resumed load does not measure network speed by bytes that arrived while 
       const [first, last] = range.split(/\D+/).slice(1).map(Number);
       return last - first + 1;
     });
-    assert.equal(Math.max(...lengths) > TUNING.segment, !slow, `ranges of ${lengths} bytes, ${slow} ms for each piece`);
+    assert.equal(Math.max(...lengths) > TUNING.segment, !slow, `ranges of ${lengths} bytes, ${slow} ms for each chunk`);
   }
 });
 

@@ -363,7 +363,7 @@ test("accepts tools in OpenAI's form; `required` applies to the first round only
     assert.ok(toolCalls.length >= 1 && toolCalls[0].result === 1);
     ends.add(finishReason);
   }
-  assert.ok(ends.has('stop') || ends.has('length'), `no answer in words: ${[...ends]}`);
+  assert.ok(ends.has('stop') || ends.has('length'), `no answer without a call: ${[...ends]}`);
   const chat = model.chat({ tools: [{ ...tool, execute: undefined }], toolChoice: 'required', ...WILD, maxTokens: 60 });
   const { toolCalls: [call] = [] } = await chat.send('Add', { seed: 3 }).result();
   const after = await chat.sendToolResults([{ id: call.id, content: 5 }], { seed: 3, toolChoice: 'none' }).result();

@@ -172,7 +172,7 @@ test("perplexity prints the package's result, and rejects an empty file", async 
   );
   await writeFile(file, '');
   const { status, stderr } = await run(['perplexity', model, '--file', file]);
-  assert.equal(status, 1, 'an empty file is no wrong usage');
+  assert.equal(status, 1, 'an empty file is an error, but not of usage (status 2)');
   assert.match(stderr, /is empty\. Pass a file/);
 });
 
@@ -267,7 +267,11 @@ test('without MODEL, the storyteller beside the package is used; if there is non
   assert.deepEqual(JSON.parse(stdout), await json('tokenize', model, 'Hello'));
   assert.match(stderr, /^gemma-wasm: No MODEL[^\n]*storyteller is used\.\n$/);
   for (const named of [model, 'HTTP://127.0.0.1:1/x']) {
-    assert.equal((await run(['tokenize', named], '', join(home, 'js/cli.js'))).status, 2, 'that is no TEXT');
+    assert.equal(
+      (await run(['tokenize', named], '', join(home, 'js/cli.js'))).status,
+      2,
+      'a path or URL is taken for MODEL, so TEXT is missing',
+    );
   }
 });
 

@@ -231,7 +231,7 @@ for (const name of ['functiongemma', 'qwen3-tools', 'llama3-tools', 'generic-too
     assert.equal(await model.countTokens(system), asked);
     const answered = await model.countTokens([...developer, ...rest]);
     const result = (await model.tokenize('noon')).length;
-    assert.ok(answered > asked + result, `${answered} tokens with a result, ${asked} without`);
+    assert.ok(answered > asked + result, `the prompt has ${answered} tokens with the tool's result, ${asked} without`);
     assert.notEqual(
       answered,
       await model.countTokens([...developer, rest[0], { ...rest[1], content: 'midnight and more' }]),

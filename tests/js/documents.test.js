@@ -121,10 +121,10 @@ test('the blocks of getting-started.md run together as one program', () => {
   assert.match(lines[0], /^gemma3 \d+ \d+$/);
   assert.ok(
     lines.some((line) => /^ (stop|length) \d+$/.test(line)),
-    'why the story ended',
+    'a line has the finish reason of the story',
   );
   assert.ok(lines.includes('5'), 'messages');
-  assert.match(lines[lines.length - 1], / \d$/, 'an animal and its legs');
+  assert.match(lines[lines.length - 1], / \d$/, 'the last line ends with the number of legs');
 });
 
 test('example.mjs runs', () => {
@@ -146,5 +146,9 @@ test('the documentation site has every document, a search, and no inline code th
     assert.doesNotMatch(html, /<script(?![^>]* src=)|<style|<[^>]* (style|on\w+)=/, page);
     assert.doesNotMatch(html, /(href|src)="\/|<a href="(?!https?:)[^"]*\.md["#]/, page);
   }
-  assert.equal(made.filter((name) => name.endsWith('.pf_fragment')).length, pages.length, 'pages that search finds');
+  assert.equal(
+    made.filter((name) => name.endsWith('.pf_fragment')).length,
+    pages.length,
+    'the search index has all pages',
+  );
 });

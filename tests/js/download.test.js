@@ -16,8 +16,8 @@ import { testModel } from './models.js';
 
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** A way to request ranges. `usual` can slow the server, because a fast server gets longer ranges; one of `stallEvery`
- * requests stalls; `loads` is the number of loads with random faults.
+/** A way to request ranges. `usual` can slow the server, because a fast server gets longer ranges; in the test of
+ * stalls, every `stallEvery`-th request stalls; `loads` is the number of loads with random faults.
  * @typedef {{ how: string, tuning: Partial<Tuning>, usual: Fault, stallEvery: number, loads: number }} Way */
 /** @type {Way} */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {}, stallEvery: 4, loads: 40 };
@@ -348,7 +348,7 @@ test('an early request is closed when the server stops supporting ranges', async
   });
   assert.deepEqual(await readAll(server.url, FEW), ['retry']);
   assert.equal(server.seen.length, 4);
-  assert.ok(sent < bytes.length / 2, `${sent} bytes of the whole file were sent before`);
+  assert.ok(sent < bytes.length / 2, `${sent} bytes were sent in the response with the whole file`);
 });
 
 test('ranges stay valid if the clock stands still', async (t) => {

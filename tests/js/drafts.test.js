@@ -192,7 +192,8 @@ test('a thinking model uses drafts, too, unless its thoughts have a budget', asy
   assert.equal(timings.draftedTokens, undefined);
 });
 
-/** Returns drafts after the measurement of a step without draft tokens. @param {number[]} prompt */
+/** Returns a Drafts object that knows the duration of a step without draft tokens, so that it drafts at once.
+ * @param {number[]} prompt */
 function measuredDrafts(prompt) {
   const drafts = new Drafts(prompt);
   drafts.measured(1, 10);

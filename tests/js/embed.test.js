@@ -55,7 +55,7 @@ for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.en
     const file = await testModel(name);
     const { ids } = ABOUT.texts[texts];
     const input = ABOUT.texts[texts].texts.slice(0, WHOLE.test(name) ? undefined : -1);
-    assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
+    assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the reference vectors belong to another model');
     const model = await open(t, name, { threads: 2 });
     const pooling = texts === 'embed-qwen3' ? 'last' : 'mean';
     const dense = texts !== 'embed-mqa' && pooling === 'mean';
@@ -65,7 +65,7 @@ for (const [name, { weightsSha256: expected, texts, llama, width }] of Object.en
     const far = await distances(model, input, truthOf(name));
     t.diagnostic(`1 - cosine: ${far.map((x) => x.toExponential(1)).join(' ')}; llama.cpp ${llama.join(' ')}`);
     const [, largest] = /** @type {[RegExp, number]} */ (LARGEST.find(([kind]) => kind.test(name)));
-    assert.ok(Math.max(...far) <= largest, `${Math.max(...far)}, expected at most ${largest}`);
+    assert.ok(Math.max(...far) <= largest, `the largest distance is ${Math.max(...far)}, limit ${largest}`);
     llama.length = far.length;
     assert.ok(mean(far) <= mean(llama), `mean ${mean(far)}, llama.cpp ${mean(llama)}`);
   });

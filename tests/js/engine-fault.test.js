@@ -29,7 +29,7 @@ async function faultySites(file) {
     const own = sites.filter((site) => site.code === code);
     if ((await outcome(flipped(module, own), file)) === 'refused') refused.add(code);
   }
-  assert.ok(refused.size > 0, 'the start proves some');
+  assert.ok(refused.size > 0, "the engine's checks at start detect some");
   const left = sites.flatMap(({ code }, i) => (refused.has(code) ? [] : [i]));
   assert.equal(
     await outcome(

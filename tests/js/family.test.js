@@ -46,7 +46,11 @@ for (const family of FAMILY) {
     assert.ok(first.tokens.length > 0);
     assert.deepEqual((await model.generate(text, options).result()).tokens, first.tokens);
     await model.generate(idsOf(70), options).result();
-    assert.deepEqual((await model.generate(text, options).result()).tokens, first.tokens, 'after something else');
+    assert.deepEqual(
+      (await model.generate(text, options).result()).tokens,
+      first.tokens,
+      'the same tokens after another prompt',
+    );
   });
 }
 

@@ -19,7 +19,7 @@ import { listen } from '../support/listen.js';
  * @property {boolean} [gzip]         Content-Encoding: gzip
  * @property {number} [lie]           extra bytes that Content-Length or Content-Range claims
  * @property {number} [wait]          milliseconds before the answer
- * @property {number} [slow]          milliseconds before each piece
+ * @property {number} [slow]          milliseconds before each chunk of the body
  * @property {Uint8Array} [bytes]         another file
  * @property {string} [etag]
  * @property {string} [raw]           send this text instead of an HTTP response, and close the connection

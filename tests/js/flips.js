@@ -47,7 +47,7 @@ function functionsOf(module) {
     }
     at = section.at + section.value;
   }
-  throw new Error('no code');
+  throw new Error('The module has no code section.');
 }
 
 /** Finds the instructions of FLIPS by their bytes, which constants can contain too. @param {Uint8Array} module

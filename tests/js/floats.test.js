@@ -36,7 +36,11 @@ test('the F16 embedding of a quantised file is kept unless quantizeFloats is q8_
   assert.deepEqual((await load(t, 'mqa-q4_0', { quantizeFloats: 'q8_0', threads: 1 })).logits, packed.logits);
   assert.equal(auto.weights - packed.weights, 320 * saved(160));
   const { tensors } = await auto.model.inspect();
-  assert.equal(tensors.find(({ name }) => name === 'token_embd.weight')?.type, 'F16', "the list is the file's");
+  assert.equal(
+    tensors.find(({ name }) => name === 'token_embd.weight')?.type,
+    'F16',
+    'inspect() lists the type in the file',
+  );
 });
 
 test('a float file is kept unless quantizeFloats is q8_0', async (t) => {

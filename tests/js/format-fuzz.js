@@ -126,14 +126,11 @@ function follow(matcher, random) {
   for (let step = 0; step < 4; step++) {
     const mask = matcher.mask();
     const words = [...mask.keys()].filter((i) => mask[i]);
-    assert.ok(
-      words.length || matcher.finished || matcher.complete,
-      'no token is allowed, and the text is no whole one',
-    );
+    assert.ok(words.length || matcher.finished || matcher.complete, 'no token is allowed, but the text is incomplete');
     if (!words.length) return;
     const at = words[random(words.length)];
     const id = 32 * at + 31 - Math.clz32(mask[at]);
-    assert.ok(matcher.allows(id) && matcher.accept(id), `token ${id} of the mask is not taken`);
+    assert.ok(matcher.allows(id) && matcher.accept(id), `the matcher rejects token ${id}, which the mask allows`);
     if (matcher.ended) return;
     matcher.forced();
   }

@@ -34,7 +34,7 @@ test('with a schema, the value is valid at every temperature, and the text is it
       const part = Object(out.partial());
       assert.ok(
         Object.keys(before).every((name) => name in part),
-        'what was there stays',
+        'a partial value keeps all earlier keys',
       );
       before = part;
     }
@@ -148,7 +148,7 @@ test('the same seed gives the same answer, also with log probabilities; logitBia
   }
 });
 
-test('greedy answers with and without jump-forward first differ at a forced token', async (t) => {
+test('greedy answers with and without jump-forward first differ at a jump-forward token', async (t) => {
   const model = await open(t);
   let forced = 0;
   for (const format of [
@@ -174,7 +174,7 @@ test('greedy answers with and without jump-forward first differ at a forced toke
     if (format.choices?.length === 1) assert.deepEqual([value, drawn.value], ['only this', 'only this']);
     forced += steps.filter((step) => step.forced).length;
   }
-  assert.ok(forced > 20, `${forced} tokens were forced`);
+  assert.ok(forced > 20, `only ${forced} jump-forward tokens`);
 });
 
 test('a chat keeps a formatted answer as text, and the next answer is unconstrained', async (t) => {

@@ -134,7 +134,7 @@ test('a read that ends after its timeout does not change a buffer that is in use
       used += count;
     }
     if (givenUp) {
-      assert.ok(reads >= 3, 'the store timed out in the range before, in the read that is held');
+      assert.ok(reads >= 3, 'the store timed out in the previous range, during the delayed read');
       late.open();
       await done.closed;
     }
@@ -235,6 +235,6 @@ test('an engine fault does not discard the cached copy', async (t) => {
   const before = await memory.list();
   assert.equal(before.length, 1);
   const { download } = await begun(t, server, memory, 5000);
-  assert.equal(download.network, false, 'the copy is used');
+  assert.equal(download.network, false, 'the cached file is used');
   await download.close();
 });

@@ -148,7 +148,7 @@ async function greedy(schema, forced, bias = []) {
   };
 }
 
-test('greedy answers with and without jump-forward are equal, or first differ at a forced token', async () => {
+test('greedy answers with and without jump-forward are equal, or first differ at a jump-forward token', async () => {
   let whole = 0;
   let apart = 0;
   for (const schema of CONSTRAINTS) {
@@ -187,7 +187,7 @@ test("greedy answers with and without jump-forward are equal if the model prefer
   }
 });
 
-test('forced tokens are evaluated with the prompt or the token before them, not in a separate step', async (t) => {
+test('jump-forward tokens are evaluated with the prompt or the token before them, not in a separate step', async (t) => {
   const settle = t.mock.method(Runner.prototype, 'settle').mock;
   for (const schema of CONSTRAINTS) {
     const before = settle.callCount();
@@ -220,7 +220,7 @@ test('log probabilities are those of the masked distribution', async () => {
   const none = logprobs.some((/** @type {any} */ one) =>
     one.top.some((/** @type {any} */ two) => two.logprob === -Infinity),
   );
-  assert.ok(none, 'nowhere were fewer than four tokens allowed');
+  assert.ok(none, 'at no step were fewer than four tokens allowed');
 });
 
 /* A worker receives no messages while it compiles a format. Without heartbeats, a slow compilation would count as a

@@ -310,7 +310,7 @@ test('bytes that are not a grammar are rejected with a code', () => {
   assert.ok(fine < good.length / 40, `${fine} were taken`);
 });
 
-test('forced bytes are the only continuation, and are tokenized like the whole text', () => {
+test('jump-forward bytes are the only continuation, and are tokenized like the whole text', () => {
   const schema = {
     type: 'object',
     properties: { city: { type: 'string' }, zip: { enum: ['abcdefgh'] } },

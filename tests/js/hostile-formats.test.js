@@ -266,12 +266,12 @@ test('a format with very many cases is refused as that, not as nested too deeply
     assert.throws(() => toBytes(format), /too many cases/);
 });
 
-test('forced bytes are searched for in a bounded number of steps, and returned in parts', async () => {
+test('jump-forward bytes are searched for in a bounded number of steps, and returned in parts', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
   const matcher = new Matcher(engine, toBytes({ regex: `${'a?'.repeat(600)}${'a'.repeat(600)}` }));
   let text = '';
   for (let part = matcher.forced(); part.length && text.length < 60; part = matcher.forced()) {
-    assert.ok(part.length < 300, `${part.length} bytes in one go`);
+    assert.ok(part.length < 300, `${part.length} jump-forward bytes at once`);
     assert.ok(matcher.acceptBytes(part));
     text += new TextDecoder().decode(part);
   }

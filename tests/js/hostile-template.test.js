@@ -136,7 +136,7 @@ test('a template cannot access anything outside the interpreter', () => {
   }
   assert.equal(render('{{ range.constructor("return 1") is defined if range.constructor else "no" }}'), '{2}no');
   assert.throws(() => render('{{ messages.constructor.constructor("return process")() }}'), { code: 'template-error' });
-  assert.equal(Object({}).x, undefined, 'no prototype was touched');
+  assert.equal(Object({}).x, undefined, 'Object.prototype is unchanged');
 });
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
@@ -552,7 +552,7 @@ test('too many control tokens are rejected, and many are matched in time', (t) =
     new Map(Array.from({ length: n }, (_, i) => [f(i), 200 + i]));
   const tooMany = names(100_000, (i) => `<token ${i}>`);
   assert.throws(() => make('x', tooMany), { code: 'template-error' });
-  assert.ok(make('x', new Map([['', 7]])), 'a control token without a name');
+  assert.ok(make('x', new Map([['', 7]])), 'a control token with an empty name is accepted');
   const nested = names(300, (i) => `${'a'.repeat(i + 1)}b`);
   const before = clock();
   make(`${long(15)}{{ ns.s }}`, nested).apply(users(['a'.repeat(3000)]));
@@ -597,7 +597,7 @@ test('an abort does not wait for a busy template, and the model stays usable', a
   t.diagnostic(`answered ${(performance.now() - before - 20).toFixed(0)} ms after the abort`);
   assert.deepEqual([finishReason, tokens], ['aborted', []]);
   await counted;
-  assert.equal((await left.result()).finishReason, 'aborted', 'of a cancelled stream');
+  assert.equal((await left.result()).finishReason, 'aborted', 'an answer whose stream was cancelled ends');
   const { tokens: next } = await model.generate('plain text', { maxTokens: 1, temperature: 0 }).result();
   assert.ok(next.length <= 1);
 });

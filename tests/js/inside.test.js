@@ -1,6 +1,6 @@
 /**
  * model.debug.inside(): compares attention weights, logit lens and norms with transformers' (tests/vectors/inside.md)
- * and with the engine's logits; tests pooled vectors of models without pooling, and rejected inputs.
+ * and with the engine's logits; tests embed() with the option `pooling` on generative models, and rejected inputs.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
@@ -123,7 +123,7 @@ test('with no layers, inside() returns the tokens of any prompt, even a too long
   assert.equal(tokens.length, await model.countTokens(messages));
   assert.deepEqual(tokens[0], { id: model.info.bosToken, text: '<bos>' });
   const { usage } = await model.generate(messages, { maxTokens: 1 }).result();
-  assert.equal(usage.reusedTokens, tokens.length - 1, 'what was evaluated before is still there');
+  assert.equal(usage.reusedTokens, tokens.length - 1, 'inside() leaves the KV cache usable');
   assert.equal((await model.debug.inside('a b '.repeat(99), { layers: [] })).tokens.length > 64, true);
 });
 
@@ -168,7 +168,7 @@ test('embedding models show attention to tokens on both sides', async (t) => {
   const text = 'etaoin '.repeat(12);
   const { tokens, layers } = await model.debug.inside(text, { heads: [1], norms: true });
   const n = tokens.length;
-  assert.ok(n > 64, 'more than a batch');
+  assert.ok(n > 64, 'the text has more tokens than a batch');
   for (const { kind, attention = {}, norms = [] } of layers) {
     for (let i = 0; i < n; i++) {
       const row = attention[1].subarray(i * n, (i + 1) * n);

@@ -1,5 +1,5 @@
-/* Tests the parts of a download, each alone: the file's identity, the cached file, which never throws, the window over
- * ranges. */
+/* Tests the parts of a download, each alone: the file's identity; the cached file, whose methods never throw; the
+ * concurrent ranges. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checksum } from '../../js/download/checksum.js';
@@ -60,7 +60,7 @@ test('the cache key depends on the address and the query of a URL, without signa
   assert.equal(whole('#there'), whole(''));
 });
 
-/** Returns the window of a simulated download of `total` bytes, each of which has the value of its offset.
+/** Returns the concurrent ranges (Lanes) of a simulated download. Each byte has the value of its offset.
  * @param {number} total @param {(range: import('../../js/download/lanes.js').Lane) => Promise<unknown>} [pause] */
 function lanesOf(total, pause = async () => {}) {
   const seen = { now: 0, most: 0, rooms: 0, starts: /** @type {number[]} */ ([]) };

@@ -33,11 +33,11 @@ export function barePlatform(compile) {
     load: (part) => PARTS[part](),
     parallelism: () => 2,
     createThread() {
-      throw new Error('no helpers here');
+      throw new Error('This platform has no helper threads.');
     },
     yield: async () => {},
     openStore() {
-      throw new Error('no store here');
+      throw new Error('This platform has no store.');
     },
   };
 }

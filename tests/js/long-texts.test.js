@@ -10,8 +10,8 @@ import { texts } from './texts.js';
 
 const encoder = new TextEncoder();
 
-/** Tokenizes a text in windows of `window` bytes. Returns the ids, and how many bytes at most were
- * left for the next window.
+/** Tokenizes a text in parts: each call adds `window` bytes to those that the engine has not tokenized yet. Returns the
+ * ids, and the largest number of bytes that a call left for the next one.
  * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes @param {number} window
  * @param {boolean} special */
 function inPieces(engine, bytes, window, special) {
@@ -73,7 +73,10 @@ for (const name of [
       for (const window of [1 + n, 64, 211, 700]) {
         const { ids, most } = inPieces(engine, bytes, window, special);
         assert.deepEqual(ids, whole, `${n}, windows of ${window}`);
-        assert.ok(most < bytes.length / 2 || bytes.length < 2000, `${most} of ${bytes.length} bytes were held back`);
+        assert.ok(
+          most < bytes.length / 2 || bytes.length < 2000,
+          `${most} of ${bytes.length} bytes were left for a later part`,
+        );
       }
     }
     engine.close();

@@ -202,7 +202,7 @@ test('docs/schemas.md lists the supported keywords and formats', () => {
   const keywords = [...docs.split('**Formats**')[0].matchAll(/^\| (`[^|]*) \|/gm)]
     .flatMap(([, names]) => [...names.matchAll(/`([$\w]+)`/g)])
     .map(([, name]) => name);
-  /** Values of keywords that accept neither an object nor, if their names say so, a number.
+  /** Values of keywords. Other keywords get the value 2 if their name tells that it is a number, otherwise {}.
    * @type {Record<string, unknown>} */
   const values = {
     ...{ const: 1, enum: [1], required: ['a'], type: 'object', $ref: '#/$defs/a', $dynamicRef: '#a' },

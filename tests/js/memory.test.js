@@ -24,8 +24,8 @@ const PROGRAM = `
   console.log(JSON.stringify({ memory, usage, peak }));
 `;
 
-/** @param {number} contextLength @param {number} repeats of a sentence, for a prompt of more than a batch or of a few
- * tokens */
+/** Runs PROGRAM. Returns the memory plan, the usage and the peak memory of its process. @param {number} contextLength
+ * @param {number} repeats of a sentence in the prompt */
 async function run(contextLength, repeats) {
   const path = await testModel('oneb-q4_0');
   const args = ['--input-type=module', '-e', PROGRAM, ENTRY, path, String(contextLength), String(repeats)];

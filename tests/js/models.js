@@ -459,7 +459,7 @@ function keyOf(/** @type {ModelSpec} */ spec) {
 export async function testModel(name) {
   if (name === 'storyteller') return STORYTELLER;
   const spec = MODELS[name];
-  if (!spec) throw new Error(`no test model is called ${name}: expected ${Object.keys(MODELS).join(', ')}`);
+  if (!spec) throw new Error(`Unknown test model ${name}. The test models are ${Object.keys(MODELS).join(', ')}.`);
   const file = path.join(DIRECTORY, `${name}-${keyOf(spec)}.gguf`);
   if (fs.existsSync(file)) return file;
   fs.mkdirSync(DIRECTORY, { recursive: true });
@@ -537,7 +537,7 @@ const described =
   ({ shape, type, offset }) =>
   (bytes) => {
     const t = readHeader(bytes).tensors.find(({ name }) => name === 'blk.1.attn_q.weight');
-    if (!t) throw new Error('no tensor blk.1.attn_q.weight');
+    if (!t) throw new Error('The file has no tensor blk.1.attn_q.weight.');
     shape?.forEach((n, i) => bytes.writeBigUInt64LE(BigInt(n), t.at + 4 + 8 * i));
     const behind = t.at + 4 + 8 * t.shape.length;
     if (type !== undefined) bytes.writeUInt32LE(type, behind);

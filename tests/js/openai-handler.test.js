@@ -35,7 +35,7 @@ test('the handler accepts a Request, or the arguments of fetch()', async (t) => 
     assert.match(response.headers.get('x-request-id') ?? '', /^req_\w{24}$/);
     assert.equal((await response.json()).choices[0].finish_reason, 'length');
   }
-  await assert.rejects(handle('/v1/models'), TypeError, 'fetch() rejects too, and does not throw');
+  await assert.rejects(handle('/v1/models'), TypeError, 'an invalid URL rejects, as with fetch(), instead of throwing');
 });
 
 test('answers unknown paths and methods, bad and large bodies with OpenAI’s errors', async (t) => {

@@ -427,7 +427,7 @@ test('sampling defaults are those of the file, of its model family, or of Gemma'
   assert.deepEqual(
     [defaults.temperature, defaults.topK, defaults.topP, defaults.minP, defaults.penaltyWindow],
     [0, 7, 0.95, 0.05, 64],
-    'what is out of range does not count',
+    'values out of range are ignored',
   );
   const answer = async (/** @type {object} */ options) =>
     (await model.generate('Hello', { maxTokens: 12, ...options }).result()).tokens;

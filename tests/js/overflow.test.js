@@ -53,9 +53,13 @@ test('never drops system messages or the last question', async () => {
   const { kept, dropped } = await fit('s:sssss u:aaaaa a:bbbbb d:ddddd u:ccccc a:eeeee u:qqqqqqqqqqqqqqqqqqq');
   assert.deepEqual({ kept, dropped }, { kept: 'sssss ddddd qqqqqqqqqqqqqqqqqqq', dropped: 'aaaaa bbbbb ccccc eeeee' });
   const long = await fit(`u:aaaaa a:bbbbb u:${'q'.repeat(41)}`);
-  assert.deepEqual(long.dropped, '', 'the engine refuses a question that fits no context');
+  assert.deepEqual(
+    long.dropped,
+    '',
+    'a question that is longer than the context is not dropped; the engine rejects it',
+  );
   const first = await fit(`a:${'g'.repeat(20)} u:aaaaa a:bbbbb u:ccccccccc`);
-  assert.equal(first.dropped, 'g'.repeat(20), 'a greeting goes first');
+  assert.equal(first.dropped, 'g'.repeat(20), 'a greeting is dropped first');
 });
 
 test('never separates tool calls from their results', async () => {
@@ -64,7 +68,7 @@ test('never separates tool calls from their results', async () => {
   const during = await fit('s:s u:aaaa c:bbbbb t:ccccc t:ccccc c:ddddd t:eeeee c:fffff t:ggggg');
   assert.deepEqual([during.kept, during.dropped], ['s aaaa fffff ggggg', 'bbbbb ccccc ccccc ddddd eeeee']);
   const last = await fit(`u:aaaaa c:bbbbb t:${'c'.repeat(28)}`);
-  assert.equal(last.dropped, '', 'the results that are being answered stay');
+  assert.equal(last.dropped, '', 'the results to be answered are not dropped');
 });
 
 test("counts the tokens of tools and of the answer's prefix, and counts only a few times", async () => {
@@ -72,7 +76,7 @@ test("counts the tokens of tools and of the answer's prefix, and counts only a f
   assert.equal((await fit(turns, { begin: 'x' })).dropped, 'aaaaa bbbbb ccccc ddddd');
   assert.equal((await fit(turns, { tools: { list: [1] } })).dropped, 'aaaaa bbbbb ccccc ddddd');
   const { kept, counts } = await fit(`${'u:a a:b '.repeat(500)}u:q`);
-  assert.equal(kept.split(' ').length, 19, 'half of the context, in whole turns');
+  assert.equal(kept.split(' ').length, 19, 'whole turns that fill half of the context are kept');
   assert.ok(counts <= 12, `${counts} counts`);
 });
 
@@ -115,7 +119,7 @@ test('a chat drops its oldest turns and reports them; by default, it rejects the
   assert.ok(all.length < 16, 'something was dropped');
   const copy = chat.clone();
   const long = 'long '.repeat(14);
-  assert.ok((await copy.append([{ role: 'user', content: long }])).dropped, 'a clone has the policy too');
+  assert.ok((await copy.append([{ role: 'user', content: long }])).dropped, 'a clone has the same overflow policy');
   assert.equal(copy.messages.at(-1)?.content, long);
   const before = chat.messages;
   await refuses(chat.send('long '.repeat(200)).result(), 'context-exceeded');

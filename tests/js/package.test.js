@@ -82,7 +82,7 @@ test('scripts import only relative files and Node modules, and bundlers leave th
     for (const { fileName } of ts.preProcessFile(code, true, true).importedFiles) {
       assert.match(fileName, allowed, `${name} imports ${fileName}`);
     }
-    assert.ok(!/\bimport\([\w$]+\)/.test(code), `${name}: bundlers are told to leave parts alone`);
+    assert.ok(!/\bimport\([\w$]+\)/.test(code), `${name}: a dynamic import lacks the comments for bundlers`);
   }
 });
 

@@ -75,7 +75,7 @@ test('the model receives the messages after a point, and files between lines tha
     [file, 'B'],
   );
   assert.deepEqual(tree.messages(second.asked.id, second.asked.id), []);
-  assert.equal(tree.messages(first.said.id, second.asked.id).length, 2, 'another branch is told as a whole');
+  assert.equal(tree.messages(first.said.id, second.asked.id).length, 2, 'for another branch, all messages are sent');
   const [back] = fromJson(toJson([{ head: head('1', 'T'), body: tree.kept() }]));
   assert.deepEqual(back.body, tree.kept());
 });
@@ -215,7 +215,7 @@ test('if two tabs have different versions of a message, the changed one is kept'
   assert.deepEqual(b.news.own, [said.id]);
 });
 
-test('of files to attach, a model, a binary file or a folder is no text', async () => {
+test('a model, a binary file or a folder cannot be attached as text', async () => {
   const folder = Object.assign(new File([], 'x'), {
     slice: () => folder,
     text: async () => Promise.reject(new Error('NotReadableError')),
@@ -231,7 +231,10 @@ test('titles are shortened, and texts are split into search words', () => {
   assert.equal(titleOf('  one\n two '), 'one two');
   assert.match(titleOf('word '.repeat(40)), /^(word ){11}word…$/);
   assert.ok(titleOf('x'.repeat(200)).length <= 61);
-  assert.doesNotThrow(() => encodeURIComponent(titleOf(`x${'🐉'.repeat(40)}`)), 'no half of a character');
+  assert.doesNotThrow(
+    () => encodeURIComponent(titleOf(`x${'🐉'.repeat(40)}`)),
+    'a title does not end with half of a surrogate pair',
+  );
   assert.deepEqual(wordsOf(['Hello, hello Größe 12', 'مرحبا']), ['hello', 'größe', '12', 'مرحبا']);
   assert.ok(wordsOf(['小さな竜の話']).includes('竜'));
 });
@@ -271,7 +274,7 @@ test('JSON export and import keep all versions; Markdown has only the shown ones
   const one = { head: head('1', 'T', { system: 'Be brief.', named: true }), body: tree.kept() };
   const [back] = fromJson(toJson([one]));
   assert.deepEqual(back.body, one.body);
-  assert.notEqual(back.head.id, '1', 'a new id: nothing is overwritten');
+  assert.notEqual(back.head.id, '1', 'an import gets a new id, so that it overwrites nothing');
   assert.deepEqual({ ...back.head, id: '1' }, one.head);
   const markdown = toMarkdown(one);
   assert.match(markdown, /^# T\n[\s\S]*## System prompt\n\nBe brief\.\n\n## You\n\na\n\n## Answer\n\nA2\n$/);

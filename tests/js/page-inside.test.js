@@ -34,7 +34,7 @@ test('logits become probabilities, the most likely first, without negligible one
     candidates.map(({ probability }) => probability),
     shares(1, Math.exp(-1), Math.exp(-2), Math.exp(-3)),
   );
-  assert.equal(kept, LOGITS.length, 'none is excluded by these settings');
+  assert.equal(kept, LOGITS.length, 'these settings exclude no token');
 });
 
 test('top-k, top-p and temperature apply in the order of the engine', () => {
@@ -47,7 +47,7 @@ test('top-k, top-p and temperature apply in the order of the engine', () => {
   assert.equal(drawn({ topP: 0.6 }).kept, 1);
   assert.equal(drawn({ topP: 0.65 }).kept, 2);
   const both = drawn({ topK: 3, topP: 0.9, temperature: 0.5 });
-  assert.equal(both.kept, 2, 'top-p before temperature, and of what top-k has left');
+  assert.equal(both.kept, 2, 'top-p applies after top-k and before temperature');
   near(
     both.candidates.map(({ chance }) => chance),
     [...shares(1, Math.exp(-2)), 0, 0],

@@ -128,7 +128,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
   test(`${name}: logits match ${truth}`, async (t) => {
     const file = await testModel(name);
     const model = await open(name);
-    assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the model is not the one the vectors are for');
+    assert.equal(weightsSha256(fs.readFileSync(file)), expected, 'the reference vectors belong to another model');
     const { prompts } = MODELS[name];
     const ways = {
       prefill: await each(prompts, (ids) => prefilled(model, ids)),
@@ -145,7 +145,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
       const errors = rows.map((row, k) => nmse(row, all[k]));
       t.diagnostic(`${way}: ${worst(errors)}`);
       if (truth.startsWith('transformers')) {
-        assert.ok(Math.max(...errors) <= LARGEST, `${way}: ${worst(errors)}, expected at most ${LARGEST}`);
+        assert.ok(Math.max(...errors) <= LARGEST, `${way}: ${worst(errors)}, limit ${LARGEST}`);
       } else {
         const theirs = LLAMA[name].default;
         t.diagnostic(`llama.cpp: ${worst(theirs)}`);
@@ -182,6 +182,6 @@ test('every tensor type is in a model with reference vectors', () => {
     return [type, embeddingType, ...Object.values(types ?? {})];
   });
   for (const type of Object.keys(GGML_TYPES)) {
-    assert.ok(covered.includes(/** @type {any} */ (type)), `no parity model of type ${type}`);
+    assert.ok(covered.includes(/** @type {any} */ (type)), `no model with reference vectors has the type ${type}`);
   }
 });

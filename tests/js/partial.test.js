@@ -51,7 +51,7 @@ test('each prefix of a JSON text gives a part of the value; the parts grow, and 
         if (part === undefined) return assert.equal(before, undefined, here);
         assert.ok(within(part, whole), here);
         assert.deepEqual(JSON.parse(JSON.stringify(part)), part);
-        assert.ok(before === undefined || within(before, part), `what was shown went: ${here}`);
+        assert.ok(before === undefined || within(before, part), `an earlier part of the value is lost: ${here}`);
       });
     }
   }

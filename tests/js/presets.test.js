@@ -31,7 +31,7 @@ test('a stored copy is opened under the address under which it is stored', async
   assert.deepEqual(
     (await modelsHere()).map(({ choice }) => addressOf(choice.source)),
     urls,
-    'the parts of a split model are one',
+    'the parts of a split model are listed as one model',
   );
 });
 
@@ -63,7 +63,7 @@ for (const preset of PRESETS.filter(({ memory }) => memory)) {
     t.diagnostic(`${memory.total} bytes in memory, ${memory.onDisk} on disk; the file has ${fileBytes} bytes`);
     assert.ok(
       Math.abs(fileBytes / preset.bytes - 1) < 0.001,
-      `the shape is not the published file's: ${fileBytes} bytes`,
+      `the shape is not that of the published file, which has ${preset.bytes} bytes: ${fileBytes}`,
     );
     assert.equal(preset.memory, Math.round(memory.total / 1e7) * 1e7);
   });

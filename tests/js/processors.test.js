@@ -13,7 +13,7 @@ import { MODELS } from './models.js';
 const run = promisify(execFile);
 const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
-/** All test models except embedding models (embed.test.js) and large models, which have no further weight types. */
+/** All test models except embedding models (embed.test.js) and large models, whose weight types others have, too. */
 const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed)/.test(name));
 /** Models to run with replaced instructions. Their weight formats differ, because each format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];

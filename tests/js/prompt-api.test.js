@@ -398,7 +398,7 @@ test('destruction and aborts: the signal of create() rejects it, and later destr
   const pending = session.prompt(ASKED);
   later.abort(reason);
   for (const call of [pending, session.prompt(ASKED)]) await assert.rejects(call, (error) => error === reason);
-  // A signal does not keep sessions that are destroyed.
+  // The signal has no listener of a destroyed session, so it does not keep the session in memory.
   const { signal } = new AbortController();
   const destroyed = await Local.create({ signal });
   const before = getEventListeners(signal, 'abort').length;

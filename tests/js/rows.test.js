@@ -163,7 +163,7 @@ test('a bit that is flipped in a row while the model is in use is repaired from 
   server.forget();
   const again = await load(server.url, { cache });
   assert.deepEqual(await answers(again), expected);
-  assert.ok(server.sent < 1000, `the copy was repaired: ${server.sent} bytes`);
+  assert.ok(server.sent < 1000, `the cached file was repaired: only ${server.sent} bytes were sent`);
 });
 
 test('without the server, a corrupt row is an error with a code, and other rows can still be read', async (t) => {

@@ -177,7 +177,7 @@ test('a thread that was busy itself does not count its worker as lost, because t
   assert.equal(busy(), true);
 });
 
-/** @param {any} [value] result of all calls */
+/** Returns a port whose worker answers each call with `value`. @param {any} [value] */
 function fakePort(value) {
   const port = {
     sent: /** @type {any[]} */ ([]),
@@ -377,7 +377,7 @@ test('steps that the caller has received are not delivered again by the next wor
   const worker = (/** @type {number[]} */ ids, /** @type {boolean} */ dies) => {
     const { promise: lost, resolve: lose } = deferred();
     const answer = async (/** @type {any} */ onEvent) => {
-      // A step without text carries a part of a character.
+      // A step has no text if its token is only a part of a UTF-8 character.
       for (const id of ids) onEvent({ kind: 'steps', id: 1, steps: [{ text: '', ids: [id], forced: false }] });
       await immediate();
       if (!dies) return { text: '', tokens: ids, finishReason: 'stop' };

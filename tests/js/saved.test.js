@@ -48,7 +48,7 @@ test('other conversations do not reuse a restored KV cache, because its bytes ma
   assert.equal(copy.usage.reusedTokens, 0);
   assert.ok(
     (await other().send(QUESTIONS[0]).result()).usage.reusedTokens > 0,
-    'what the session evaluated itself is shared',
+    'the KV cache of an evaluated prompt is reused',
   );
   const own = model.chat({ saved });
   await own.restored;
@@ -254,7 +254,7 @@ test('damaged or truncated bytes are rejected or restore only the messages, and 
       const again = model.chat({ saved: i % 10 === 9 ? saved.subarray(0, at) : bytes });
       const { tokens, reason } = await again.restored;
       if (i % 10 === 9) continue;
-      assert.ok(at >= json, `a bit flipped at ${at} was not seen`);
+      assert.ok(at >= json, `the flipped bit in byte ${at} was not detected`);
       assert.equal(tokens, 0);
       assert.match(String(reason), /saved state/);
       alone++;

@@ -120,7 +120,7 @@ test('an index in a folder can be opened again, also after many changes', async 
       all.set(id, vectors[i]);
     }
   }
-  assert.ok(readdirSync(folder).length < 40, 'files were put together');
+  assert.ok(readdirSync(folder).length < 40, 'files were merged');
   const again = await openIndex({ dimensions, folder });
   assert.equal(again.size, all.size);
   for (const query of vectorsOf(10, dimensions, 7)) {
@@ -187,10 +187,14 @@ test('merging files loses nothing that another index wrote into the folder', asy
   await other.add({ id: 'after', vector: [0, 1] });
   await busy(first);
   assert.deepEqual(await idsIn(folder), ['after', 'before', 'changed', 'twice']);
-  assert.deepEqual(await vectorIn(folder, 'changed'), [7, 7], 'the later change counts');
+  assert.deepEqual(await vectorIn(folder, 'changed'), [7, 7], 'the later change is kept');
   assert.deepEqual(await vectorIn(folder, 'twice'), [2, 2]);
   await busy(later);
-  assert.deepEqual(await vectorIn(folder, 'twice'), [2, 2], 'an index that knows the old one');
+  assert.deepEqual(
+    await vectorIn(folder, 'twice'),
+    [2, 2],
+    'an index object that has read the old item merges the newer one',
+  );
 });
 
 test('a deleted item does not reappear from an index that still has it, nor after a crash', async (t) => {
@@ -204,13 +208,13 @@ test('a deleted item does not reappear from an index that still has it, nor afte
   await Promise.all([busy(first), busy(other)]);
   assert.deepEqual(await idsIn(folder), ['b', 'c']);
   restore();
-  assert.deepEqual(await idsIn(folder), ['b', 'c'], 'files that could not be removed any more');
+  assert.deepEqual(await idsIn(folder), ['b', 'c'], 'restored old files do not bring items back');
   await busy(other);
   assert.deepEqual(await idsIn(folder), ['b', 'c']);
   const third = await openIndex(options);
   await other.add({ id: 'new', vector: [1, 1] });
   await third.clear();
-  assert.deepEqual(await idsIn(folder), ['new'], 'clear takes what it knows');
+  assert.deepEqual(await idsIn(folder), ['new'], 'clear() deletes only the items that the index object has read');
   await Promise.all([busy(first), busy(other)]);
   restore();
   assert.deepEqual(await idsIn(folder), ['new']);
@@ -231,7 +235,7 @@ test('a deletion removes the item that its index knew; a newer item with this id
   const last = first.add({ id: 'b', vector: [1, 1] });
   await first.delete('b');
   await last;
-  assert.deepEqual(await idsIn(folder), ['a'], 'an addition that is not written yet');
+  assert.deepEqual(await idsIn(folder), ['a'], 'an item can be deleted before its addition is written');
 });
 
 /** @type {Promise<WebAssembly.Module>} */ let engine;
@@ -385,7 +389,7 @@ test('damaged files and those of other dimensions are rejected by name; unfinish
     const error = await refuses(openIndex({ dimensions: 8, folder }), 'index-failed');
     assert.ok(error.message.includes(name));
   }
-  assert.ok(existsSync(join(folder, name)), 'nothing is removed');
+  assert.ok(existsSync(join(folder, name)), 'no file is removed');
 });
 
 test('an invalid vector, id or option is rejected', async (t) => {
@@ -498,7 +502,7 @@ test('the search example stores a text completely or not at all, and replaces th
     { name: 'AbortError' },
   );
   assert.deepEqual(seen.slice(0, 2), [0, 2]);
-  assert.deepEqual(lists(), whole, 'what was aborted is not there');
+  assert.deepEqual(lists(), whole, 'an aborted addition changes nothing');
   assert.equal(await texts.add('a.md', '# Now\n\nShorter.'), 1);
   assert.deepEqual(lists(), [
     ['a.md', [0]],
@@ -537,9 +541,9 @@ test('of concurrent additions of a text, the last one is stored completely; each
     reads++;
   });
   assert.equal(await texts.add('b.md', 'Two.'), 1);
-  assert.equal(reads, 2, 'another model makes other vectors');
+  assert.equal(reads, 2, 'with another model, all vectors are computed again');
   assert.equal(await texts.add('b.md', ''), 0);
-  assert.deepEqual(said(), [['a.md', ['Short.']]], 'nothing is left of what it was');
+  assert.deepEqual(said(), [['a.md', ['Short.']]], 'the old passages are deleted');
   await Promise.all([texts.add('a.md', long), texts.delete('a.md')]);
   assert.deepEqual(said(), []);
 });

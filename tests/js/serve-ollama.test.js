@@ -180,7 +180,10 @@ test('generate accepts a prompt or raw text', async () => {
   /** @type {number[][]} */
   const bytes = split.logprobs.map((/** @type {any} */ one) => one.bytes);
   assert.equal(Buffer.from(bytes.flat()).toString(), split.response);
-  assert.ok(bytes.length > 3 && bytes.every(({ length }) => length), 'bytes of parts of characters');
+  assert.ok(
+    bytes.length > 3 && bytes.every(({ length }) => length),
+    'each token has bytes, even if they are a part of a character',
+  );
   const { lines } = await call('generate', {
     model: 'story',
     prompt: 'A story',

@@ -122,7 +122,7 @@ test('pages of the listed origins pass the preflight and can read responses', as
   assert.equal(foreign.status, 403);
   assert.equal(foreign.headers.get('access-control-allow-origin'), null);
   const refused = await fetch(`${url}/v1/models`, { headers: { origin: 'https://app.example' } });
-  assert.equal(refused.status, 401, 'and a page sees why');
+  assert.equal(refused.status, 401, 'the error has CORS headers, so that a page can read it');
   assert.equal(refused.headers.get('access-control-allow-origin'), 'https://app.example');
 });
 
@@ -261,7 +261,7 @@ test('a client that does not read is disconnected, and its answer ends', async (
   socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
   t.after(() => socket.destroy());
   await until(() => cancelled, 5000);
-  assert.ok(pulled > 1 << 20 && pulled < 64 << 20, `${pulled} bytes: the buffer and those of the system`);
+  assert.ok(pulled > 1 << 20 && pulled < 64 << 20, `${pulled} bytes were read: as much as fits into buffers`);
 });
 
 test('a client that reads slowly does not delay others', async (t) => {

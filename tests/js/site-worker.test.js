@@ -204,11 +204,13 @@ async function installed() {
   return { world, worker };
 }
 
-/** @param {ReturnType<World['worker']>} worker @param {string} version whose page it must give */
+/** Asserts that a service worker responds with the page of a version. @param {ReturnType<World['worker']>} worker
+ * @param {string} version */
 const opens = async (worker, version) =>
   assert.match((await worker.get('')).body ?? '', new RegExp(`<title>${version}`));
 
-/** @param {ReturnType<World['worker']>} worker @param {string} name of a file of the first version */
+/** Asserts that a service worker responds with a file of the first version. @param {ReturnType<World['worker']>} worker
+ * @param {string} name of the file */
 const serves = async (worker, name) =>
   assert.equal((await worker.get(name)).body, World.honest('first', name)?.toString(), name);
 
@@ -290,7 +292,7 @@ test('if a host still sends an old file under a new name, the new version is not
 
 test('wrong responses that an earlier version stored, and damaged storage, are replaced online and not used offline', async () => {
   for (const body of [HTML, null]) {
-    // Damaged files hold a web page, or with `null` their own bytes with one bit flipped.
+    // Each damaged file contains a web page or, with `null`, its own bytes with one bit flipped.
     const { world, worker } = await installed();
     await worker.open();
     await worker.get(built('first', 'storyteller.gguf'));
@@ -393,7 +395,11 @@ test('the redirect of a captive portal is shown only if there is no good copy of
   world.portal = true;
   await opens(worker, 'first');
   world.stored.clear();
-  assert.equal((await worker.get('')).response.status, 0, 'the redirect itself, for the browser to follow');
+  assert.equal(
+    (await worker.get('')).response.status,
+    0,
+    'the response is the redirect itself, which the browser follows',
+  );
 });
 
 test('the worker neither answers nor stores documents beside the page', async () => {

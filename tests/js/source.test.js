@@ -189,7 +189,7 @@ test('an iterator is read only as far as needed, and closed', async () => {
   }
   const model = await loadModel(endless(), { threads: 1 });
   await model.dispose();
-  assert.ok(given <= bytes.length + 8192, `${given} bytes were taken of ${bytes.length}`);
+  assert.ok(given <= bytes.length + 8192, `${given} of ${bytes.length} bytes were read`);
   await sleep(10);
   assert.equal(closed, true);
 });

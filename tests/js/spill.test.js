@@ -80,7 +80,7 @@ test('every source that cannot be read again gives the same answers, with the ta
     const { memory } = model.info;
     assert.equal(memory.onDisk, table.bytes, name);
     assert.equal(memory.total, memory.resident + memory.kv + memory.scratch);
-    assert.deepEqual(await readdir(at), [], 'the file has no name');
+    assert.deepEqual(await readdir(at), [], 'the folder does not list the temporary file');
     if (LINUX) assert.equal((await openIn(at)).length, 1, name);
     assert.equal(await model.generate('Hello there', { maxTokens: 12, seed: 3 }).text(), text, name);
     assert.deepEqual(await model.debug.logits(IDS, { all: true }), expected, name);

@@ -194,14 +194,14 @@ test('flipped bits and cut-off ends: messages are right or rejected, keys and va
       continue;
     }
     if (!got) {
-      assert.ok(cut, `a bit of byte ${at} makes it read as if it had never been saved`);
+      assert.ok(cut, `with a flipped bit in byte ${at}, the entry is missing instead of corrupt`);
       counts.gone++;
       continue;
     }
     const again = model.chat({ saved: got });
     const { tokens } = await again.restored;
     assert.deepEqual(again.messages, chat.messages);
-    assert.ok(tokens === 0 || tokens === whole, `${tokens} after a bit at ${at}`);
+    assert.ok(tokens === 0 || tokens === whole, `${tokens} tokens restored with a flipped bit in byte ${at}`);
     counts[tokens ? 'right' : 'alone']++;
   }
   assert.ok(counts.right > 20 && counts.alone > 50 && counts.refused > 5 && counts.gone > 5, JSON.stringify(counts));

@@ -71,7 +71,7 @@ function blobOf(file, seen) {
   blob.slice = (/** @type {any} */ ...part) =>
     Object.assign(slice.apply(blob, part), {
       stream() {
-        throw new Error('a stream for so little');
+        throw new Error('A small read must not use a stream.');
       },
       ...(seen.changed-- > 0 && {
         async arrayBuffer() {
@@ -226,7 +226,7 @@ test('small reads use no stream, which would stay open', async (t) => {
   await put(store, bytes);
   assert.equal(await store.read(NAME, 50, into), 100);
   assert.deepEqual(into, bytes.slice(50, 150));
-  assert.equal(await store.read(NAME, 250, into), 50, 'as much as there is');
+  assert.equal(await store.read(NAME, 250, into), 50, 'a read at the end of the file returns the rest');
 });
 
 test('the folder and each file are requested once, because Chromium never frees all of a handle', async (t) => {

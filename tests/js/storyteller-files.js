@@ -14,8 +14,8 @@ import { headerOf, metadataOf, padded } from './split.js';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** With the option `head`, the output matrix is separate, with the embedding's weights and type, as outliers of its
- * norm require.
+/** With the option `head`, the file has a separate output matrix, with the embedding's weights and type. The outliers
+ * `output` need it, because they scale a column of the output matrix, but not of the embedding.
  * @typedef {'F32' | 'Q8_0' | 'Q4_0' | 'QAT'} FileType
  * @typedef {'norms' | 'heads' | 'hidden' | 'output'} Outliers
  * @typedef {{ outliers?: readonly Outliers[], head?: boolean, rounded?: FileType }} Options
@@ -124,7 +124,7 @@ function putOutliers(weights, kind) {
   for (let layer = 0; layer < (kind === 'output' ? 1 : layers); layer++) {
     PUT[kind]((name) => {
       const weight = weights.get(`${kind === 'output' ? '' : `blk.${layer}.`}${name}.weight`);
-      if (!weight) throw new Error(`the storyteller has no ${name}`);
+      if (!weight) throw new Error(`The storyteller has no tensor ${name}.`);
       return weight;
     }, layer);
   }

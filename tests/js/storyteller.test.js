@@ -118,7 +118,10 @@ describe("the storyteller's perplexity on tales that it was not trained on", () 
     const { text } = REFERENCE.texts[0];
     const turned = text.split(' ').reverse().join(' ');
     const [straight, wrong] = [await model.debug.perplexity(text), await model.debug.perplexity(turned)];
-    assert.ok(wrong.nll > straight.nll + 1, `${wrong.nll} nats a token backwards, ${straight.nll} forwards`);
+    assert.ok(
+      wrong.nll > straight.nll + 1,
+      `${wrong.nll} nats per token with the words reversed, ${straight.nll} in order`,
+    );
   });
 });
 
@@ -233,8 +236,10 @@ describe('sampling', () => {
     const nucleus = expected.slice(0, expected.findIndex(({ p }) => (sum += p) >= 0.5) + 1);
     const counts = await draw(model, ids, { ...OPEN, topP: 0.5, temperature: 1 });
     const kept = new Set(nucleus.map(({ id }) => id));
-    for (const id of counts.keys()) assert.ok(kept.has(id), `${id} is not among the ${kept.size} likeliest`);
-    for (const { id, p } of nucleus) if (p * DRAWS > 12) assert.ok(counts.has(id), `${id} was never drawn`);
+    for (const id of counts.keys())
+      assert.ok(kept.has(id), `token ${id} was drawn, which is not among the ${kept.size} most likely ones`);
+    for (const { id, p } of nucleus)
+      if (p * DRAWS > 12) assert.ok(counts.has(id), `the likely token ${id} was never drawn`);
   });
 });
 

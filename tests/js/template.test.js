@@ -124,9 +124,9 @@ test('ids of earlier turns are reused where a control token follows, if their te
     '{<end_of_turn>}\n{<start_of_turn>}user\n<bos>?{<end_of_turn>}\n{<start_of_turn>}model\n',
   );
   const other = template.apply([user('Hi'), assistant('<yo!'), user('?')], { prefix });
-  assert.ok(!other.ids.includes(777), 'the answer differs, so its ids must not be used');
+  assert.ok(!other.ids.includes(777), 'the ids of the earlier answer are not used, because the answer differs');
   const edited = template.apply([user('Ho'), assistant('<yo'), user('?')], { prefix });
-  assert.ok(!edited.ids.includes(777), 'the question differs');
+  assert.ok(!edited.ids.includes(777), 'the ids of the earlier answer are not used, because the question differs');
 });
 
 /** @param {() => unknown} f @param {RegExp} message */

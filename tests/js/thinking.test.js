@@ -373,7 +373,7 @@ test('continue() works with a model whose thinking cannot be turned off', async 
   assert.equal(model.info.thinking, false);
   const chat = model.chat({ messages: [...HI, { role: 'assistant', content: 'Ye', thoughts: 'so' }] });
   const { usage } = await chat.continue({ maxTokens: 0 }).result();
-  assert.ok(usage.promptTokens > (await model.countTokens(HI)) + 2, 'the prompt has the thoughts');
+  assert.ok(usage.promptTokens > (await model.countTokens(HI)) + 2, 'the prompt contains the thoughts');
 });
 
 test('`thinking` is rejected by a model without thoughts, and for a prompt that is not messages', async (t) => {
