@@ -399,7 +399,7 @@ export async function walk(browser, look) {
   const tab = await openTab(browser, server.url, { expected: /404|none\.gguf/ });
   for (const [n, { name, go }] of STATES.entries()) {
     await go(tab.page, { base: server.url, hold }).catch((cause) => {
-      throw new Error(`on the way to “${name}”`, { cause });
+      throw new Error(`The page did not reach the state “${name}”.`, { cause });
     });
     await look(tab.page, name, n);
   }

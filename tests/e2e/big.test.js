@@ -54,7 +54,7 @@ async function loadAndAnswer(name, profile, url, context, start) {
       `${name}: ${stats}\n${name}: context ${context}, planned ${MB(total)}; peak of the process ${share(proportional)} ` +
         `(${share(resident)} with all of the browser's program that it maps)`,
     );
-    assert.ok(proportional < 1.15 * total, `took ${MB(proportional)}, expected at most ${MB(1.15 * total)}`);
+    assert.ok(proportional < 1.15 * total, `the peak is ${MB(proportional)}, limit ${MB(1.15 * total)}`);
     await tab.close();
   } finally {
     await browser.close();

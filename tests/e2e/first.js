@@ -31,7 +31,7 @@ const { values } = parseArgs({
   },
 });
 const SITE = join(root, 'site');
-if (!existsSync(join(SITE, 'index.html'))) throw new Error('there is no site/: npm run build');
+if (!existsSync(join(SITE, 'index.html'))) throw new Error('site/ is missing. Run npm run build.');
 
 /** Returns a quantile, interpolated between the two nearest values. @param {number[]} all @param {number} [share] */
 function quantile(all, share = 0.5) {

@@ -42,7 +42,7 @@ function executable(variable, names) {
   const chosen = process.env[variable];
   if (chosen) return chosen.includes('/') ? chosen : which(chosen);
   const found = names.map(which).find(Boolean);
-  if (!found) throw new Error(`no ${names.join(' or ')} here: name one in ${variable}`);
+  if (!found) throw new Error(`${names.join(' or ')} was not found. Install it, or set ${variable} to its path.`);
   return found;
 }
 
@@ -120,7 +120,7 @@ export function launch(name, options) {
  * @param {Partial<import('../../tools/serve.js').Options> & { storyteller?: string }} [options]
  */
 export async function servePage({ storyteller = '', intercept, ...options } = {}) {
-  assert.ok(existsSync(path.join(pageRoot, 'app.js')), 'build/page is missing: node tools/build/setup.js serve');
+  assert.ok(existsSync(path.join(pageRoot, 'app.js')), 'build/page is missing. Run node tools/build/setup.js serve.');
   const models = path.dirname(await testModel('tiny'));
   const built = readFileSync(path.join(pageRoot, 'index.html'), 'utf8').replace(/<meta name="storyteller".*>/, '');
   const index = storyteller ? built.replace('</head>', `${storytellerTag(storyteller, 0)}</head>`) : built;
@@ -246,7 +246,7 @@ export async function until(page, selector, timeout = 30000) {
         document.querySelector('#log')?.textContent,
       ].join(' | '),
     );
-    throw new Error(`never came: ${selector}; the page: ${shown.slice(0, 800)}`, { cause });
+    throw new Error(`No element matched ${selector} in time. The page: ${shown.slice(0, 800)}`, { cause });
   }
 }
 
@@ -264,7 +264,7 @@ export async function untilText(page, selector, pattern, timeout = 30000) {
     );
   } catch (cause) {
     const text = await page.evaluate((where) => document.querySelector(where)?.textContent, selector);
-    throw new Error(`${selector} never matched ${pattern}: ${text}`, { cause });
+    throw new Error(`The text of ${selector} did not match ${pattern} in time: ${text}`, { cause });
   }
 }
 

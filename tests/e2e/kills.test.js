@@ -28,7 +28,7 @@ for (const side of /** @type {const} */ (['node', ...BROWSERS])) {
     const random = randoms(seed);
     for (const what of /** @type {const} */ (['download', 'save'])) {
       const twice = await profile.trial(what, false, random());
-      assert.ok((twice ?? 0) <= ON_ITS_WAY, `${what}: ${twice} bytes came twice`);
+      assert.ok((twice ?? 0) <= ON_ITS_WAY, `${what}: ${twice} bytes were fetched twice`);
     }
   });
 }

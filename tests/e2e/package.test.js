@@ -30,7 +30,7 @@ let folder;
 let expected;
 
 before(async () => {
-  assert.ok(existsSync(join(root, 'dist', 'index.js')), 'dist is missing: node tools/build/setup.js package');
+  assert.ok(existsSync(join(root, 'dist', 'index.js')), 'dist/ is missing. Run node tools/build/setup.js package.');
   folder = installPackage();
   writeFileSync(join(folder, 'app.js'), APP);
   const site = join(folder, 'site');

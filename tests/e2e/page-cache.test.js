@@ -89,7 +89,7 @@ test('a stored model is offered first, starts without a network, and can be dele
 
   await page.goto(server.url);
   await until(page, `${READY}, ${FAILED}`);
-  assert.match(await textOf(page, '#model-name'), /^tiny$/, 'the last one opens by itself, not the storyteller');
+  assert.match(await textOf(page, '#model-name'), /^tiny$/, 'the page opens the model used last, not the storyteller');
   await page.goto(`${server.url}?pick`);
   await until(page, LISTED);
   assert.match(await textOf(page, LISTED), /tiny-\w+\.gguf[\s\S]*258\skB[\s\S]*Load/);
@@ -99,7 +99,7 @@ test('a stored model is offered first, starts without a network, and can be dele
   asked = [];
   await page.keyboard.press('Enter');
   await untilReady(page);
-  assert.ok(bytesAsked() <= 1, `asked for no more than whether it is the same: ${JSON.stringify(asked)}`);
+  assert.ok(bytesAsked() <= 1, `only the file's version is requested: ${JSON.stringify(asked)}`);
   assert.equal(await page.$('#chat-notice .notice'), null);
   await page.$eval(LISTED, (row) => row.setAttribute('data-marked', ''));
   await unload(page);
@@ -116,7 +116,7 @@ test('a stored model is offered first, starts without a network, and can be dele
   await press(page, 'Delete');
   assert.match(await textOf(page, LISTED), /Really delete\?/);
   await page.focus('#choose');
-  assert.doesNotMatch(await textOf(page, LISTED), /\?/, 'who leaves the button has not meant it');
+  assert.doesNotMatch(await textOf(page, LISTED), /\?/, 'moving the focus away cancels the deletion');
   await press(page, 'Delete');
   await page.keyboard.press('Enter');
   await until(page, '#stored[hidden]', 5000).catch(() => {});
@@ -136,14 +136,14 @@ test('a cancelled download resumes', async ({ open, server, medium }) => {
   await page.goto(`${server.url}?pick`);
   await until(page, LISTED);
   const [, here] = /([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(await textOf(page, LISTED)) ?? [];
-  assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are here`);
+  assert.ok(Number(here) > 8 && Number(here) < 40.6, `${here} MB are cached`);
   asked = [];
   await press(page, 'Resume');
   await untilReady(page);
   const again = bytesAsked() / 1e6;
   // A load requests a whole segment to read the header and cancels this request early, so it asks for more bytes than
   // it receives.
-  assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were here, ${again} MB were asked for`);
+  assert.ok(again < 40.7 - Number(here) + 4.3, `${here} MB were cached, ${again} MB were requested`);
   await unload(page);
   await press(page, 'Delete all');
   await press(page, 'Delete all models?');

@@ -75,7 +75,7 @@ test('a button, Escape, Back and a click outside close the dialog and return the
     assert.equal(await focused(page), 'back');
     assert.equal(await textOf(page, '#back'), 'Close');
     assert.match(page.url(), /#\/c\/[\w-]+\/models$/);
-    assert.ok(await page.$eval('#log', (one) => one.checkVisibility()), 'the conversation is beneath');
+    assert.ok(await page.$eval('#log', (one) => one.checkVisibility()), 'the conversation stays visible');
     assert.match(await textOf(page, '#storyteller'), /in use[\s\S]*Reload/);
     await close();
     await closed(page);
@@ -123,7 +123,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   const page = await asked({ width: 390 });
   await openModels(page);
   const low = await page.$eval('#chooser', (one) => innerHeight - one.getBoundingClientRect().bottom);
-  assert.ok(Math.abs(low) < 1, 'a sheet from below');
+  assert.ok(Math.abs(low) < 1, 'the chooser is at the bottom of a narrow window');
   await submitAddress(page, await modelAddress('medium'));
   await closed(page);
   await page.waitForSelector('#chat > #loading');
@@ -138,7 +138,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   assert.deepEqual(
     await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)),
     [],
-    'it is not there twice',
+    'a paused download is not also in the list',
   );
   await page.keyboard.press('Escape');
   await closed(page);

@@ -124,7 +124,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   await page.click(ANSWERED);
   await untilText(page, '.from-model:last-child .versions', /2\/2/);
   await until(page, ANSWERED);
-  assert.equal(await answerText(page), third, 'greedy: the same answer to the same words');
+  assert.equal(await answerText(page), third, 'with greedy decoding, the new answer is the same');
 });
 
 test('a draft saved when the page was hidden does not come back after it was sent', async ({ opened }) => {
@@ -288,7 +288,7 @@ testInOne('a conversation deleted during its answer stays deleted', async ({ ope
   await until(page, '#toast:not([hidden])');
   assert.deepEqual(await listed(page), []);
   await reload(page);
-  assert.deepEqual(await listed(page), [], 'nor does it come back later');
+  assert.deepEqual(await listed(page), [], 'the deleted conversation does not reappear');
 });
 
 testInOne(
@@ -316,11 +316,11 @@ testInOne(
     for (let i = 0; i < 2; i++) await page.click(`${versions} button`);
     await page.focus(`${versions} button:last-child`);
     for (let i = 0; i < 2; i++) await page.keyboard.press('Enter');
-    assert.match(await textOf(page, versions), /3\/3/, 'the focus stays on the arrow');
+    assert.match(await textOf(page, versions), /3\/3/, 'the focus stays on the button');
     await page.click('.question-foot .versions button');
-    assert.deepEqual(await shown(page), first, 'the first version, with its own answer');
+    assert.deepEqual(await shown(page), first, 'the first version is shown with its own answer');
     await page.click('.question-foot .versions button:last-child');
-    assert.equal((await shown(page)).length, 4, 'and the other one with all that followed');
+    assert.equal((await shown(page)).length, 4, 'the other version is shown with all later messages');
     await press(page, '.from-model .later', 'Branch');
     await untilCount(page, '.from-user', 1);
     assert.equal((await shown(page))[0], 'Uno');
@@ -364,14 +364,14 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   const before = await lines();
   await page.click('.talk-line button');
   await until(page, '.talk-menu:not([hidden])');
-  assert.deepEqual(await lines(), before, 'the menu floats');
+  assert.deepEqual(await lines(), before, 'the menu does not move the list');
   const gaps = await page.$$eval('.talk-menu:not([hidden]) button', (all) => {
     const places = all.map((one) => one.getBoundingClientRect());
     return places.slice(1).map(({ top }, i) => top - places[i].bottom);
   });
   assert.ok(gaps[3] > gaps[0], `“Delete” is set apart: ${gaps}`);
   await page.click('.scroller');
-  assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a press elsewhere closes it');
+  assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a click elsewhere closes the menu');
   await page.click('.talk-line button');
   await page.keyboard.press('Escape');
   assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'Escape closes it, also on its button');
@@ -410,7 +410,7 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   const places = await page.evaluate(() =>
     ['#toast', '#composer'].map((id) => document.querySelector(id)?.getBoundingClientRect().toJSON()),
   );
-  assert.ok(places[0].bottom <= places[1].top, 'the message field stays free');
+  assert.ok(places[0].bottom <= places[1].top, 'the toast does not cover the message field');
   assert.deepEqual(await listed(page), ['About boats']);
   await page.click('#toast button');
   await untilCount(page, '.talk', 2);
@@ -476,7 +476,11 @@ testInOne(
     await more();
     await count(120);
     await page.waitForSelector('.talk:focus');
-    assert.equal(await textOf(page, '.talk:focus .talk-title'), 'Talk 89', 'the first new one');
+    assert.equal(
+      await textOf(page, '.talk:focus .talk-title'),
+      'Talk 89',
+      'the focus is on the first new conversation',
+    );
     await more();
     await count(150);
     assert.ok(await page.$('#library-more[hidden]'));
@@ -570,7 +574,7 @@ test('no button covers the suggestions of a new conversation in a small window',
   await sleep(200);
   assert.ok(
     await page.$eval('#scroller', (one) => one.scrollHeight > one.clientHeight),
-    'they are higher than the window',
+    'the messages are higher than the window',
   );
   assert.ok(await page.$('#latest[hidden]'));
 });

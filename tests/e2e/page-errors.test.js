@@ -228,16 +228,16 @@ testInOne('a message longer than the context is reported, and the chat stays usa
   await until(page, FAILED);
   assert.match(await textOf(page, FAILED), /too long for the model’s context/);
   await page.click('.error > button');
-  assert.match(await valueOf(page, '#input'), /^(word ?){100}$/, 'it can be shortened');
+  assert.match(await valueOf(page, '#input'), /^(word ?){100}$/, 'the message returns to the field, to be shortened');
   await fill(page, '#input', '');
   await say(page, 'Hi');
   await until(page, ANSWERED);
-  assert.match(await textOf(page, '.question-foot .versions'), /2\/2/, 'it stands in the place of the long one');
+  assert.match(await textOf(page, '.question-foot .versions'), /2\/2/, 'the new message is a version of the long one');
   await fill(page, '#input', 'word '.repeat(100));
   await say(page, '');
   await until(page, FAILED);
   await ask(page, 'Hi again');
-  assert.equal((await page.$$('.unanswered')).length, 1, 'a message without answer is marked as not part of it');
+  assert.equal((await page.$$('.unanswered')).length, 1, 'the message without an answer is marked');
 });
 
 test('without COOP and COEP the page runs on one thread and says why', async ({ name }) => {

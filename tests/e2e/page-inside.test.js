@@ -146,7 +146,8 @@ async function sameLayers(page, ids, /** @type {Model} */ model) {
   assert.equal(bars.length, 5);
 }
 
-/** @param {Page} page @param {number[]} ids @param {Model} model @param {number} at the attending position */
+/** Compares the attention weights that the panel shows for a position with the model's. @param {Page} page
+ * @param {number[]} ids @param {Model} model @param {number} at the attending position */
 async function sameAttention(page, ids, model, at) {
   await turnTo(page, 'attention', '.said .kind');
   await page.click(`${OPTION}[data-at="${at}"]`);
@@ -166,7 +167,7 @@ async function sameAttention(page, ids, model, at) {
     assert.equal(await textOf(page, '#inside .kind'), kind);
     const outside = await page.$$eval(`${OPTION}.outside`, (all) => all.length);
     const zero = attention[head].findIndex((weight) => weight > 0);
-    assert.equal(outside, kind === 'local' ? zero : 0, 'what the window leaves out has no weight');
+    assert.equal(outside, kind === 'local' ? zero : 0, 'positions outside the window have no weight');
   }
 }
 
@@ -263,7 +264,7 @@ test("an answer of Gemma 3: every view shows the engine's numbers; choosing anot
   await ask(page, 'Hello there');
   const text = await answerText(page);
   const parts = () => fetched.filter((url) => /\/inside-\w+\.js$/.test(url));
-  assert.deepEqual(parts(), [], 'not fetched before it is opened');
+  assert.deepEqual(parts(), [], 'the code of the panel is not fetched before it is opened');
   await shortcut(page, 'i');
   await seen(page, '.bars li');
   assert.ok(parts().length > 0);
@@ -360,7 +361,10 @@ test('a running answer has priority; a text that is too long is reported; Escape
   const [first, then] = await page.$$eval('.answer-foot .stats', (all) =>
     all.map((one) => /** @type {HTMLElement} */ (one).title.match(/\d+/g)?.map(Number) ?? []),
   );
-  assert.ok(then[0] - then[1] >= first[0], `of ${then[0]} tokens ${then[1]} are new: a look has cost the conversation`);
+  assert.ok(
+    then[0] - then[1] >= first[0],
+    `the panel does not change the KV cache: ${then[1]} of ${then[0]} tokens were evaluated`,
+  );
   await page.focus('#inside-words');
   await page.keyboard.press('Escape');
   await page.waitForSelector('#inside', { hidden: true });
@@ -371,7 +375,7 @@ test('a running answer has priority; a text that is too long is reported; Escape
   assert.equal(
     await page.$eval('#settings', (one) => /** @type {HTMLElement} */ (one).hidden),
     true,
-    'one at that side',
+    'only one panel is open on that side',
   );
   await page.click('#change-model');
   assert.ok(await page.$('#inside[hidden]'));
@@ -418,7 +422,7 @@ test('a closed panel leaves no listeners, no elements and no engine calls behind
   await page.click('#look-toggle');
   await seen(page, '.bars li');
   for (const view of ['layers', 'attention', 'walk', 'tokens', 'words']) await turnTo(page, view, '*');
-  assert.notDeepEqual(await burden(page), bare, 'while it is open it can be told');
+  assert.notDeepEqual(await burden(page), bare, 'an open panel adds listeners or elements');
   await page.click('#look-toggle');
   assert.deepEqual(await burden(page), bare);
   await page.evaluate(() => {

@@ -110,7 +110,7 @@ inEach(
       assert.deepEqual(opened.seen, [layout !== 'instead', true], layout);
       if (layout === 'beside') assert.equal(opened.chat.left, opened.list.right);
       if (layout === 'over') {
-        assert.deepEqual(opened.chat, before.chat, 'the page keeps its place');
+        assert.deepEqual(opened.chat, before.chat, 'the list does not move the chat');
         assert.ok(opened.list.left === opened.chat.left && opened.list.right < opened.chat.right);
       }
       if (layout === 'instead') assert.equal(opened.list.width, width);
@@ -127,5 +127,5 @@ inEach('the icon of the document search shows a page, not only a magnifier', asy
   const heights = await page.$$eval('#search-toggle svg > *', (all) =>
     all.map((one) => /** @type {SVGGraphicsElement} */ (one).getBBox().height),
   );
-  assert.ok(Math.max(...heights) > 15, `parts of the picture, which is 24 high: ${heights}`);
+  assert.ok(Math.max(...heights) > 15, `the icon, 24 px high, has a large part besides the magnifier: ${heights}`);
 });

@@ -339,7 +339,7 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
   await page.waitForSelector('.md math[display="block"]');
   await page.waitForSelector('.md .hljs-keyword');
   assert.equal(await page.$$eval('.md math', (all) => all.length), 4);
-  assert.match(await textOf(page, '.md'), /\[ \] and/, 'white space is not maths');
+  assert.match(await textOf(page, '.md'), /\[ \] and/, 'brackets around white space are not a formula');
   assert.equal(await page.$eval('.md .hljs-number', (one) => one.textContent), '42');
   assert.equal(await page.$$eval('.md pre', (all) => all[1].textContent?.trim()), 'plain');
   assert.deepEqual(await page.$$eval('.md > p', (all) => all.map((one) => getComputedStyle(one).direction)), [
@@ -407,7 +407,11 @@ test('a long conversation renders its end first; a change of model is shown', as
   const first = await bold();
   assert.equal(first.length, 30);
   assert.deepEqual([first[0], first[29]], [false, true]);
-  assert.equal(await page.$eval('.from-model .md', (one) => one.textContent), 'Message **1**', 'it can be read');
+  assert.equal(
+    await page.$eval('.from-model .md', (one) => one.textContent),
+    'Message **1**',
+    'unrendered text is shown as it is',
+  );
   await page.evaluate(() => {
     const { waiting } = /** @type {any} */ (window);
     while (waiting.length) waiting.shift()();
@@ -433,6 +437,9 @@ test('in a long answer, a new piece does not compare the earlier paragraphs agai
     Node.prototype.isEqualNode = isEqualNode;
     return { compared, all: place.querySelectorAll('p').length };
   });
-  assert.ok(renderings.compared < 2000, `settled paragraphs are left alone: ${renderings.compared} comparisons`);
+  assert.ok(
+    renderings.compared < 2000,
+    `finished paragraphs are not compared again: ${renderings.compared} comparisons`,
+  );
   assert.equal(renderings.all, 200);
 });

@@ -93,7 +93,11 @@ test("a conversation's chosen model is loaded after a reload, even before its fi
   await until(page, READY);
   await loadAddress(page, await modelAddress('tiny-f32'));
   await named('tiny-f32');
-  assert.equal(await textOf(page, '#model-name'), 'tiny f32', 'the name in the file, not that of the file');
+  assert.equal(
+    await textOf(page, '#model-name'),
+    'tiny f32',
+    "the model's name in the file's metadata, not the file's name",
+  );
   await setOptions(page, { maxTokens: 4 });
   await ask(page, 'Hello');
   await page.click('#change-model');
@@ -263,7 +267,7 @@ test('files of a repository: sizes, files too large for this device, one row for
   assert.match(await textOf(page, FAILED), /no public repository/);
   await press(page, '#presets button', 'Enter token…');
   await until(page, '#token-form:not([hidden])');
-  assert.equal(await page.$(FAILED), null, 'what failed before is another matter');
+  assert.equal(await page.$(FAILED), null, 'the earlier error is gone');
   await fill(page, '#hub-repo', 'a/later');
   await page.click('#hub-list');
   await untilText(page, '.error', /Wait a few minutes/);
@@ -288,7 +292,7 @@ test('files of a repository: sizes, files too large for this device, one row for
   await until(page, FAILED);
   const offers = await page.$$eval('.error > button', (all) => all.map((one) => one.textContent).join());
   assert.match(offers, /Gemma 3 270M/);
-  assert.doesNotMatch(offers, /Gemma 3 1B/, 'it is larger than the file that did not fit');
+  assert.doesNotMatch(offers, /Gemma 3 1B/, 'no model is offered that is larger than the one that did not fit');
 });
 
 test('a link that names a model of another host asks first, and shows the host', async ({ open, server }) => {

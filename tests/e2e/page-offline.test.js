@@ -178,7 +178,7 @@ inEach(
       await page.$eval('#info', (info) => info.textContent ?? ''),
       cores > 1 ? /SIMD\), \d+\sthreads/ : /1\sthread/,
     );
-    assert.equal(site.count(/^\/demo\/$/), 2, 'the first visit, and what is kept; loaded again from that, once');
+    assert.equal(site.count(/^\/demo\/$/), 2, 'two requests: of the first visit, and of the service worker');
     assert.equal(site.count(/storyteller/), 1);
 
     await page.goto(`${site.url}?pick`);
@@ -283,7 +283,7 @@ inEach(
     });
     await until(page, UPDATE);
     const shown = () => page.$eval('#update', (one) => one.getClientRects().length > 0);
-    assert.equal(await shown(), false, 'an answer runs');
+    assert.equal(await shown(), false, 'the update is not offered during an answer');
     await page.evaluate(() => {
       const all = /** @type {any} */ (window);
       const { held } = all;
@@ -302,7 +302,7 @@ inEach(
     assert.equal(await versionOf(page), 'second');
     assert.deepEqual(await page.$$eval('.from-model .md', (all) => all.map((one) => one.textContent)), before);
     assert.equal(await page.$(UPDATE), null);
-    assert.equal(site.count(/storyteller/), 1, 'both versions have the same');
+    assert.equal(site.count(/storyteller/), 1, 'both versions use one storyteller');
 
     const style = (/** @type {import('puppeteer-core').Page} */ one) =>
       one.evaluate(async () => {

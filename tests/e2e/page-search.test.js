@@ -124,7 +124,7 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   /** @type {string[]} */
   const fetched = [];
   page.on('request', (request) => fetched.push(request.url()));
-  assert.ok(!(await page.$eval('#search', (one) => one.childElementCount)), 'nothing of it is there before');
+  assert.ok(!(await page.$eval('#search', (one) => one.childElementCount)), 'the panel is empty before it is opened');
   await open(page);
   assert.ok(
     fetched.some((url) => /\/search-\w+\.js/.test(url)),
@@ -146,7 +146,7 @@ test('the chat model finds passages; a message contains the chosen ones; documen
   await page.keyboard.press('Enter');
   await until(page, ANSWERED);
   const said = await page.$$eval('.from-user pre', (all) => all.map((one) => one.textContent));
-  assert.deepEqual(said, [wanted[0], wanted[2]], 'the passages that were chosen stand in the message');
+  assert.deepEqual(said, [wanted[0], wanted[2]], 'the message has the chosen passages');
   await press(page, '#search .texts button', 'Delete');
   await untilTexts(page, TEXTS, ['boats.txt']);
   await reopen(page);
@@ -214,7 +214,7 @@ test('an embedding model indexes documents again; long work can be cancelled; wi
       ?.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
   }, BOATS);
   await untilTexts(page, TEXTS, ['notes.md', 'boats.txt']);
-  assert.equal((await page.$$('.chips li')).length, 0, 'the message does not get it');
+  assert.equal((await page.$$('.chips li')).length, 0, 'the file is not attached to the message');
   await chooseFiles(page, FILES, file('book.txt', WORDS.join(' ').repeat(8000)));
   await page.waitForSelector('#search .work:not([hidden]) progress[value]');
   await press(page, '#search .work button', 'Cancel');

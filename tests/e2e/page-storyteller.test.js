@@ -54,7 +54,7 @@ test('the page opens with the storyteller and describes it; a click tells a stor
     /tiny storyteller[\s\S]*parameters[\s\S]*children’s stories[\s\S]*Gemma 3 1B/,
   );
   assert.equal(await textOf(page, '#model-name'), 'Storyteller');
-  assert.equal(await valueOf(page, '#opt-temperature'), '0.7', 'that of its model card');
+  assert.equal(await valueOf(page, '#opt-temperature'), '0.7', 'the temperature of its model card');
   await setOptions(page, { maxTokens: 12 });
   await page.click('.suggestions button');
   await until(page, ANSWERED);
@@ -92,7 +92,7 @@ test('one click opens the other models, another returns to the conversation, whi
   await page.click('.upgrade button');
   await until(page, PICKING);
   assert.match(await textOf(page, '#presets'), /Gemma 3 1B/);
-  assert.ok(await page.$eval('#chat', (one) => one.checkVisibility()), 'it lies beneath');
+  assert.ok(await page.$eval('#chat', (one) => one.checkVisibility()), 'the chat stays visible');
   await page.click('#back');
   await until(page, READY);
   await ask(page, 'Once');
@@ -105,8 +105,8 @@ test('one click opens the other models, another returns to the conversation, whi
   await untilText(page, '#model-name', /medium/);
   await assertReady(page);
   assert.match(await textOf(page, '.empty'), /Ask anything/);
-  assert.equal(await valueOf(page, '#opt-temperature'), '1', 'its own default');
-  assert.equal(await valueOf(page, '#opt-maxTokens'), '4', 'what was changed by hand');
+  assert.equal(await valueOf(page, '#opt-temperature'), '1', 'the default of the new model');
+  assert.equal(await valueOf(page, '#opt-maxTokens'), '4', 'an option that the user set stays');
 });
 
 test('the storyteller is not fetched if the link names a model or the list of models, or if the browser saves data', async ({

@@ -147,7 +147,7 @@ test('an answer that was cut off continues in place, with the same text as if it
   );
   await until(page, ANSWERED);
   assert.equal(await answerText(page), expected);
-  assert.equal(await page.$('.versions'), null, 'the same answer');
+  assert.equal(await page.$('.versions'), null, 'the answer is continued, not replaced by a new version');
   assert.equal((await prompted(page)).fresh, 1);
 });
 

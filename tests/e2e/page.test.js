@@ -189,7 +189,7 @@ test('the newest text stays in view until the reader scrolls up, and a button le
   await page.keyboard.up('Shift');
   shown = await page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
   await grown();
-  assert.ok((await end()) <= 2, 'also while the next message is written');
+  assert.ok((await end()) <= 2, 'the view follows the answer also while a message is typed');
   await page.$eval('#scroller', (s) => {
     s.scrollTop -= 12;
   });
@@ -197,16 +197,20 @@ test('the newest text stays in view until the reader scrolls up, and a button le
   const place = await page.$eval('#scroller', (s) => s.scrollTop);
   shown = await page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
   await grown();
-  assert.equal(await page.$eval('#scroller', (s) => s.scrollTop), place, 'lets go at the first pixels');
+  assert.equal(
+    await page.$eval('#scroller', (s) => s.scrollTop),
+    place,
+    'the view stops following after a scroll of a few pixels',
+  );
   await page.click('#latest');
-  assert.ok((await end()) <= 2, 'and follows again');
+  assert.ok((await end()) <= 2, 'the view follows again');
   await page.click('#stop');
   await until(page, ANSWERED);
 });
 
 testInOne('progress shows bytes, rate and time; Cancel returns to the list of models', async ({ open }) => {
   const page = await open(`?model=${await modelAddress('medium')}?slow`);
-  assert.equal(await page.$eval('body', (body) => body.dataset.state), 'picking', 'a link alone loads nothing');
+  assert.equal(await page.$eval('body', (body) => body.dataset.state), 'picking', 'opening a link loads no model');
   // The load has a timeout of 1 ms: the test does not wait for its end, because the server is slow on purpose.
   await load(page, () => page.click('#web-form button'), 1).catch(() => {});
   await page.waitForFunction(
@@ -219,7 +223,7 @@ testInOne('progress shows bytes, rate and time; Cancel returns to the list of mo
   );
   await page.click('#loading-cancel');
   await until(page, PICKING);
-  assert.equal(await page.$(FAILED), null, 'cancelling is no error');
+  assert.equal(await page.$(FAILED), null, 'cancelling shows no error');
   await loadAddress(page, await modelAddress('tiny'));
   await assertReady(page);
   await page.click('#settings-toggle');
@@ -246,7 +250,7 @@ test('a chosen file and a dropped file load', async ({ open }) => {
       called,
     );
   await load(page, () => drop('dropped.gguf'));
-  assert.equal(await textOf(page, '#model-name'), 'tiny', 'as the file names it');
+  assert.equal(await textOf(page, '#model-name'), 'tiny', "the model's name in the file's metadata");
   await drop('during-a-chat.gguf');
   await page.waitForFunction(() =>
     /^during-a-chat\.gguf/.test(document.querySelector('#change-model')?.getAttribute('title') ?? ''),
@@ -273,7 +277,7 @@ test('keyboard: Enter sends, Shift+Enter breaks the line, HTML in a message stay
   await until(page, ANSWERED);
   assert.equal(await page.$eval('.from-user', (message) => message.textContent), '<b>one</b>\ntwo');
   assert.equal(await page.$('.from-user b'), null);
-  assert.equal(await focused(page), 'input', 'and keeps it');
+  assert.equal(await focused(page), 'input', 'the message field keeps the focus');
 });
 
 test('Tab reaches every control; nothing is wider than 360 pixels', async ({ open }) => {
@@ -301,7 +305,7 @@ test('Tab reaches every control; nothing is wider than 360 pixels', async ({ ope
     if (where >= 0) seen.add(where);
     last = String(where);
   }
-  assert.equal(seen.size, wanted, `reached by Tab: ${[...seen]} of ${wanted}; last ${last}`);
+  assert.equal(seen.size, wanted, `Tab reaches all ${wanted} controls: reached ${[...seen]}, last ${last}`);
   assert.ok(
     await page.evaluate(
       () =>

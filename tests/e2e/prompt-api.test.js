@@ -18,7 +18,10 @@ const OPTIONS = { ...LOAD, maxTokens: MAX, userActivation: false };
 
 /** @type {string} */ let expected;
 before(async () => {
-  assert.ok(existsSync(path.join(root, 'dist', 'prompt-api.js')), 'dist is missing: node tools/build/setup.js package');
+  assert.ok(
+    existsSync(path.join(root, 'dist', 'prompt-api.js')),
+    'dist/ is missing. Run node tools/build/setup.js package.',
+  );
   const model = await loadModel(STORYTELLER, LOAD);
   const Local = createLanguageModel(model, { maxTokens: MAX });
   expected = await (await Local.create({ samplingMode: 'most-predictable' })).prompt(ASKED);
@@ -58,7 +61,7 @@ async function ask(module, url, options, asked) {
   };
 }
 
-/** @param {any} got @param {string} availability before the first create() */
+/** Checks the results of a page. @param {any} got @param {string} availability before the first create() */
 function judge(got, availability) {
   assert.deepEqual(got, {
     answer: expected,

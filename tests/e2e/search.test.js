@@ -34,7 +34,10 @@ const QUESTION = 'when does the tide turn?';
 /** @type {string[]} */ let expected;
 
 before(async () => {
-  assert.ok(existsSync(path.join(root, 'dist', 'search.js')), 'dist is missing: node tools/build/setup.js package');
+  assert.ok(
+    existsSync(path.join(root, 'dist', 'search.js')),
+    'dist/ is missing. Run node tools/build/setup.js package.',
+  );
   model = await testModel('embed-q8_0');
   const engine = await loadModel(model, { threads: 1 });
   const index = await openIndex({ dimensions: DIMENSIONS });

@@ -31,7 +31,11 @@ test('two tabs that load at once: one download, progress in both, one engine, ri
   assert.equal(server.source.sent, server.size);
   for (const progress of await tabs.each((lab) => lab.progress)) assert.ok(progress > 0);
   await tabs.owner();
-  assert.deepEqual((await tabs.each((lab) => lab.workers.length)).sort(), [0, 2], 'worker and one helper in one tab');
+  assert.deepEqual(
+    (await tabs.each((lab) => lab.workers.length)).sort(),
+    [0, 2],
+    'one tab has a worker and a helper thread',
+  );
   await tabs.ask(asks);
   assert.deepEqual(await tabs.answers(), { count: 6, wrong: [] });
 });

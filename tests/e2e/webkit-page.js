@@ -96,7 +96,7 @@ export class WebKitPage {
   /** @param {any} f @param {{ timeout?: number }} [options] @param {any[]} args */
   async waitForFunction(f, { timeout = LONGEST } = {}, ...args) {
     for (const end = Date.now() + timeout; !(await this.evaluate(f, ...args)); ) {
-      if (Date.now() > end) throw new Error(`never true: ${f} ${args}`);
+      if (Date.now() > end) throw new Error(`The condition did not become true in time: ${f} ${args}`);
       await sleep(30);
     }
   }

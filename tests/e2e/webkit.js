@@ -29,7 +29,7 @@ async function openScreen() {
   });
   const display = await new Promise((done, fail) => {
     screen.stdio[3]?.once('data', (data) => done(`:${String(data).trim()}`));
-    screen.once('exit', () => fail(new Error('Xvfb ended')));
+    screen.once('exit', () => fail(new Error('Xvfb exited before it reported a display.')));
   });
   return { screen, display };
 }
@@ -91,7 +91,7 @@ export class WebKit {
         .then(({ ok }) => ok)
         .catch(() => false);
     for (let tries = 0; !(await answers()); tries++) {
-      if (tries === 100) throw new Error('WebKitWebDriver does not answer');
+      if (tries === 100) throw new Error('WebKitWebDriver did not answer within 10 s.');
       await sleep(100);
     }
     this.#base = driver;
@@ -123,14 +123,15 @@ export class WebKit {
     const script = `const done = arguments[arguments.length - 1], given = [...arguments].slice(0, -1);
       Promise.resolve().then(() => (${f})(...given)).then((value) => done({ value }), (error) => done({ error: String(error) }));`;
     const { value, error } = await this.#ask('POST', '/execute/async', { script, args });
-    if (error) throw new Error(`in the page: ${error}`);
+    if (error) throw new Error(`The function failed in the page: ${error}`);
     return value;
   }
 
-  /** @template {any[]} A @param {(...args: A) => unknown} f waits until it is true in the page @param {A} args */
+  /** Waits until a function returns true in the page. @template {any[]} A @param {(...args: A) => unknown} f
+   * @param {A} args */
   async until(f, ...args) {
     for (const start = Date.now(); !(await this.run(f, ...args)); ) {
-      if (Date.now() - start > LONGEST) throw new Error(`never true: ${f} ${args}`);
+      if (Date.now() - start > LONGEST) throw new Error(`The condition did not become true in time: ${f} ${args}`);
       await sleep(100);
     }
   }
@@ -140,7 +141,7 @@ export class WebKit {
     return (await this.#ask('POST', '/element', { using: 'css selector', value: selector }))[ELEMENT];
   }
 
-  /** @param {string} selector @param {string} text in which U+E007 is Enter */
+  /** Types a text into an element. U+E007 presses Enter. @param {string} selector @param {string} text */
   async type(selector, text) {
     await this.#ask('POST', `/element/${await this.#element(selector)}/value`, { text });
   }
@@ -150,7 +151,8 @@ export class WebKit {
     await this.#ask('POST', `/element/${await this.#element(selector)}/click`, {});
   }
 
-  /** @param {string[]} keys @param {string[]} [types] actions for each key */
+  /** Presses and releases keys, one after another. @param {string[]} keys
+   * @param {string[]} [types] WebDriver's actions for each key */
   async keys(keys, types = ['keyDown', 'keyUp']) {
     const actions = keys.flatMap((value) => types.map((type) => ({ type, value })));
     await this.#ask('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] });

@@ -143,7 +143,7 @@ for (const chosen of [false, true]) {
       const { peak } = fresh;
       console.log(`WebKit: planned ${Math.round(total / 1e6)} MB; peak of the process ${Math.round(peak / 1e6)} MB`);
       assert.equal(tokens.length, 4);
-      assert.ok(peak <= most, `took ${peak}, expected at most ${most}`);
+      assert.ok(peak <= most, `the peak is ${peak} bytes, limit ${most}`);
     } finally {
       await fresh.close();
     }
