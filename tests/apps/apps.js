@@ -46,7 +46,7 @@ function vite(version) {
 }
 
 const COPY = 'cp node_modules/gemma-wasm/dist/*.js node_modules/gemma-wasm/dist/*.wasm';
-/** What bundlers need that ignore `new URL(…, import.meta.url)`. */
+/** Properties of apps whose bundler ignores `new URL(…, import.meta.url)`. */
 const COPIES = {
   recipe:
     "the package's files beside the bundle, because the tool ignores `new URL(…, import.meta.url)`: " +

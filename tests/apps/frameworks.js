@@ -19,7 +19,8 @@ export const MAIN = `import { loadModel } from 'gemma-wasm';
 const VITE_PORT = ['--port', 'PORT', '--strictPort', '--host', 'localhost'];
 
 /** Returns four apps of a Next version: a client component and a route handler, each built and in development.
- * @param {string} version @param {string[]} flags @param {string} how @returns {App[]} */
+ * @param {string} version @param {string[]} flags that choose the bundler @param {string} how the bundler's name
+ * @returns {App[]} */
 export function next(version, flags, how) {
   const major = version.split('.')[0];
   const name = `next${major}-${how}`;

@@ -25,7 +25,8 @@ import { launch } from '../e2e/helpers.js';
 import { APPS } from './apps.js';
 
 /** @typedef {import('./examples.js').App} App */
-/** What apps need. `models` has the URLs of models by their placeholders in the apps' files.
+/** Values that all apps share. `models` has the URLs of models by their placeholders in the apps' files; `expected` is
+ * Node's answer; `installed` is the folder of the installed package.
  * @typedef {{ models: Record<string, string>, cdn: string, expected: string, installed: string }} Given */
 /** Result of an app. `of` is the digest of the tested package.
  * @typedef {{ ok: boolean, threads?: number, error?: string, of?: string }} Result */
@@ -37,7 +38,7 @@ const SHOWN = 60_000;
 const MODELS = { MODEL: 'tiny', EMBEDDING_MODEL: 'embed-q8_0', TOOLS_MODEL: 'generic-tools' };
 const OPEN = { 'Access-Control-Allow-Origin': '*', 'Cross-Origin-Resource-Policy': 'cross-origin' };
 
-/** What tools may leave in an app's folder. */
+/** Files and folders that tools may create in an app's folder. They are removed before the app is built again. */
 const BUILT = 'dist out build .next .parcel-cache .svelte-kit .angular .index engine node_modules/.vite'.split(' ');
 
 /** Makes a folder with an app's files, its tools and the package. Returns the folder's path.
@@ -64,7 +65,7 @@ async function prepare(app, { models, cdn, installed }) {
   return folder;
 }
 
-/** @param {string} path */
+/** Returns the text of a template's file before this program replaced it. @param {string} path */
 function asItCame(path) {
   const kept = `${path}.as-it-came`;
   if (!existsSync(kept)) cpSync(path, kept);
@@ -143,7 +144,8 @@ function start(command, app, folder) {
     });
   return {
     said: () => text,
-    /** Ends the server and waits for its processes, which may still write into the folder. */
+    /** Kills the server, and waits until its processes have ended, because until then they may write to the app's
+     * folder. */
     async end() {
       try {
         process.kill(-Number(child.pid));
@@ -239,7 +241,7 @@ export async function tryApp(app, given, browser) {
     if (app.check || app.judge) return { ok: true };
     const answer = JSON.parse(text.match(/\{".*\}/)?.[0] ?? '{}');
     if (answer.text === given.expected) return { ok: true, threads: answer.threads };
-    return { ok: false, error: answer.error ?? `another answer: ${text.slice(0, 2000)}` };
+    return { ok: false, error: answer.error ?? `The answer differs from Node's: ${text.slice(0, 2000)}` };
   } catch (error) {
     const { message, stderr = '', stdout = '' } = /** @type {any} */ (error);
     return { ok: false, error: `${message}\n${stderr}${stdout}`.slice(0, 3000) };
