@@ -48,7 +48,7 @@ async function accessible(page) {
 const says = (page, status) =>
   page.waitForFunction((text) => document.querySelector('[role=status]')?.textContent === text, {}, status);
 
-/** Returns a function that stops an answer at its first piece with Escape, asks again, and waits for the whole answer.
+/** Returns a function that presses Escape when an answer begins to appear, asks again, and waits for the whole answer.
  * @param {string} answer selector of the answer's element @param {(page: Page) => Promise<void>} send */
 function answers(answer, send) {
   return async (/** @type {Page} */ page) => {

@@ -21,7 +21,8 @@ import {
 /** Maximum sum of a visit's layout shift scores. web.dev rates 0.1 within the worst five seconds as good. */
 const MOST_SHIFT = 0.02;
 
-/** Milliseconds after an input during which layout shifts do not count. */
+/** Milliseconds to wait after an input, so that the test counts later layout shifts: it skips those within 500 ms of an
+ * input (hadRecentInput). */
 const AFTER_INPUT = 600;
 
 function watchShifts() {
@@ -44,7 +45,7 @@ const inEach = suite(
     pageIn(name, {
       storyteller: await modelAddress('tiny'),
       intercept: async (request, response) => {
-        // Delays the response by AFTER_INPUT, because layout shifts shortly after a click do not count.
+        // Delays the response by AFTER_INPUT, because layout shifts shortly after a click would be ignored.
         if (/^\/models\/(medium|none)/.test(request.url ?? '')) await sleep(AFTER_INPUT);
         return slows(request, response);
       },

@@ -1,7 +1,7 @@
 /**
  * Texts to compare tokenizers on: random Unicode, languages, code, emoji with joiners, white space, HTML, repeated
- * characters, slices of given books, strings of given pieces. The same arguments give the same texts. None holds U+2581
- * (where tokenizers disagree by design) or the name of a control token.
+ * characters, slices of given books, random concatenations of given strings. The same arguments give the same texts.
+ * None contains U+2581 (where tokenizers disagree by design) or the name of a control token.
  */
 import { randoms } from '../support/random.js';
 

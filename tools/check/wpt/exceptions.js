@@ -1,6 +1,6 @@
 /** exceptions: the tests of web-platform-tests that do not pass, and why. */
 
-/** A test that does not pass. `file`: part of its path. `test`: its name; without it, all tests of the file are meant.
+/** A test that does not pass. `file`: part of its path. `test`: its name; without it, all tests of the file.
  * `varies`: the test passes or fails by chance.
  * @typedef {{ file: string, test?: string, reason: string, varies?: boolean }} Exception */
 
