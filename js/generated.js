@@ -128,7 +128,7 @@ export const HELP = {
                            from the cached copy or the file; for other sources, from a temporary file. Answers are the
                            same. Default: auto.
   --rows-later true|false  Whether a model is ready before its tables on disk are downloaded. During this download,
-                           missing rows are requested one by one. Default: true.`,
+                           calls request the rows that they need. Default: true.`,
   serve: `  --name TEXT              Id by which requests name a model. For several models, repeat the flag in the order of the
                            models. Default: the file's name without its extension.
   --port N                 Port to listen on. 0 picks a free one. Default: 8080.

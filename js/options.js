@@ -179,7 +179,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   per-layer embeddings) stay on disk. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from
  *   the cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Whether a model is ready before its tables on disk are downloaded. During this
- *   download (`onProgress` reports the phase `rest`), missing rows are requested one by one. Default: true.
+ *   download (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
  *   with one for each file. If it differs, loading fails with `sha256-mismatch`.

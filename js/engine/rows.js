@@ -18,13 +18,15 @@ const MOST = 1 << 20;
 /** Number of bytes per request, and number of parallel requests, for tables whose download was postponed. */
 const LANE = 4 << 20;
 const PARALLEL = 3;
+/** Number of parallel requests for rows that are not downloaded yet. With HTTP/1.1, browsers queue some of them. */
+const PARALLEL_ROWS = 16;
 const DRAIN_BYTES = 1 << 20;
 /** Maximum gap between two rows that are read at once, in bytes. */
 const SLACK = 1 << 12;
 
-/** A reader of one file. grain: reads should begin and end at multiples of it; ahead: whether several reads may be
+/** A reader of one file. grain: reads should begin and end at multiples of it; parallel: number of reads that may be
  * pending; read: returns the result of `take`, which gets bytes that are valid only during the call.
- * @typedef {{ grain: number, total: number, ahead: boolean,
+ * @typedef {{ grain: number, total: number, parallel: number,
  *   read: <T>(start: number, end: number, take: (bytes: Uint8Array) => T) => Promise<T> }} Reader */
 /** @typedef {{ rowsOf: typeof rowsOf, skip: typeof skip }} TablesPart */
 /** @typedef {{ start: number, end: number }} Span */
@@ -90,13 +92,36 @@ async function rowsOf(native, sources, { reportRest }) {
 
 /** Runs asynchronous functions one after the other. @typedef {<T>(f: () => Promise<T>) => Promise<T>} Queue */
 
-/** @param {Source} source @param {Queue} inTurn @returns {Reader} */
-function readerOf({ download, spill, blob, file, name = '', total = Infinity }, inTurn) {
+/** Calls f for each item, with at most `parallel` calls pending. Returns the results in order. After an error, calls f
+ * no more, and rejects with the first error once no call is pending.
+ * @template I, O @param {I[]} items @param {number} parallel @param {(item: I) => Promise<O>} f */
+async function mapParallel(items, parallel, f) {
+  /** @type {O[]} */
+  const results = [];
+  /** @type {unknown[]} */
+  const errors = [];
+  const queue = items.entries();
+  const work = async () => {
+    for (const [i, item] of queue) {
+      if (errors.length) return;
+      await f(item).then(
+        (result) => (results[i] = result),
+        (error) => errors.push(error),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(parallel, items.length) }, work));
+  if (errors.length) throw errors[0];
+  return results;
+}
+
+/** @param {Source} source @returns {Reader} */
+function readerOf({ download, spill, blob, file, name = '', total = Infinity }) {
   if (spill) {
     const { grain, total } = spill;
-    return { grain, total, ahead: false, read: async (start, end, take) => take(spill.read(start, end)) };
+    return { grain, total, parallel: 1, read: async (start, end, take) => take(spill.read(start, end)) };
   }
-  if (download) return readerOfDownload(download, inTurn);
+  if (download) return readerOfDownload(download);
   const slice = async (/** @type {Span} */ { start, end }) => {
     if (blob) return new Uint8Array(await blob.slice(start, end).arrayBuffer());
     if (!file?.unchanged?.()) throw new ModelError('source-changed', `${name} has changed. Load it again.`);
@@ -106,7 +131,7 @@ function readerOf({ download, spill, blob, file, name = '', total = Infinity }, 
   return {
     grain: 1,
     total,
-    ahead: Boolean(blob),
+    parallel: blob ? Infinity : 1,
     read: async (start, end, take) => take(await whole(name, { start, end }, slice)),
   };
 }
@@ -119,8 +144,8 @@ async function whole(name, span, read) {
   throw new ModelError('truncated', `${name} is truncated: it ends before byte ${span.end}. Download it again.`);
 }
 
-/** @param {NonNullable<Source['download']>} download @param {Queue} inTurn @returns {Reader} */
-function readerOfDownload(download, inTurn) {
+/** @param {NonNullable<Source['download']>} download @returns {Reader} */
+function readerOfDownload(download) {
   let spare = new Uint8Array();
   return {
     // A getter, because the value changes if the cached copy fails: bytes from the network need no alignment.
@@ -130,18 +155,19 @@ function readerOfDownload(download, inTurn) {
     get total() {
       return Number(download.total);
     },
-    ahead: false,
-    read: (start, end, take) =>
-      inTurn(async () => {
-        // Reuses the buffer, because the system clears the pages of a new one. Drops the buffer if the read or the
-        // store fails, because the store may still use it.
-        const buffer = spare.length < end - start ? new Uint8Array(end - start) : spare;
-        spare = new Uint8Array();
-        const into = buffer.subarray(0, end - start);
-        await download.at(start, into);
-        if (download.seekable) spare = buffer;
-        return take(into);
-      }),
+    get parallel() {
+      return download.late || !download.seekable ? PARALLEL_ROWS : 1; // see Download.at()
+    },
+    async read(start, end, take) {
+      // Reuses the buffer, because the system clears the pages of a new one. Drops the buffer if the read or the
+      // store fails, because the store may still use it.
+      const buffer = spare.length < end - start ? new Uint8Array(end - start) : spare;
+      spare = new Uint8Array();
+      const into = buffer.subarray(0, end - start);
+      await download.at(start, into);
+      if (download.seekable) spare = buffer;
+      return take(into);
+    },
   };
 }
 
@@ -241,21 +267,17 @@ export class Rows {
       progress.bytesPerSecond = (progress.loaded / Math.max(performance.now() - began, 1)) * 1000;
       this.#report({ ...progress });
     };
-    const fill = async () => {
-      const buffer = new Uint8Array(LANE);
-      for (let lane; (lane = lanes.shift()) && !this.#closed && download.seekable; report()) {
-        await download.at(lane.at, buffer.subarray(0, lane.end - lane.at));
-        progress.loaded += lane.end - lane.at;
-      }
-    };
-    const fillOrEnd = () =>
-      fill().catch((error) => {
-        lanes.length = 0; // makes the parallel requests end after their current range
-        throw error;
-      });
+    /** @type {Uint8Array[]} */
+    const buffers = [];
     report();
-    const ends = await Promise.allSettled(Array.from({ length: PARALLEL }, fillOrEnd));
-    for (const end of ends) if (end.status === 'rejected') throw end.reason;
+    await mapParallel(lanes, PARALLEL, async ({ at, end }) => {
+      if (this.#closed || !download.seekable) return;
+      const buffer = buffers.pop() ?? new Uint8Array(LANE);
+      await download.at(at, buffer.subarray(0, end - at));
+      buffers.push(buffer);
+      progress.loaded += end - at;
+      report();
+    });
   }
 
   /** Compares the SHA-256 of the whole file, if one is known, and completes the cached copy. If the hash differs,
@@ -313,7 +335,7 @@ export class Rows {
   async #fill(job) {
     if (this.#failure) throw this.#failure;
     const [tensor, count, ...list] = this.#native.words('rows_wanted', 0, WANTED);
-    const read = this.#read(tensor, list.slice(0, count));
+    const read = this.#read(tensor, list.slice(0, count), job);
     read.catch(() => {});
     /** @type {Uint8Array[] | unknown} */
     let rows;
@@ -326,20 +348,19 @@ export class Rows {
     this.#native.call('rows_commit');
   }
 
-  /** @param {number} tensor @param {number[]} list row indices, ascending */
-  async #read(tensor, list) {
+  /** @param {number} tensor @param {number[]} list row indices, ascending @param {{ aborted: boolean }} job */
+  async #read(tensor, list, job) {
     const { offset, bytes, shape, part = 0 } = this.#tensors[tensor];
     const size = bytes / shape[1];
-    const reader = this.#readers.get(part) ?? readerOf(this.#sources[part], this.#inTurn);
+    const reader = this.#readers.get(part) ?? readerOf(this.#sources[part]);
     this.#readers.set(part, reader);
     const starts = list.map((row) => offset + row * size);
     const spans = spansOf(starts, size, reader);
-    const rowsIn = (/** @type {RowSpan} */ { start, end, rows }) =>
-      reader.read(start, end, (bytes) => rows.map((at) => bytes.slice(at - start, at - start + size)));
-    if (reader.ahead) return (await Promise.all(spans.map(rowsIn))).flat();
-    const rows = [];
-    for (const span of spans) rows.push(...(await rowsIn(span)));
-    return rows;
+    const rowsIn = async (/** @type {RowSpan} */ { start, end, rows }) => {
+      if (job.aborted || this.#closed) throw abortError();
+      return reader.read(start, end, (bytes) => rows.map((at) => bytes.slice(at - start, at - start + size)));
+    };
+    return this.#inTurn(async () => (await mapParallel(spans, reader.parallel, rowsIn)).flat());
   }
 
   /** Ends downloads, and closes the files once nothing is written to them any more. */

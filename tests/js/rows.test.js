@@ -267,11 +267,12 @@ test('if storage fills up in the middle of the table, rows come from the server;
 });
 
 /** Serves a model. With `hold`, requests for ranges of the table of per-layer embeddings wait until `release()`, except
- * requests for single rows. @param {TestContext} t */
+ * requests for single rows, which `rows` counts. @param {TestContext} t */
 async function heldServer(t) {
   const { bytes, table, expected } = LARGE;
   const { promise: released, resolve } = deferred();
   const state = { gone: false, hold: true, busy: false };
+  const rows = { status: 0, latency: 0, requests: 0, pending: 0, most: 0 };
   const server = await faultyServer(t, bytes);
   const { port } = new URL(server.url);
   const url = await serveWith(t, async (request, response) => {
@@ -280,6 +281,13 @@ async function heldServer(t) {
     const inTable = Number(first) >= table.offset && Number(first) < table.offset + table.bytes;
     if (inTable && length > 1 << 20 && state.busy) return void response.writeHead(503, { 'Retry-After': '2' }).end();
     if (inTable && length > 1 << 20 && state.hold) await released;
+    if (inTable && length <= 1 << 20) {
+      rows.requests++;
+      rows.most = Math.max(rows.most, ++rows.pending);
+      await sleep(rows.latency);
+      rows.pending--;
+      if (rows.status) return void response.writeHead(rows.status).end();
+    }
     if (state.gone) return void response.destroy();
     const answer = await fetch(`http://127.0.0.1:${port}/model.gguf`, {
       headers: /** @type {any} */ (request.headers),
@@ -287,7 +295,7 @@ async function heldServer(t) {
     response.writeHead(answer.status, Object.fromEntries(answer.headers));
     response.end(Buffer.from(await answer.arrayBuffer()));
   });
-  return { url: `${url}/model.gguf`, server, state, release: () => resolve(null), bytes, table, expected };
+  return { url: `${url}/model.gguf`, server, state, rows, release: () => resolve(null), bytes, table, expected };
 }
 
 test('a model is ready before its table has arrived, answers the same, and its copy is completed', async (t) => {
@@ -317,6 +325,37 @@ test('a model is ready before its table has arrived, answers the same, and its c
   assert.equal(again.info.cache, 'cached');
   assert.deepEqual(await answers(again), expected);
   assert.ok(server.sent < 1000, `${server.sent} bytes`);
+});
+
+test('missing rows are requested in parallel, and an error or an abort ends the requests', async (t) => {
+  const { url, rows } = await heldServer(t);
+  const model = await opened(t, url, { cache: openCache(newFolder(t)), rowsLater: true });
+  const memory = await opened(t, LARGE.path, { rowsOnDisk: false });
+  /** Returns 100 tokens, whose rows are far apart, in an order other than in the file. @param {number} first */
+  const ids = (first) => Array.from({ length: 100 }, (_, i) => first + 80 * ((37 * i) % 100));
+  const parallel = 16;
+  const reset = () => Object.assign(rows, { status: 0, latency: 200, requests: 0, most: 0 });
+  reset();
+  assert.deepEqual(await model.debug.logits(ids(3), { all: true }), await memory.debug.logits(ids(3), { all: true }));
+  assert.ok(rows.requests > 40, `${rows.requests} requests`);
+  assert.ok(rows.most > parallel / 2 && rows.most <= parallel, `${rows.most} requests at a time`);
+
+  reset();
+  rows.status = 404;
+  await refuses(model.debug.logits(ids(43)), 'http-error');
+  assert.ok(rows.requests <= parallel, `${rows.requests} requests`);
+
+  reset();
+  const abort = new AbortController();
+  const aborted = refuses(model.debug.logits(ids(43), { signal: abort.signal }), 'aborted');
+  await until(() => rows.pending > 0);
+  abort.abort();
+  await aborted;
+  await until(() => rows.pending === 0);
+  await sleep(100);
+  assert.ok(rows.requests <= parallel, `${rows.requests} requests`);
+  reset();
+  assert.deepEqual(await model.debug.logits(ids(43)), await memory.debug.logits(ids(43)));
 });
 
 test('if the server fails before the table is complete, calls fail with a code, and the next load resumes', async (t) => {
