@@ -2,6 +2,7 @@
 /** @import { GenerateArgs, PostedPrompt as Prompt } from '../protocol.js' */
 /** @import { Engine } from './engine.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
+/** @import { ThoughtReader } from './thoughts.js' */
 import { ModelError } from '../errors.js';
 import { Budget, Unsupported, compile, lower } from '../grammar/index.js';
 import { ordered } from '../grammar/ordered.js';
@@ -64,6 +65,21 @@ export function matcherOf(native, constraint, prompt, cut) {
   if (matcher.acceptBytes(joined(begin, cut))) return matcher;
   matcher.dispose();
   throw new ModelError('bad-format', 'The format does not allow the beginning of the answer. Change one of them.');
+}
+
+/** Returns the token to append after one was drawn without the constraint, null if it must be drawn again. Sets the
+ * matcher if the token is the first after the thoughts or begins a tool call: the constraint applies from it on.
+ * @param {{ native: Engine, waiting: Matcher | null, matcher: Matcher | null, begins: Begins | null,
+ *   thoughts: ThoughtReader | null, tokens: number[], args: GenerateArgs }} run @param {number} drawn */
+export function withConstraint(run, drawn) {
+  const { native, begins, thoughts, tokens, args } = run;
+  const waiting = /** @type {Matcher} */ (run.waiting);
+  // If the answer's text is constrained, the answer must not end inside a thought.
+  const id = thoughts?.instead(drawn, !begins && native.call('is_end', drawn) === 1) ?? drawn;
+  if (thoughts?.takes(id) || (begins && !begins(id, tokens.length - (thoughts?.tokens ?? 0)))) return id;
+  run.matcher = waiting;
+  if (waiting.allows(id)) return id;
+  return args.logprobs === null ? null : waiting.draw(true);
 }
 
 /** Returns a function that recognises the first token of a tool call; null if the model's calls do not begin with a

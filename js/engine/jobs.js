@@ -10,6 +10,7 @@ const FLUSH_MS = 10;
 /** @import { Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
 /** @import { Drafts } from './drafts.js' */
+/** @import { Matcher } from './grammar.js' */
 /** @import { CallRunner } from './runner.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
 /** Exports of js/grammar.js that an answer with a constraint needs. The module is imported on first use.
@@ -149,7 +150,7 @@ async function decode(run) {
     if (job.aborted) return 'aborted';
     if (run.matcher?.finished) return 'stop';
     const forced = run.due.length > 0;
-    const id = run.due.shift() ?? (await draw(run));
+    const id = run.due.shift() ?? draw(run) ?? (await drawAgain(run));
     time.first ||= performance.now() - time.start;
     reason = appendToken(run, id, forced);
     if (reason) break;
@@ -192,31 +193,23 @@ function jumpForward(run) {
   return { ids, reason };
 }
 
-/** @param {Run} run */
+/** Draws a token. Returns null if drawAgain() must draw it. @param {Run} run */
 function draw(run) {
-  const back = run.drafts?.waiting.length;
-  return run.matcher ? run.matcher.draw(run.args.logprobs !== null, back) : drawFreely(run);
+  const { native, part, matcher, waiting, drafts, args } = run;
+  const back = drafts?.waiting.length;
+  if (matcher) return matcher.draw(args.logprobs !== null, back);
+  const id = native.draw(back);
+  return part && waiting ? part.withConstraint(run, id) : id;
 }
 
-/** Draws a token without a constraint. If the token is the first after the thoughts or begins a tool call, the
- * constraint applies from this token on. @param {Run} run */
-async function drawFreely(run) {
-  const { native, runner, job, waiting, begins, thoughts, prompt, tokens, args } = run;
-  const drawn = native.draw(run.drafts?.waiting.length);
-  if (!waiting) return drawn;
-  // If the answer's text is constrained, the answer must not end inside a thought.
-  const id = thoughts?.instead(drawn, !begins && native.call('is_end', drawn) === 1) ?? drawn;
-  if (thoughts?.takes(id) || (begins && !begins(id, tokens.length - (thoughts?.tokens ?? 0)))) return id;
-  run.matcher = waiting;
-  if (waiting.allows(id)) return id;
-  const isWhole = args.logprobs !== null;
-  if (!isWhole) {
-    // Only the top logits were computed, and the matcher may allow none of their tokens.
-    native.call('truncate', prompt.length + tokens.length - 1);
-    append(run, [tokens.at(-1) ?? prompt.at(-1) ?? -1]);
-    await runner.settle(job);
-  }
-  return waiting.draw(isWhole);
+/** Evaluates the last token again and draws a token that the constraint allows, because only the top logits were
+ * computed, and the constraint may allow none of their tokens. @param {Run} run */
+async function drawAgain(run) {
+  const { native, runner, job, prompt, tokens } = run;
+  native.call('truncate', prompt.length + tokens.length - 1);
+  append(run, [tokens.at(-1) ?? prompt.at(-1) ?? -1]);
+  await runner.settle(job);
+  return /** @type {Matcher} */ (run.matcher).draw(false);
 }
 
 /** Appends a token to the answer. Returns the reason if the answer ends with the token, else null. @param {Run} run
@@ -260,11 +253,13 @@ async function prefill(run, opening) {
 async function step(run, ids) {
   const { runner, job, time, drafts } = run;
   const before = performance.now();
+  const wasShared = runner.isShared?.();
   const draftTokens = drafts ? nextDraft(run, drafts, ids.length) : [];
   append(run, [...ids, ...draftTokens]);
   await runner.settle(job);
-  // Steps with jump-forward tokens are not comparable to single steps.
-  if (ids.length === 1) drafts?.measured(1 + draftTokens.length, performance.now() - before);
+  // Steps with jump-forward tokens, and steps during which other answers ran, are not comparable to single steps.
+  if (ids.length === 1 && !wasShared && !runner.isShared?.())
+    drafts?.measured(1 + draftTokens.length, performance.now() - before);
   await runner.pause();
   time.decode += performance.now() - before;
 }

@@ -3,7 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Drafts } from '../../js/engine/drafts.js';
+import { generate } from '../../js/engine/jobs.js';
+import { PromptEncoder } from '../../js/engine/prompt-encoder.js';
+import { Runner } from '../../js/engine/runner.js';
+import { postable } from '../../js/options.js';
+import { loadedEngine } from './bare-engine.js';
 import { open } from './helpers.js';
+import { STORYTELLER } from './models.js';
 
 /** @param {number} vocab @param {number} seed */
 function repeated(vocab, seed) {
@@ -248,4 +254,54 @@ test('a step without draft tokens is measured again and again', () => {
     return Number(id === undefined);
   });
   assert.deepEqual([single[0], single[1], single.reduce((a, b) => a + b)], [1, 0, 4]);
+});
+
+test('steps during which other answers run are not measured', async () => {
+  const native = await loadedEngine(STORYTELLER);
+  const shared = { before: false, after: false };
+  let isAfter = false;
+  const runner = new Runner(native, /** @type {any} */ ({ yield: async () => {} }));
+  const { settle } = runner;
+  Object.assign(runner, {
+    isShared: () => (isAfter ? shared.after : shared.before),
+    async settle(/** @type {any} */ job, /** @type {any} */ hooks) {
+      await settle.call(runner, job, hooks);
+      isAfter = hooks === undefined; // only the evaluation of the prompt has hooks
+    },
+    async pause() {
+      isAfter = false;
+    },
+  });
+  /** @type {number[]} */
+  const measured = [];
+  class Recorded extends Drafts {
+    /** @param {number} tokens @param {number} ms */
+    measured(tokens, ms) {
+      measured.push(tokens);
+      super.measured(tokens, ms);
+    }
+  }
+  const encoder = new PromptEncoder(
+    native,
+    async () => {},
+    () => {},
+  );
+  const context = { runner, encoder, contextLength: 512, chatCacheBytes: 0, load: async () => ({ Drafts: Recorded }) };
+  const job = { id: 0, aborted: false, unacked: 0, post() {}, stalled: async () => {}, othersWait: () => true };
+  const args = {
+    ...postable({ maxTokens: 12, temperature: 0, seed: 1, draft: true }),
+    prompt: { ids: [2, 5, 9, 300] },
+  };
+  for (const [before, after] of [
+    [false, false],
+    [true, true],
+    [true, false],
+    [false, true],
+  ]) {
+    Object.assign(shared, { before, after });
+    measured.length = 0;
+    await generate(/** @type {any} */ (context), /** @type {any} */ (job), args);
+    assert.equal(measured.length > 0, !before && !after, `${before} ${after}: ${measured}`);
+  }
+  native.close();
 });
