@@ -162,7 +162,8 @@ export class ModelDebug {
     this.#model = model;
   }
 
-  /** Returns the logits after the last id: `vocabSize` numbers. With `all`, after every id, row by row.
+  /** Returns the raw logits after the last id: `vocabSize` numbers. With `all`, after every id, row by row. Tokens that
+   * the file suppresses in answers have logits, too.
    * @param {ArrayLike<number>} ids @param {LogitsOptions} [options]
    * @returns {Promise<Float32Array>} */
   async logits(ids, options = {}) {
