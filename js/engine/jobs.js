@@ -101,17 +101,19 @@ async function answer(run) {
   if (args.logprobs === null) native.call('want_top', 1);
   if (run.usesDrafts) startDrafts(run);
   await runner.yield();
-  const finishReason = await decode(run).catch((error) => {
+  const ended = await decode(run).catch((error) => {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
   if (run.drafts?.end()) native.call('truncate', run.prompt.length + run.tokens.length);
   outbox.add({ kind: 'thought', text: run.thoughts?.finish() ?? '', ids: [], forced: false });
-  if (finishReason !== 'stop-sequence') {
+  if (ended !== 'stop-sequence') {
     const rest = assembler.add(utf8(run.reader?.end() ?? ''));
     outbox.add({ kind: 'text', text: rest + assembler.end(), ids: [], forced: false });
   }
   outbox.flush();
+  // The text that the reader of tool calls held back can contain a stop sequence, too.
+  const finishReason = assembler.stopped === null ? ended : 'stop-sequence';
   return { ...resultOf(run, finishReason), ...prefixOf(run, finishReason) };
 }
 

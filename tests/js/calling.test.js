@@ -243,6 +243,19 @@ test('errors name the position of an invalid tool; tools without messages are re
   assert.ok((await chat.send('x', { maxTokens: 2 }).result()).tokens.length);
 });
 
+test('a stop sequence in text that was held back, because a call could begin with it, ends the answer', async (t) => {
+  const model = await open(t, 'generic-tools');
+  const logitBias = Object.fromEntries(model.info.endTokens.map((id) => [id, 1000]));
+  const options = { ...WILD, tools: [ADD], format: { regex: '\\{"tool' }, logitBias, seed: 1 };
+  const plain = await model.chat().send('Hi', options).result();
+  assert.deepEqual([plain.text, plain.finishReason, plain.stopSequence], ['{"tool', 'stop', undefined]);
+  const out = model.chat().send('Hi', { ...options, stop: ['"to'] });
+  let shown = '';
+  for await (const piece of out) shown += piece;
+  const { text, finishReason, stopSequence } = await out.result();
+  assert.deepEqual([shown, text, finishReason, stopSequence], ['{', '{', 'stop-sequence', '"to']);
+});
+
 test('an abort while a tool runs ends the answer and drops the turn', async (t) => {
   const model = await open(t, 'generic-tools');
   const abort = new AbortController();
