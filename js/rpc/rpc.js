@@ -74,7 +74,11 @@ export class Rpc {
       case 'failed':
         return this.#take(message.id)?.reject(unpackError(message.error));
       case 'rest':
-        return this.onRest?.(message);
+        try {
+          return this.onRest?.(message);
+        } catch {
+          return; // the load is over, so no call can fail with the exception
+        }
       case 'ask':
         return void this.#answer(message);
       case 'progress':

@@ -527,6 +527,22 @@ test('if the download of the table fails, a notice says so, and another load res
   assert.ok((await cache.list())[0].complete);
 });
 
+test('an exception in onProgress after the load does not end the process or the download', async (t) => {
+  const { url, release, expected } = await heldServer(t);
+  const cache = openCache(newFolder(t));
+  let thrown = 0;
+  const onProgress = (/** @type {any} */ { phase }) => {
+    if (phase !== 'rest') return;
+    thrown++;
+    throw new Error('oh no');
+  };
+  const model = await load(url, { cache, rowsLater: true, onProgress });
+  release();
+  await until(async () => (await cache.list())[0].complete);
+  assert.deepEqual(await answers(model), expected);
+  assert.ok(thrown > 1, `${thrown} calls`);
+});
+
 test('if storage fills up after the model is ready, a notice says so, and the answers stay right', async (t) => {
   const { url, release, table, expected } = await heldServer(t);
   rarelySaved(t);
