@@ -86,7 +86,9 @@ export class ReconnectingConnection {
       );
     }
     this.#connection.broken = true;
-    this.#connection.kill(new ModelError('worker-failed', 'The worker was restarted. Repeat the call.'));
+    // The message is also that of later calls if the restart fails.
+    const message = 'The worker was ended by restart(). If that failed, call restart() again; then repeat the call.';
+    this.#connection.kill(new ModelError('worker-failed', message));
     this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {
       throw this.#end ?? error;
     });

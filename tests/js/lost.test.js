@@ -2,6 +2,8 @@
  * the loss, and a restart restores it. GW_MOMENTS is the number of random moments to test (100 in reports). */
 import assert from 'node:assert/strict';
 import { createReadStream, readFileSync } from 'node:fs';
+import { copyFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import { ModelError, loadModel } from '../../js/index.node.js';
@@ -9,7 +11,7 @@ import { environment } from '../../js/platform/env.js';
 import { nodePort } from '../../js/platform/port-node.js';
 import { createLanguageModel } from '../../js/prompt-api.node.js';
 import { randoms } from '../support/random.js';
-import { essence, open as openModel, refuses, sleep } from './helpers.js';
+import { essence, newFolder, open as openModel, refuses, sleep } from './helpers.js';
 import { STORYTELLER, testModel } from './models.js';
 
 const MOMENTS = Number(process.env.GW_MOMENTS ?? 7);
@@ -215,6 +217,19 @@ test('a stream cannot be read again after a restart, and bytes only with `restar
     else await model.restart();
     assert.equal((await model.debug.logits([2, 300])).length, model.info.vocabSize);
   }
+});
+
+test('after a failed restart, the error of calls says to restart again', async (t) => {
+  const file = join(newFolder(t), 'model.gguf');
+  await copyFile(await testModel('tiny'), file);
+  const model = await loadModel(file, { threads: 1 });
+  t.after(() => model.dispose());
+  await rm(file);
+  await refuses(model.restart(), 'read-error');
+  await refuses(model.tokenize('x'), 'worker-failed', /If that failed, call restart\(\) again/);
+  await copyFile(await testModel('tiny'), file);
+  await model.restart();
+  assert.ok((await model.tokenize('x')).length);
 });
 
 test(`${MOMENTS} random moments: each call ends in time, and the next answer is right`, {
