@@ -9,8 +9,8 @@ const RATE_OVER_MS = 3000;
  * immediately. */
 export class Meter {
   #report;
-  /** @type {Progress['phase']} */
-  #phase = 'fetch';
+  /** The phase of the last report; undefined until the first file is open. @type {Progress['phase'] | undefined} */
+  #phase;
   #loaded = 0;
   #fromCache = 0;
   /** @type {{ time: number, loaded: number }[]} */
@@ -26,11 +26,11 @@ export class Meter {
     this.#report = report;
   }
 
-  /** Starts to report progress. Called when the first file is open. @param {Source} source
-   * @param {number | undefined} total bytes of all files, if known */
-  begin({ download }, total) {
-    this.#phase = download?.network ? 'fetch' : 'load';
-    this.total = total;
+  /** Reports the phase of reading a file of the model, if it differs from the last one. @param {Source} source */
+  reads({ download }) {
+    const phase = download?.network ? 'fetch' : 'load';
+    if (phase === this.#phase) return;
+    this.#phase = phase;
     this.#send();
   }
 
@@ -80,7 +80,7 @@ export class Meter {
     const seconds = Math.max(performance.now() - time, 1) / 1000;
     const loaded = Math.min(this.#loaded, this.total ?? Infinity);
     this.#report({
-      phase: this.#phase,
+      phase: this.#phase ?? 'fetch',
       loaded,
       total: this.total,
       fromCache: Math.min(this.#fromCache, loaded),

@@ -35,8 +35,9 @@ export async function loadInto(native, sources, { count, open, digests, plan, he
       if (!sources[i]) {
         sources[i] = await open(i);
         if (expected(i) && !headerOnly) hashes[i] = native.hasher();
-        if (i === 0) meter.begin(sources[0], count > 1 ? undefined : sources[0].total);
+        if (count === 1) meter.total = sources[i].total;
       }
+      meter.reads(sources[i]);
       await skip?.(native, sources[i], hashes[i], meter);
       const window = native.window();
       n = await sources[i].read(window);

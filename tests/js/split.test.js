@@ -79,8 +79,9 @@ test('the URL of the first file, or its name on Hugging Face, stands for all fil
   }
 });
 
-test('a split model loads from a server that breaks connections, and from the cache, with a digest of each part', async (t) => {
-  let requests = 0;
+/** Serves the parts. Of every seven requests, the fourth gets nine bytes. @param {TestContext} t */
+async function server(t) {
+  const state = { requests: 0 };
   const base = await serveWith(t, (request, response) => {
     const part = parts[NAMES.indexOf(String(request.url).slice(1))];
     if (!part) {
@@ -93,9 +94,15 @@ test('a split model loads from a server that breaks connections, and from the ca
       ETag: '"x"',
       'Content-Length': last + 1 - first,
     });
-    if (requests++ % 7 === 3) response.write(part.subarray(first, first + 9), () => response.socket?.destroySoon());
+    if (state.requests++ % 7 === 3)
+      response.write(part.subarray(first, first + 9), () => response.socket?.destroySoon());
     else response.end(part.subarray(first, last + 1));
   });
+  return { base, state };
+}
+
+test('a split model loads from a server that breaks connections, and from the cache, with a digest of each part', async (t) => {
+  const { base, state } = await server(t);
   const cache = openCache(newFolder(t));
   const sha256 = parts.map(sha256Of);
   const url = `${base}/${NAMES[0]}`;
@@ -104,13 +111,29 @@ test('a split model loads from a server that breaks connections, and from the ca
     (await cache.list()).map(({ complete }) => complete),
     [true, true, true],
   );
-  requests = 4;
+  state.requests = 4;
   assert.deepEqual(await logitsOf(url, { cache, sha256 }), expected);
-  assert.equal(requests, 7);
+  assert.equal(state.requests, 7);
   const error = await refuses(
     loadModel(url, { threads: 1, cache: false, sha256: [sha256[0], sha256[0], sha256[2]] }),
     'sha256-mismatch',
   );
   assert.equal(error.got, sha256[1]);
   await refuses(loadModel(`${base}/more-00001-of-00002.gguf`, { threads: 1 }), 'http-error');
+});
+
+test('the phase of the progress is that of the part being read', async (t) => {
+  const { base } = await server(t);
+  const cache = openCache(newFolder(t));
+  const phases = async () => {
+    const { logits, events } = await load(`${base}/${NAMES[0]}`, { cache });
+    assert.deepEqual(logits, expected);
+    return events.map(({ phase }) => phase).filter((phase, i, all) => phase !== all[i - 1]);
+  };
+  assert.deepEqual(await phases(), ['fetch', 'ready']);
+  assert.deepEqual(await phases(), ['load', 'ready']);
+  const second = (await cache.list()).find(({ url }) => url.endsWith(NAMES[1]));
+  await cache.delete(String(second?.key));
+  // First come the headers of all parts, then the rest of each part.
+  assert.deepEqual(await phases(), ['load', 'fetch', 'load', 'fetch', 'load', 'ready']);
 });
