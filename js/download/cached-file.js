@@ -98,18 +98,18 @@ export class CachedFile {
   }
 
   /** Locks a file, so that only this load stores it. Waits while another tab has the lock and makes progress. Returns
-   * whether this load had to wait.
+   * whether to look for copies again, because another tab may have stored one meanwhile.
    * @param {string} key @param {(have: number, total: number) => void} watch */
   async lock(key, watch) {
     const store = this.#store;
     if (!store?.lock || this.#lock) return false;
-    for (let seen = '', since = Date.now(), waited = false; ; waited = true) {
+    for (let seen = '', since = Date.now(); ; ) {
       this.#lock = await this.#try(async () => {
         const lock = await store.lock?.(key);
         if (!this.#store) lock?.free(); // the store failed while the lock was requested, so the lock is freed
         return lock;
       });
-      if (this.#lock || !this.#store) return waited;
+      if (this.#lock || !this.#store) return Boolean(this.#lock);
       const [{ journal } = { journal: undefined }] = await this.find(key);
       const now = `${journal?.turn} ${journal?.total}`;
       if (journal)
@@ -121,7 +121,7 @@ export class CachedFile {
       else if (Date.now() - since > 2 * this.#patience) {
         await this.#try(async () => taken());
         this.#found = [];
-        return waited;
+        return true;
       }
       await sleep(WAIT_MS, true);
     }

@@ -161,8 +161,7 @@ export class Download {
     if (whole && (await this.#requests.within(this.#tuning.glanceMs, () => this.#keeps(whole, found)))) {
       return this.#file.tidy(key);
     }
-    // If this load had to wait for the lock, another tab may have stored the file, so the search for a copy starts
-    // over.
+    // Another tab may have stored the file before this load had the lock, so the search for a copy starts over.
     if (await this.#file.lock(key, (have, total) => this.#watch(have, total))) return this.#probe();
     const part = copies.find((copy) => !copy.whole);
     const answer = await this.#askFirst(part).catch((error) => {

@@ -238,3 +238,24 @@ test('an engine fault does not discard the cached copy', async (t) => {
   assert.equal(download.network, false, 'the cached file is used');
   await download.close();
 });
+
+test('a copy that another tab completes before this load has the lock is not downloaded again', async (t) => {
+  const server = await faultyServer(t, FILE);
+  const memory = memoryStore();
+  let locked = 0;
+  const lock = async () => {
+    if (locked++) return { lost: false, free() {} };
+    const { download: other } = await begun(t, server, memory);
+    while (await other.next());
+    await other.close();
+    server.forget();
+    return { lost: false, free() {} };
+  };
+  const { download } = await begun(t, server, { ...memory, lock });
+  assert.deepEqual([download.state, locked], ['reading', 1]);
+  const bytes = new Uint8Array(TOTAL);
+  for (let at = 0, count; (count = await download.read(bytes.subarray(at))); ) at += count;
+  assert.deepEqual(bytes, FILE);
+  assert.ok(server.sent <= 1, `${server.sent} bytes were sent`);
+  await download.close();
+});
