@@ -59,7 +59,12 @@ export async function load(descriptors, options, deps) {
   }
   let threadsMeasured = false;
   if (!headerOnly) {
-    threadsMeasured = await tune(native, platform, options);
+    try {
+      threadsMeasured = await tune(native, platform, options);
+    } catch (error) {
+      await rows?.close(); // frees the lock of the cached copy, which a load with another build needs
+      throw error;
+    }
     meter.finish((notice) => rows?.notice(notice));
     rows?.fetchRest();
   }

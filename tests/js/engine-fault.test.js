@@ -7,10 +7,12 @@ import { before, describe, it } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import { Replay } from '../../js/engine/replay.js';
 import { features } from '../../js/platform/features.js';
-import { loadModel } from '../../js/index.node.js';
+import { openStore } from '../../js/download/store-node.js';
+import { ModelError, loadModel } from '../../js/index.node.js';
 import { nodePort } from '../../js/platform/port-node.js';
+import { faultyServer } from './faulty-server.js';
 import { flipped, outcome, sitesOf } from './flips.js';
-import { refuses, serveWith } from './helpers.js';
+import { newFolder, refuses, serveWith } from './helpers.js';
 import { barePlatform, idsOf, openLocal } from './local.js';
 import { testModel } from './models.js';
 import { splitModel } from './split.js';
@@ -133,6 +135,28 @@ describe('a wrong kernel is found while a model loads', {
     const loaded = await load(path, { threads: 2 });
     isPlain(loaded);
     assert.deepEqual(loaded.threads, { started: 2, ended: 1 });
+  });
+
+  it('after a fault during autotuning, the load of the other build has the lock of the cached copy', async (t) => {
+    const { platform } = faultyPlatform([]);
+    const table = await readFile(await testModel('gemma4-table'));
+    const server = await faultyServer(t, table);
+    let tuned = 0;
+    const autotune = () => {
+      if (!tuned++) throw new ModelError('engine-fault', 'The self-test of the relaxed build failed.');
+    };
+    const tuning = {
+      ...platform,
+      parallelism: () => 3,
+      load: async (/** @type {any} */ part) => (part === 'autotune' ? { autotune } : platform.load(part)),
+      openStore: (/** @type {string} */ folder) => openStore(folder),
+    };
+    const options = { rowsOnDisk: true, contextLength: 64 };
+    const { info, close } = await openLocal(server.url, /** @type {any} */ (tuning), options, { folder: newFolder(t) });
+    const codes = info.notices.map(({ code }) => code);
+    assert.deepEqual([tuned, codes], [2, ['rows-later']]);
+    assert.match(info.variant, /^simd128/);
+    await close();
   });
 
   it('an explicit request for the relaxed variant fails with engine-fault', async () => {

@@ -44,8 +44,9 @@ export function barePlatform(compile) {
 
 /** Loads a model. `close` must be called at the end.
  * @param {any} source as in loadModel(); a string is a URL or, if the platform opens files, a path
- * @param {Platform} platform @param {import('../../js/options.js').LoadOptions} [options] */
-export async function openLocal(source, platform, options = {}) {
+ * @param {Platform} platform @param {import('../../js/options.js').LoadOptions} [options]
+ * @param {import('../../js/protocol.js').OpenOptions['cache']} [cache] */
+export async function openLocal(source, platform, options = {}, cache = undefined) {
   /** @type {(message: any) => void} */
   let receive = () => {};
   const host = new Host((message) => queueMicrotask(() => receive(message)), platform);
@@ -65,7 +66,7 @@ export async function openLocal(source, platform, options = {}) {
   try {
     const info = await connection.open(
       parts.map(({ descriptor }) => descriptor),
-      /** @type {any} */ ({ ...options, cache: undefined }),
+      /** @type {any} */ ({ ...options, cache }),
       answersOf(new Feeders(parts)),
       () => {},
     );
