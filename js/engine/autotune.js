@@ -10,7 +10,7 @@ const PROMPT_ROWS = 8;
  * compared, because the JavaScript engine still optimises the code while they run. */
 const TRIAL_MS = 1;
 const WARM_MS = 15;
-/** Minimum speedup for which autotune uses more threads, and number of agreeing comparisons of durations that
+/** Minimum speedup for which autotune uses twice as many threads, and number of agreeing comparisons of durations that
  * decide. */
 const GAIN = 1.15;
 const VOTES = 3;
@@ -50,8 +50,15 @@ function trialOf(native) {
   };
 }
 
-/** Doubles the number of threads, from two to at most the number started, as long as that is faster, because some of
- * the reported cores can be slow or not available to a container. Measures the two numbers of threads alternately,
+/** Returns the numbers of threads to try after two: 3, 4, 6, 8, 12, 16 and so on, and `most`. @param {number} most */
+function candidates(most) {
+  const all = [];
+  for (let n = 2; n < most; n *= 2) all.push(n * 1.5, n * 2);
+  return [...all.filter((n) => n < most), most];
+}
+
+/** Tries larger numbers of threads, up to the number started, until one is clearly slower than the fastest, because some
+ * of the reported cores can be slow or not available to a container. Measures the two numbers of threads alternately,
  * because the speed of the machine may change.
  * @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial
  * returns a duration (trialOf()) */
@@ -63,14 +70,15 @@ export function chooseThreads(native, trial) {
   };
   let chosen = 2;
   for (let ms = 0; ms < WARM_MS; ) ms += timed(chosen);
-  while (chosen < most) {
-    const next = Math.min(2 * chosen, most);
-    const votes = { fewer: 0, more: 0 };
-    while (votes.fewer < VOTES && votes.more < VOTES) {
-      votes[timed(chosen) < GAIN * timed(next) ? 'fewer' : 'more']++;
+  for (const next of candidates(most)) {
+    const gain = GAIN ** Math.log2(next / chosen);
+    const votes = { slower: 0, similar: 0, faster: 0 };
+    while (Math.max(...Object.values(votes)) < VOTES) {
+      const speedup = timed(chosen) / timed(next);
+      votes[speedup >= gain ? 'faster' : speedup * gain > 1 ? 'similar' : 'slower']++;
     }
-    if (votes.fewer === VOTES) break;
-    chosen = next;
+    if (votes.slower === VOTES) break;
+    if (votes.faster === VOTES) chosen = next;
   }
   native.useThreads(chosen);
 }
