@@ -1,5 +1,6 @@
 /* schema: compiles a JSON schema (2020-12, draft 7, and earlier drafts where they agree) to a grammar of JSON
  * texts. */
+import { keywordFault } from '../keywords.js';
 import { Languages } from './language.js';
 import { Layouts } from './layout.js';
 import { Document, isSchema } from './references.js';
@@ -11,17 +12,6 @@ import { trimmed } from './trim.js';
 /** @import { Grammar } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
 
-/** Matches the keywords of drafts 4 to 2020-12 that limit values. */
-const LIMITS = new RegExp(
-  '^(\\$(ref|dynamicRef|recursiveRef)|type|enum|const|format|if|then|else|not|(all|any|one)Of|items|prefixItems' +
-    '|contains|properties|required|pattern|dependencies|dependent(Required|Schemas)|multipleOf|uniqueItems' +
-    '|(min|max)(imum|Length|Items|Contains|Properties)|exclusive(Min|Max)imum|(additional|unevaluated)(Items|Properties)' +
-    '|patternProperties|propertyNames)$',
-);
-/** Matches keywords that do not restrict values. */
-const ANNOTATIONS =
-  /^(\$.*|id|title|description|default|examples|deprecated|readOnly|writeOnly|definitions|content(Encoding|MediaType|Schema))$/;
-
 /** `matching` (index.js) allows any whitespace, any notation of numbers, and `format` as the draft says; `bounds`:
  * limits for what the schema leaves unbounded.
  * @typedef {{ bounds?: Bounds, whitespace?: Whitespace, matching?: boolean, draft?: number,
@@ -30,13 +20,8 @@ const ANNOTATIONS =
 /** Throws `Unsupported` if a schema has unknown keywords and none that limits values. @param {any} schema
  * @param {string} [place] */
 export function checkKeywords(schema, place) {
-  const keys = typeof schema === 'object' ? Object.keys(schema) : [];
-  if (keys.some((key) => LIMITS.test(key)) || keys.every((key) => ANNOTATIONS.test(key))) return;
-  const names = keys.slice(0, 5).join(', ');
-  throw new Unsupported(
-    `no keyword of JSON Schema in it limits a value (it has only ${names}); describe members in \`properties\``,
-    place,
-  );
+  const fault = keywordFault(schema);
+  if (fault) throw new Unsupported(fault, place);
 }
 
 /** Returns the grammar of the JSON texts that a schema allows. Throws `Unsupported` if the schema cannot be enforced.

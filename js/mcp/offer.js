@@ -1,7 +1,8 @@
 /* offer: offers the tools of a page to the browser's agent through WebMCP (webmachinelearning.github.io/webmcp), where
  * the browser has it. */
 /** @import { Tool, FunctionTool } from '../options.js' */
-import { failure } from '../errors.js';
+import { ModelError, failure } from '../errors.js';
+import { keywordFault } from '../keywords.js';
 import { GENERATE_OPTIONS, checkOptions, checkValue, jsonOf, rule, signal as signalRule, toolOf } from '../options.js';
 import { schemaOf, validated } from '../schemas.js';
 
@@ -62,13 +63,14 @@ export async function offerTools(tools, options = {}) {
     // tools.
     for (const name of names.splice(0)) context?.unregisterTool?.(name);
   };
+  const all = tools.map(toolOf).map((tool, i) => offered(tool, i, stop.signal));
   const offer = { supported: context !== undefined, names, withdraw };
   if (!context || outer?.aborted) return offer;
   outer?.addEventListener('abort', withdraw, { signal: stop.signal });
   try {
-    for (const [i, tool] of tools.map(toolOf).entries()) {
+    for (const tool of all) {
       const more = { signal: stop.signal, ...(exposedTo && { exposedTo: [...exposedTo] }) };
-      await context.registerTool(offered(tool, i, stop.signal), more);
+      await context.registerTool(tool, more);
       names.push(tool.name);
       if (!stop.signal.aborted) continue;
       withdraw();
@@ -82,14 +84,18 @@ export async function offerTools(tools, options = {}) {
   return offer;
 }
 
-/** @param {Tool} tool @param {number} i @param {AbortSignal} signal @returns {ModelContextTool} */
+/** Throws `bad-option` if the parameters are not a schema. @param {Tool} tool @param {number} i
+ * @param {AbortSignal} signal @returns {ModelContextTool} */
 function offered({ name, description = '', parameters, execute }, i, signal) {
   const none = { type: 'object', properties: {}, additionalProperties: false };
+  const inputSchema = parameters === undefined ? none : schemaOf(`parameters of ${name}`, parameters);
+  const fault = keywordFault(inputSchema);
+  if (fault) throw new ModelError('bad-option', `\`parameters of ${name}\` must be a JSON Schema: ${fault}.`);
   let calls = 0;
   return {
     name,
     description,
-    inputSchema: parameters === undefined ? none : schemaOf(`parameters of ${name}`, parameters),
+    inputSchema,
     async execute(input) {
       const { value, issues } = await validated(parameters, jsonOf(input ?? {}));
       if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);

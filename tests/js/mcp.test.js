@@ -405,6 +405,20 @@ for (const early of [false, true]) {
   });
 }
 
+test('parameters that are not a JSON Schema are rejected before any tool is offered', async (t) => {
+  const [tool] = OFFERED;
+  const parameters = { city: { type: 'string' } };
+  const bad = { ...tool, name: 'weather', parameters };
+  const refused = () =>
+    refuses(offerTools(wrong([tool, bad])), 'bad-option', /^`parameters of weather` must be .*it has only city\)/);
+  await refused();
+  const tools = browser(t, false);
+  await refused();
+  assert.equal(tools.size, 0);
+  await offerTools(wrong([tool, { ...bad, parameters: { type: 'object', properties: parameters } }]));
+  assert.deepEqual([...tools.keys()], ['add', 'weather']);
+});
+
 test('without WebMCP nothing is offered, and invalid tools are still rejected', async () => {
   assert.deepEqual({ ...(await offerTools(OFFERED)), withdraw: null }, { supported: false, names: [], withdraw: null });
   const [tool] = OFFERED;

@@ -61,6 +61,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
   errors: 'errors',
   protocol: 'protocol',
   generated: 'protocol',
+  keywords: 'protocol',
   ...Object.fromEntries(
     'answer-parts probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
       .split(' ')
