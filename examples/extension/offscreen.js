@@ -7,6 +7,7 @@ let model;
 
 async function summarise(text, signal, tell) {
   model ??= await loadModel(MODEL, {
+    restart: true,
     signal,
     // In the phase `rest`, the model can already be used, so the popup shows no progress.
     onProgress: ({ phase, loaded, total }) => phase !== 'rest' && tell({ loaded, total }),

@@ -24,6 +24,7 @@ async function passages() {
 
 async function open() {
   const model = await loadModel(MODEL, {
+    restart: true,
     onProgress({ loaded, total }) {
       state.preparing = `Loading the model: ${Math.round((100 * loaded) / total) || 0} %`;
     },

@@ -33,7 +33,7 @@ export function useChat(source) {
 
   async function answer(text, signal) {
     if (!chat.current) {
-      model.current = await loadModel(source, { signal, onProgress: showProgress });
+      model.current = await loadModel(source, { restart: true, signal, onProgress: showProgress });
       chat.current = model.current.chat({ maxTokens: 500 });
     }
     setStatus('Answering…');
