@@ -243,14 +243,17 @@ test('files of a repository: sizes, files too large for this device, one row for
       window.fetch = async (url, options) => {
         if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
         Object.assign(window, { asked: String(url) });
-        return /a\/b/.test(String(url))
-          ? Response.json([
-              { type: 'file', path: 'README.md', size: 5 },
-              { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
-              { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 },
-              { type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 },
-            ])
-          : new Response('no', { status: /later/.test(String(url)) ? 429 : 404 });
+        if (!/a\/b/.test(String(url))) return new Response('no', { status: /later/.test(String(url)) ? 429 : 404 });
+        // Lists of more than 1000 files have several pages. Here, the second page has one file.
+        if (/cursor=2/.test(String(url))) {
+          return Response.json([{ type: 'file', path: 'big/m-00002-of-00002.gguf', size: 1e9 }]);
+        }
+        const files = [
+          { type: 'file', path: 'README.md', size: 5 },
+          { type: 'file', path: 'm-Q4_0.gguf', size: 7e8 },
+          { type: 'file', path: 'big/m-00001-of-00002.gguf', size: 2e9 },
+        ];
+        return Response.json(files, { headers: { link: `<${url}&cursor=2>; rel="next"` } });
       };
       Worker.prototype.postMessage = function (/** @type {any} */ message) {
         /** @type {any} */ (window).sent ??= JSON.stringify(message);

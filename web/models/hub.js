@@ -15,6 +15,9 @@ import { modelRow } from './rows.js';
 
 /** @typedef {{ file: string, bytes: number }} HubFile */
 
+/** Maximum number of pages of a repository's list of files, each with up to 1000 files. */
+const PAGES = 20;
+
 /** Returns the GGUF files of a repository. The parts of a split model are one row, under the name of the first part.
  * @param {{ type: string, path: string, size: number }[]} tree @returns {HubFile[]} */
 function modelsIn(tree) {
@@ -30,9 +33,16 @@ function modelsIn(tree) {
 
 /** @param {string} repo @param {string} revision */
 async function filesOf(repo, revision) {
-  const address = `https://huggingface.co/api/models/${repo}/tree/${encodeURIComponent(revision)}?recursive=true`;
-  const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
-  if (answer?.ok) return modelsIn(await answer.json());
+  let address = `https://huggingface.co/api/models/${repo}/tree/${encodeURIComponent(revision)}?recursive=true`;
+  const tree = [];
+  let answer;
+  for (let page = 0; address && page < PAGES; page++) {
+    answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
+    if (!answer?.ok) break;
+    tree.push(...(await answer.json()));
+    address = /<([^>]+)>; *rel="next"/.exec(answer.headers.get('link') ?? '')?.[1] ?? '';
+  }
+  if (answer?.ok) return modelsIn(tree);
   const { status = 0 } = answer ?? {};
   const advice = [401, 404].includes(status)
     ? 'hub.unknown'
