@@ -57,9 +57,9 @@ function candidates(most) {
   return [...all.filter((n) => n < most), most];
 }
 
-/** Tries larger numbers of threads, up to the number started, until one is clearly slower than the fastest, because some
- * of the reported cores can be slow or not available to a container. Measures the two numbers of threads alternately,
- * because the speed of the machine may change.
+/** Tries larger numbers of threads, up to the number started, until one is clearly slower than the fastest so far,
+ * because some of the reported cores can be slow or not available to a container. Measures the fastest number so far and
+ * the next candidate alternately, because the speed of the machine may change.
  * @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial
  * returns a duration (trialOf()) */
 export function chooseThreads(native, trial) {
