@@ -476,6 +476,39 @@ export const importFile = (page, text) =>
 export const importConversations = (page, conversations) =>
   importFile(page, JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }));
 
+/** Opens a conversation whose answer has a formula that is wider than any screen, after other words in its line. Returns
+ * by how many pixels boxes scroll sideways, and how far below the baseline of its line a formula stands.
+ * @param {Page} page @param {string} words */
+export async function wideFormula(page, words) {
+  const sum = Array.from({ length: 90 }, (_, i) => `x_{${i}}`).join(' + ');
+  const said = [
+    { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
+    { id: 'b', parent: 'a', role: 'assistant', text: `${words} $x$ $${sum}$`, state: 'whole' },
+  ];
+  await page.click('#library-toggle');
+  await importConversations(page, [{ title: 'Formulas', said, leaf: 'b' }]);
+  await press(page, '.talk-title', 'Formulas');
+  await page.waitForSelector('.md math');
+  return page.evaluate(() => {
+    const over = (/** @type {Element} */ one) => one.scrollWidth - one.clientWidth;
+    const formulas = [...document.querySelectorAll('.md math')].map(
+      (one) => /** @type {HTMLElement} */ (one.parentElement),
+    );
+    const [short, long] = formulas;
+    const line = /** @type {Element} */ (short.parentElement);
+    const [root, log] = [document.documentElement, document.getElementById('scroller') ?? line];
+    const scrolls = { page: over(root), log: over(log), line: over(line), short: over(short), long: over(long) };
+    const baseline = document.createElement('span');
+    baseline.style.display = 'inline-block'; // without content: stands on the baseline
+    line.prepend(baseline);
+    const [letter] = short.getElementsByTagName('mi');
+    const depth = () => letter.getBoundingClientRect().bottom - baseline.getBoundingClientRect().bottom;
+    const below = depth();
+    short.style.display = 'inline';
+    return { ...scrolls, below: Math.round(below - depth()) };
+  });
+}
+
 /** Pastes a text into the message field. @param {Page} page @param {string} text */
 export const paste = (page, text) =>
   page.$eval(

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';
-import { importConversations, onlyIn, pageIn, root, suite, textOf } from './helpers.js';
+import { BROWSERS, importConversations, onlyIn, pageIn, root, suite, textOf, wideFormula } from './helpers.js';
 
 const TEXTS = {
   blocks:
@@ -354,6 +354,22 @@ test('code is highlighted, maths is drawn, each line has its direction; the libr
   assert.deepEqual(tables, ['ltr', 'rtl']);
   assert.equal(await parts(), 2);
 });
+
+const inArabic = () => Object.defineProperty(navigator, 'languages', { get: () => ['ar'] });
+for (const [language, words, before] of /** @type {const} */ ([
+  ['English', 'The sum', undefined],
+  ['Arabic', 'المجموع', inArabic],
+]))
+  test(
+    `a formula that is wider than a phone scrolls by itself, on the baseline of its line (${language})`,
+    async ({ open }) => {
+      const page = await open('', { width: 360, height: 640, before });
+      const { long, ...others } = await wideFormula(page, words);
+      assert.ok(long > 500, `${long} pixels`);
+      assert.deepEqual(others, { page: 0, log: 0, line: 0, short: 0, below: 0 });
+    },
+    BROWSERS,
+  );
 
 test('a selection survives while its paragraph grows, when the next one starts, and when the answer ends', async ({
   opened,

@@ -8,7 +8,8 @@ import { after, before, test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { serve } from '../../tools/serve.js';
 import { testModel } from '../js/models.js';
-import { ANSWERED, READY, modelAddress, root, servePage } from './helpers.js';
+import { ANSWERED, READY, modelAddress, root, servePage, wideFormula } from './helpers.js';
+import { WebKitPage } from './webkit-page.js';
 import { WebKit, noWebKit } from './webkit.js';
 
 const skip = noWebKit() || false;
@@ -161,6 +162,9 @@ test('the page of this project loads a model and answers', { skip }, async () =>
       await browser.run(() => document.querySelector('#threads-hint')?.textContent ?? ''),
       /up to \d+ on this device/,
     );
+    const { long, ...others } = await wideFormula(/** @type {any} */ (new WebKitPage(browser)), 'The sum');
+    assert.ok(long > 500, `${long} pixels`);
+    assert.deepEqual(others, { page: 0, log: 0, line: 0, short: 0, below: 0 });
   } finally {
     await page.close();
   }

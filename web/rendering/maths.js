@@ -6,6 +6,7 @@
 /*! temml: Copyright (c) 2020 Ron Kok. MIT license */
 import DOMPurify from 'dompurify';
 import temml from 'temml';
+import { el } from '../shell/dom.js';
 
 const LIMITS = { maxExpand: 200, maxSize: /** @type {[number, number]} */ ([20, 20]) };
 const ALLOWED = { USE_PROFILES: { mathMl: true }, FORBID_ATTR: ['style', 'href', 'src'], ALLOW_DATA_ATTR: false };
@@ -17,7 +18,8 @@ export function toMathML(tex, displayMode) {
     const markup = temml.renderToString(tex, { ...LIMITS, displayMode, throwOnError: true, trust: false });
     // The page's policy forbids styles in markup, even before DOMPurify removes them.
     const plain = markup.replace(/ style="[^"]*"/g, '');
-    return DOMPurify.sanitize(plain, { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
+    const math = DOMPurify.sanitize(plain, { ...ALLOWED, RETURN_DOM_FRAGMENT: true });
+    return displayMode ? math : el('span.formula', math); // scrolls if it is wider than its line
   } catch {
     return null;
   }
