@@ -155,3 +155,50 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   await untilText(page, '#model-name', /medium/, 60000);
   await closed(page);
 });
+
+/** Runs in the page before its scripts: the model claims to have 1 GB of weights and to decode 10 tokens per second. */
+function claimSpeed() {
+  const { set } = /** @type {any} */ (Object.getOwnPropertyDescriptor(Worker.prototype, 'onmessage'));
+  Object.defineProperty(Worker.prototype, 'onmessage', {
+    set(handler) {
+      set.call(this, (/** @type {MessageEvent} */ event) => {
+        const { memory, timings } = Object(event.data?.value);
+        if (memory) memory.resident = 1e9;
+        if (timings) timings.decodeTokensPerSecond = 10;
+        handler(event);
+      });
+    },
+  });
+}
+
+test('after a long answer of a large model, the list estimates the speed of the others', async ({ asked }) => {
+  /** @param {Page} page */
+  const none = async (page) => {
+    await openModels(page);
+    await page.waitForNetworkIdle({ idleTime: 300 });
+    return (await page.$('.speed')) === null;
+  };
+  const longer = { temperature: 0, maxTokens: 16 };
+  const small = await asked();
+  await setOptions(small, longer);
+  await ask(small, 'More');
+  assert.ok(await none(small), 'the speed of a small model says nothing');
+  const page = await asked({ before: claimSpeed });
+  assert.ok(await none(page), 'the answer was too short');
+  await page.click('#back');
+  await closed(page);
+  await setOptions(page, longer);
+  await ask(page, 'More');
+  await openModels(page);
+  await page.waitForSelector('.speed');
+  const found = Object.fromEntries(
+    await page.$$eval('.speed', (all) =>
+      all.map((one) => [one.closest('li')?.querySelector('.name')?.firstChild?.textContent, one.textContent]),
+    ),
+  );
+  const said = (/** @type {string} */ rate) =>
+    `About ${rate}\u00a0tokens/s on this device, estimated from Storyteller.`;
+  assert.equal(found['Gemma 3 270M'], said('34'));
+  assert.equal(found['Gemma 4 E2B (Google)'], said('6.5'));
+  assert.equal(found['Gemma 4 E4B (Google)'], said('3.3'));
+});

@@ -49,7 +49,7 @@ export class Conversation {
   /** @type {Turn | null} */ #turn = null;
   /** Tokens of context in use before the running answer. */ #used = 0;
   /** Results of answers that the loaded model has given in this visit. @type {Map<string, GenerateResult>} */
-  #made = new Map();
+  made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
   #editing = null;
@@ -94,7 +94,7 @@ export class Conversation {
     if (model) resolve('hindered');
     this.#talk.use(model);
     if (model) void this.#talk.sweep();
-    this.#made.clear();
+    this.made.clear();
     this.#count();
   }
 
@@ -318,7 +318,7 @@ export class Conversation {
   /** The answers that are shown, each with its prompt and, if the loaded model generated it, its result. */
   get answers() {
     const shown = this.tree.path().filter(({ role, text }) => role === 'assistant' && text);
-    return shown.map((said) => ({ said, told: this.#told(said), made: this.#made.get(said.id) }));
+    return shown.map((said) => ({ said, told: this.#told(said), made: this.made.get(said.id) }));
   }
 
   /** @param {Said} said */
@@ -418,8 +418,8 @@ export class Conversation {
     const nothing = finishReason === 'aborted' && !result.text && !result.thoughts;
     if (nothing && !begin && !thoughts) return this.#cameToNothing(said, answer, before);
     if (begin || thoughts)
-      this.#made.delete(said.id); // the result has only the tokens of the continuation
-    else this.#made.set(said.id, result);
+      this.made.delete(said.id); // the result has only the tokens of the continuation
+    else this.made.set(said.id, result);
     if (this.head && !nothing) this.#talk.answered(this.head.id, question, said);
     this.#transcript.settled(answer, this.#rows(this.tree.path(said.id)).slice(-1)[0]);
     update({ used: (this.#used = usage.promptTokens + usage.completionTokens) });

@@ -74,7 +74,15 @@ export class Loads {
     back.textContent = gone ? t('back.to', { name: gone.label }) : t('close');
     if (!bare) this.#chooser.show();
     route.show({ instead: bare });
-    void showStored();
+    void this.#list();
+  }
+
+  async #list() {
+    await showStored();
+    const { made } = this.#conversation;
+    if (!made.size) return;
+    const speed = await import('./speed.js').catch(() => null); // without a network, there are no estimates
+    void speed?.showSpeeds([...made.values()]);
   }
 
   #close() {

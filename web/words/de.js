@@ -324,6 +324,7 @@ export default {
   'need.here': '{size} schon heruntergeladen',
   'need.memory': 'braucht {size} Arbeitsspeicher',
   'need.no-room': 'zu groß zum Speichern: nur noch {size} Platz',
+  'speed.about': 'Auf diesem Gerät etwa {rate}, geschätzt nach {name}.',
   'unfit.title': 'Dieses Modell braucht {size} Arbeitsspeicher, mehr als dieser Browser bereitstellen kann.',
   'unfit.fits': 'Die Grenze dieses Geräts liegt bei etwa {limit}. Das würde passen:',
   'unfit.smaller': 'Die Grenze dieses Geräts liegt bei etwa {limit}. Wähle ein kleineres Modell.',

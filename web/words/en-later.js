@@ -18,6 +18,7 @@ export default {
   'need.here': '{size} already downloaded',
   'need.memory': 'needs {size} of memory',
   'need.no-room': 'too big to save: only {size} of storage left',
+  'speed.about': 'About {rate} on this device, estimated from {name}.',
   'unfit.context': 'Use a {n}-token context ({size})',
   'unfit.anyway': 'Try anyway',
   'one-thread':

@@ -329,6 +329,7 @@ export default {
   'need.here': '{size} ya descargados',
   'need.memory': 'necesita {size} de memoria',
   'need.no-room': 'demasiado grande para guardarlo: solo quedan {size}',
+  'speed.about': 'Unos {rate} en este dispositivo, estimación según {name}.',
   'unfit.title': 'Este modelo necesita {size} de memoria, más de lo que este navegador puede dar.',
   'unfit.fits': 'El límite de este dispositivo es de unos {limit}. Esto cabría:',
   'unfit.smaller': 'El límite de este dispositivo es de unos {limit}. Elige un modelo más pequeño.',

@@ -317,6 +317,7 @@ export default {
   'need.here': '{size} はダウンロード済み',
   'need.memory': 'メモリ {size} が必要',
   'need.no-room': '大きすぎて保存できません: 空きは {size} だけです',
+  'speed.about': 'この端末では約 {rate}（{name} からの推定）。',
   'unfit.title': 'このモデルには {size} のメモリが必要ですが、このブラウザーでは用意できません。',
   'unfit.fits': 'この端末の上限は約 {limit} です。次のものなら収まります。',
   'unfit.smaller': 'この端末の上限は約 {limit} です。もっと小さいモデルを選んでください。',
