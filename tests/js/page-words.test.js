@@ -75,6 +75,17 @@ test('every text is used', () => {
   );
 });
 
+test('each notice of the package has a text', () => {
+  const protocol = readFileSync(new URL('../js/protocol.js', web), 'utf8');
+  const [, list = ''] = /@typedef \{object\} Notice\n \* @property \{string\} code (.*)/.exec(protocol) ?? [];
+  const codes = [...list.matchAll(/`([\w-]+)`/g)].map(([, code]) => code);
+  assert.ok(codes.length > 5, list);
+  assert.deepEqual(
+    codes.filter((code) => !all[`notice.${code}`]),
+    [],
+  );
+});
+
 test('no text is written in the HTML files', () => {
   for (const name of ['index.html', '404.html']) {
     const html = read(`static/${name}`).replace(/<!--[^]*?-->|<(script|kbd|svg)\b[^]*?<\/\1>/g, '');

@@ -5,7 +5,7 @@
  */
 /// <reference path="../css.d.ts" />
 import { action, announce, el, sheetOf } from '../shell/dom.js';
-import { codeOf } from '../shell/errors.js';
+import { codeOf, explain } from '../shell/errors.js';
 import { known, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 import css from './shape.css';
@@ -75,8 +75,9 @@ function columns(list) {
 
 /** @param {unknown} error */
 function told(error) {
-  const { message } = /** @type {Error} */ (error);
-  return codeOf(error) === 'bad-format' ? t('shape.unsupported', { why: message }) : message;
+  if (/format/.test(codeOf(error))) return t('shape.unsupported', { why: /** @type {Error} */ (error).message });
+  const { title, advice } = explain(error);
+  return `${title} ${advice}`;
 }
 
 class Shape {

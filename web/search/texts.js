@@ -7,6 +7,7 @@ import { Texts, vectorsBy } from '../../examples/search/texts.js';
 import { deleteIndex, openIndex } from '../../js/search.js';
 import { keepsNothing, recall, remember } from '../history/storage.js';
 import { action } from '../shell/dom.js';
+import { explain } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 
@@ -21,6 +22,12 @@ const KEPT = 'search';
 function keptBy() {
   const by = recall(KEPT, /** @type {By | null} */ (null));
   return typeof by?.name === 'string' && typeof by.label === 'string' ? by : null;
+}
+
+/** @param {unknown} error @param {HTMLButtonElement[]} remedies */
+function failed(error, ...remedies) {
+  const { title, advice } = explain(error);
+  fail('search', `${title} ${advice}`, ...remedies);
 }
 
 /** The texts in the index of one model. open() must be called before. */
@@ -48,24 +55,23 @@ export class Collection {
         return new Texts(await openIndex({ name, dimensions }));
       } catch (/** @type {any} */ error) {
         this.kept = false;
-        if (error.code === 'index-failed') this.#offerToDelete(name);
+        if (error.code === 'index-failed') this.#offerToDelete(error, name);
       }
     }
     return new Texts(await openIndex({ dimensions }));
   }
 
-  /** @param {string} name of an index that cannot be read: damaged, or from an older version */
-  #offerToDelete(name) {
+  /** @param {unknown} error @param {string} name of an index that cannot be read: damaged, or from an older version */
+  #offerToDelete(error, name) {
     const remove = async () => {
       await deleteIndex({ name });
       resolve('search');
       this.#texts = null;
       await this.open();
     };
-    fail(
-      'search',
-      t('search.unreadable'),
-      action(t('search.delete-all'), () => void remove().catch(({ message }) => fail('search', message))),
+    failed(
+      error,
+      action(t('search.delete-all'), () => void remove().catch(failed)),
     );
   }
 

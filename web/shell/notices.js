@@ -13,7 +13,7 @@ const FAILURES = 'failures';
 /** Returns the text of a notice of the package: its message if its code has no text.
  * @param {Notice} notice */
 export function sentence({ code, message }) {
-  return known(`notice.${code}`) ?? message[0].toUpperCase() + message.slice(1).replace(/[^.!?]$/, '$&.');
+  return known(`notice.${code}`) ?? message;
 }
 
 /** Returns the texts of the notices that still matter after a load, with '' for no refusal.

@@ -383,6 +383,8 @@ export default {
   'link.yes': 'Von {host} laden',
   'link.no': 'Nicht jetzt',
 
+  'notice.not-cached':
+    'Die Kopie des Modells auf diesem Gerät konnte nicht gespeichert oder benutzt werden. Vielleicht ist der Speicherplatz voll oder nicht verfügbar, oder ein anderer Tab benutzt sie.',
   'notice.retry': 'Die Verbindung ist abgebrochen; neuer Versuch.',
   'notice.changed': 'Die Datei auf dem Server hat sich geändert; die gespeicherte Kopie wird ersetzt.',
   'notice.offline': 'Die gespeicherte Kopie wird benutzt; ob es eine neuere gibt, ließ sich nicht prüfen.',
@@ -492,6 +494,8 @@ export default {
   'error.template-error.do': 'Beginne einen neuen Chat. Wenn es wieder passiert, ist die Modelldatei fehlerhaft.',
   'error.cache-corrupt': 'Die Kopie auf diesem Gerät ist beschädigt und konnte nicht neu heruntergeladen werden.',
   'error.cache-corrupt.do': 'Prüfe deine Verbindung und versuche es erneut.',
+  'error.index-failed': 'Deine Dokumente konnten nicht gelesen werden.',
+  'error.index-failed.do': 'Wenn das so bleibt, lösche sie und füge sie neu hinzu.',
   'error.engine-fault': 'Die Engine rechnet auf diesem Gerät falsch.',
   'error.engine-fault.do': 'Aktualisiere deinen Browser, oder versuche einen anderen.',
   'error.not-finite': 'Das Modell hat Werte berechnet, die keine Zahlen sind, und musste abbrechen.',
@@ -692,8 +696,6 @@ export default {
     'dafür gemacht.',
   'search.choose-file': 'Datei auswählen …',
   'search.progress': 'Fortschritt',
-  'search.unreadable':
-    'Deine Dokumente konnten nicht gelesen werden. Wenn das so bleibt, lösche sie und füge sie neu hinzu.',
   'search.delete-all': 'Löschen',
   'search.not-made': 'Dieses Modell eignet sich nicht für die Suche.',
   'search.not-made.do': 'Es schreibt nur Text. Wähle ein Embedding-Modell: EmbeddingGemma.',

@@ -386,6 +386,8 @@ export default {
   'link.yes': 'Cargarlo de {host}',
   'link.no': 'Ahora no',
 
+  'notice.not-cached':
+    'No se pudo guardar o usar la copia del modelo en este dispositivo. Puede que el almacenamiento esté lleno o no esté disponible, o que otra pestaña la esté usando.',
   'notice.retry': 'Falló la conexión; reintentando.',
   'notice.changed': 'El archivo del servidor ha cambiado; se sustituirá la copia guardada.',
   'notice.offline': 'Se usa la copia guardada; no se pudo comprobar si hay una más nueva.',
@@ -494,6 +496,8 @@ export default {
   'error.template-error.do': 'Empieza un chat nuevo. Si vuelve a pasar, el archivo del modelo está mal.',
   'error.cache-corrupt': 'La copia de este dispositivo está dañada y no se pudo volver a descargar.',
   'error.cache-corrupt.do': 'Comprueba tu conexión e inténtalo de nuevo.',
+  'error.index-failed': 'No se pudieron leer tus documentos.',
+  'error.index-failed.do': 'Si sigue pasando, bórralos y añádelos otra vez.',
   'error.engine-fault': 'El motor calcula mal en este dispositivo.',
   'error.engine-fault.do': 'Actualiza tu navegador, o prueba otro.',
   'error.not-finite': 'El modelo calculó valores que no son números y tuvo que detenerse.',
@@ -693,7 +697,6 @@ export default {
     '{name}, tu modelo de chat. No está hecho para buscar, así que los resultados pueden fallar. EmbeddingGemma sí lo está.',
   'search.choose-file': 'Elegir un archivo…',
   'search.progress': 'Progreso',
-  'search.unreadable': 'No se pudieron leer tus documentos. Si sigue pasando, bórralos y añádelos otra vez.',
   'search.delete-all': 'Borrarlos',
   'search.not-made': 'Este modelo no sirve para buscar.',
   'search.not-made.do': 'Solo escribe texto. Elige un modelo de embeddings: EmbeddingGemma.',

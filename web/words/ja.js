@@ -374,6 +374,8 @@ export default {
   'link.yes': '{host} から読み込む',
   'link.no': '今はしない',
 
+  'notice.not-cached':
+    'この端末にあるモデルのコピーを保存または使用できませんでした。保存領域がいっぱいか使えない、または別のタブが使っている可能性があります。',
   'notice.retry': '接続に失敗しました。再試行しています。',
   'notice.changed': 'サーバーのファイルが変わりました。保存済みのコピーを置き換えます。',
   'notice.offline': '保存済みのコピーを使います。新しい版があるかは確認できませんでした。',
@@ -475,6 +477,8 @@ export default {
   'error.template-error.do': '新しいチャットを始めてください。また起きるなら、モデルのファイルが壊れています。',
   'error.cache-corrupt': 'この端末のコピーが壊れていて、再ダウンロードもできませんでした。',
   'error.cache-corrupt.do': '接続を確認して、もう一度お試しください。',
+  'error.index-failed': '文書を読み込めませんでした。',
+  'error.index-failed.do': '続くようなら、削除して追加し直してください。',
   'error.engine-fault': 'この端末ではエンジンの計算結果が正しくありません。',
   'error.engine-fault.do': 'ブラウザーを更新するか、別のブラウザーをお試しください。',
   'error.not-finite': 'モデルの計算結果が数値でなくなったため、停止しました。',
@@ -646,7 +650,6 @@ export default {
     '{name} (チャット用のモデル)。検索用ではないため、結果が外れることがあります。EmbeddingGemma は検索用です。',
   'search.choose-file': 'ファイルを選ぶ…',
   'search.progress': '進み具合',
-  'search.unreadable': '文書を読み込めませんでした。続くようなら、削除して追加し直してください。',
   'search.delete-all': '削除する',
   'search.not-made': 'このモデルは検索に使えません。',
   'search.not-made.do': '文章を書くだけです。埋め込みモデル EmbeddingGemma を選んでください。',
