@@ -170,8 +170,10 @@ test('documents of an older version are reported as unreadable, and can be delet
   });
   await open(page);
   await untilText(page, '#failures', /could not be read/);
+  await untilText(page, '#search', /Deleted when you close this tab/);
   await press(page, '#failures button', 'Delete them');
   await until(page, '#failures:empty');
+  await untilText(page, '#search', /Saved for your next visit/);
   const left = await page.evaluate(async () => {
     const all = await (await navigator.storage.getDirectory()).getDirectoryHandle('gemma-wasm-search');
     const names = [];

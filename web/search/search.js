@@ -24,7 +24,7 @@ const NARROW = '(max-width: 47rem)';
 export class Search {
   style = sheetOf(css);
   #place;
-  #texts = new Collection();
+  #texts = new Collection(() => this.changed());
   #finds = new Finds(
     (question, signal) => this.#nearest(question, signal),
     (draft) => this.#ask(draft),

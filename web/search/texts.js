@@ -38,6 +38,12 @@ export class Collection {
   kept = true;
   /** Whether the settings allowed storing when the texts were opened. */
   #wanted = true;
+  #changed;
+
+  /** @param {() => void} changed   called when the reader has deleted texts that cannot be read */
+  constructor(changed) {
+    this.#changed = changed;
+  }
 
   /** Opens the stored texts, if they may be stored. Opens them again only if that setting has changed. */
   async open() {
@@ -68,6 +74,7 @@ export class Collection {
       resolve('search');
       this.#texts = null;
       await this.open();
+      this.#changed();
     };
     failed(
       error,
