@@ -52,6 +52,8 @@ class World {
   /** Whether the network redirects the document to another origin, as captive portals do. */
   portal = false;
   room = Infinity;
+  /** Number of digests that the worker has computed. */
+  digests = 0;
   /** Called when the worker asks for the locks of open tabs. */
   onQuery = (/** @type {any} */ registration) => registration;
   /** @type {{ name: string, cache: string }[]} */
@@ -134,7 +136,14 @@ class World {
       Response,
       Headers,
       URL,
-      crypto,
+      crypto: {
+        subtle: {
+          digest: (/** @type {string} */ algorithm, /** @type {ArrayBuffer} */ bytes) => {
+            this.digests++;
+            return crypto.subtle.digest(algorithm, bytes);
+          },
+        },
+      },
       btoa,
       location: new URL('sw.js', HOME),
       caches: this.caches(),
@@ -365,6 +374,17 @@ test('if storage is full, an update is not activated and the old version works; 
   world.assertClean();
   world.online = false;
   assert.equal((await next.get(built('second', 'lazy.js'))).response.status, 200);
+});
+
+test('a visit does not compute the digests of files that are stored', async () => {
+  const { world, worker } = await installed();
+  await worker.open();
+  assert.notEqual(world.digests, 0);
+  world.digests = 0;
+  await worker.open();
+  assert.equal(world.digests, 0);
+  await serves(worker, built('first', 'lazy.js'));
+  assert.equal(world.digests, 1);
 });
 
 test('a version whose installation begins while old versions are deleted is kept', async () => {

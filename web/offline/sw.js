@@ -108,7 +108,10 @@ async function install() {
 
 async function keepRest() {
   const cache = await caches.open(OURS);
-  for (const name of [...later, ...new Set([...engine(), ...scan()])]) await keep(cache, name);
+  for (const name of new Set([...later, ...engine(), ...scan()])) {
+    // A stored file was verified, and is verified again when it is read, so a visit does not hash it.
+    if (!(await cache.match(addressOf(name), { ignoreVary: true }))) await keep(cache, name);
+  }
 }
 
 /** @param {Request} request   passed on unchanged: a captive portal may redirect a navigation to another origin */
