@@ -446,6 +446,39 @@ testInOne('the list: Back and Forward, delete, undo, drafts', async ({ opened })
   }
 });
 
+testInOne('an edited message and the draft beside it survive a switch and a reload', async ({ opened }) => {
+  const page = await opened();
+  /** @param {string} text @param {boolean} editing */
+  const untilField = (text, editing) =>
+    page.waitForFunction(
+      (value, hidden) =>
+        /** @type {HTMLTextAreaElement} */ (document.querySelector('#input')).value === value &&
+        /** @type {HTMLElement} */ (document.querySelector('#editing')).hidden === hidden,
+      {},
+      text,
+      !editing,
+    );
+  await ask(page, 'About boats');
+  await page.type('#input', 'half');
+  await page.click('.question-foot button');
+  await page.type('#input', ' and more');
+  await page.click('#new-chat');
+  await untilField('', false);
+  await page.goBack();
+  await untilField('About boats and more', true);
+  await reload(page);
+  await untilField('About boats and more', true);
+  await page.focus('#input');
+  await page.keyboard.press('Enter');
+  await untilText(page, '.question-foot .versions', /2\/2/);
+  await until(page, ANSWERED);
+  await untilField('half', false);
+  await press(page, '.question-foot button', 'Edit');
+  await fill(page, '#input', '');
+  await reload(page);
+  await untilField('half', false);
+});
+
 testInOne(
   'the list scrolls to all of 150 conversations, in search results too; its field and footer stay visible',
   async ({ opened }) => {

@@ -60,7 +60,9 @@ export class Composer {
 
   /** Puts the draft of another conversation into the field. Ends editing. @param {Draft} kept */
   draft(kept) {
-    this.#before = null;
+    const editing = this.#conversation.tree.get(kept.editing ?? null);
+    this.#conversation.editing = editing ?? null;
+    this.#before = (editing && kept.before) ?? null;
     this.#attachments.place++;
     this.#set(kept);
   }
@@ -77,8 +79,9 @@ export class Composer {
 
   #typed() {
     const draft = this.#draft();
-    // A changed earlier message is stored as the draft, too, unless that would replace another draft.
-    if (!this.#before || !spoken(this.#before)) this.#keeper.typed(draft);
+    const before = this.#before;
+    const edited = before && spoken(draft) && { ...draft, before, editing: this.#conversation.editing?.id };
+    this.#keeper.typed(edited || this.message);
     countDraft(draft);
   }
 
@@ -99,7 +102,7 @@ export class Composer {
   }
 
   #leave() {
-    this.#conversation.leaveEditing();
+    this.#conversation.editing = null;
     this.#back();
     this.#field.focus();
   }

@@ -52,7 +52,7 @@ export class Conversation {
   made = new Map();
   /** @type {Promise<void>} */ #running = Promise.resolve();
   /** The message that is being edited; the next message sent replaces it. @type {Said | null} */
-  #editing = null;
+  editing = null;
   /** Whether another tab has added messages that this tab does not show yet. */ #stale = false;
   /** @type {Head | null} */ head = null;
   tree = new Tree();
@@ -117,7 +117,7 @@ export class Conversation {
     await this.halt();
     resolve('hindered');
     this.#talk.leave();
-    this.#editing = null;
+    this.editing = null;
     this.head = kept?.head ?? null;
     this.tree = kept?.tree ?? new Tree();
     // Discards all rows, because messages of two imported conversations can have the same ids.
@@ -191,8 +191,8 @@ export class Conversation {
    * @param {Draft} draft */
   send({ text, files }) {
     if (this.busy || !this.#talk.model) return false;
-    const instead = this.#editing;
-    this.#editing = null;
+    const instead = this.editing;
+    this.editing = null;
     const before = this.tree.leaf;
     const parent = instead ? instead.parent : before;
     const question = this.tree.add(parent, 'user', text);
@@ -275,13 +275,8 @@ export class Conversation {
   /** @param {Said} said */
   #edit(said) {
     if (this.#hindered()) return;
-    this.#editing = said;
+    this.editing = said;
     actions.edit({ text: said.text, files: said.files ?? [] });
-  }
-
-  /** Makes the next message a new one instead of another version of the edited one. */
-  leaveEditing() {
-    this.#editing = null;
   }
 
   /** The last message of the user, empty if there is none. ↑ brings it back. @returns {Draft} */

@@ -56,7 +56,7 @@ export class Openings {
     if (id === null && before === null && state.id !== null) return;
     this.#keeper.flush();
     const now = this.#composer.message;
-    if (along) this.#keeper.typed({ text: '', files: [] });
+    if (along && !this.#conversation.editing) this.#keeper.typed({ text: '', files: [] });
     await this.#conversation.open(one && { head: one.head, tree: new Tree(one.body) });
     // The draft is set in the same task as the conversation, so that text typed afterwards stays.
     this.#composer.draft(along && (now.text || now.files.length) ? now : (this.#keeper.unwritten ?? written));

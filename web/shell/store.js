@@ -112,7 +112,9 @@ export function enter(phase, news) {
 
 /** @typedef {{ temperature: number, topK: number, topP: number, maxTokens: number, seed?: number,
  *   thinking?: false | { budget: number } }} Sampling */
-/** @typedef {{ text: string, files: { name: string, text: string }[] }} Draft */
+/** A message that is being written. editing: id of the earlier message that it replaces; before: the draft of the next
+ * message, meanwhile.
+ * @typedef {{ text: string, files: { name: string, text: string }[], editing?: string, before?: Draft }} Draft */
 
 /**
  * Actions of the page, each set by the part that implements it.
