@@ -31,7 +31,7 @@ endfunction()
 # otherwise.
 gw_compile(-Os text/trie model/attention model/describe model/kv
     model/tokens file/store file/types base/half text/tokenizer text/vocabulary text/merge_queue text/added text/alphabet model/arch model/vectors
-    base/threads model/ops)
+    base/threads model/ops model/topk)
 gw_compile(-Oz kernels/proof kernels/proof_relaxed kernels/ref   # for the proofs alone
     api file/gguf model/config model/forward model/load model/model run/session run/state run/step text/grammar text/matcher text/plain)
 # Unrolled for shifts that differ, loops over vectors are 18 KB more. Packing Q4_K and Q5_K takes a quarter longer, the

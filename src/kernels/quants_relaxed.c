@@ -185,30 +185,37 @@ INLINE void interleaved(const product *m, const walk *to, const acts *a, size_t 
     for (int i = 0; i < s->n; i++) wasm_v128_store(s->y + i * s->step, total[i]);
 }
 
+/* Multiplies several panels, which are read at the same time, by each row of activations from t on. */
+INLINE void each_row(const product *m, const job *j, const walk *to, int t) {
+    KEEP_LOOP
+    for (int i = t; i < j->a->n; i++) {
+        acts row = *j->a;
+        walk own = *to;
+        own.y += i * j->ldy;
+        row.q += i * m->planes * GW_BLOCK, row.scale += i, row.sum += i, row.half += i;
+        interleaved(m, &own, &row, j->a->stride);
+    }
+}
+
 /* Multiplies the rows of activations from t on panel by panel, so that a panel stays in the CPU cache. */
 INLINE void each_panel(const product *m, const job *j, int t) {
     KEEP_LOOP
     for (int p = 0; p < j->panels; p++) {
-        KEEP_LOOP
-        for (int i = t; i < j->a->n; i++) {
-            acts row = *j->a;
-            const walk to = { j->w + p * j->panel, 0, 1, j->y + i * j->ldy + p * GW_PANEL, 0 };
-            row.q += i * m->planes * GW_BLOCK, row.scale += i, row.sum += i, row.half += i;
-            interleaved(m, &to, &row, j->a->stride);
-        }
+        const walk to = { j->w + p * j->panel, 0, 1, j->y + p * GW_PANEL, 0 };
+        each_row(m, j, &to, t);
     }
 }
 
-/* Multiplies one row by several panels at once. Full groups of rows are multiplied in tiles, the remaining rows
- * panel by panel. */
+/* Multiplies rows that are too few for a tile by several panels at once. Otherwise, full groups of rows are multiplied
+ * in tiles, and the remaining rows panel by panel. */
 INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     const format *f = m->f;
     const acts *a = j->a;
     bool int15 = m->planes == 2;
     bool shared = as_int16(m); /* the planes of the activations are joined once for all panels */
     bool few = a->sequential || m->run || (int15 && f->bits != 8);
-    int each = a->n == 1 && (shared || !few) ? j->panels / INTERLEAVED : 0, done = 0;
-    int t = gw_in_tiles(a->n, int15);
+    int t = gw_in_tiles(a->n, int15), done = 0;
+    int each = !t && (shared || !few) ? j->panels / INTERLEAVED : 0;
     /* For several rows, products of int16 are faster if the dot product of bytes is slow: sixteen products take four
      * instructions as int16, five with the dot product, and ten with two planes or two tables. */
     if ((int15 || f->table) && adds_pairs()) {
@@ -218,7 +225,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
     }
     for (int i = 0; i < each; i++) {
         const walk to = walk_of(j, i, each, INTERLEAVED);
-        interleaved(m, &to, a, 1);
+        each_row(m, j, &to, 0);
     }
     int begin = f == &format_q4 && a->n > 1 && !m->run ? gw_relaxed_few(j) : each * INTERLEAVED;
     for (int p = begin; p < j->panels; p += PAIR) {
