@@ -10,10 +10,10 @@ const PROMPT_ROWS = 8;
  * compared, because the JavaScript engine still optimises the code while they run. */
 const TRIAL_MS = 1;
 const WARM_MS = 15;
-/** Minimum speedup for which autotune uses twice as many threads, and number of agreeing comparisons of durations that
+/** Minimum speedup for which autotune uses more threads, and number of agreeing comparisons of durations that
  * decide. */
 const GAIN = 1.15;
-const VOTES = 3;
+const VOTES = 5;
 
 /** Chooses the number of threads, the order of reading weights, or both. @param {Engine} native
  * @param {{ threads: boolean, streams: boolean }} choices */
@@ -57,9 +57,9 @@ function candidates(most) {
   return [...all.filter((n) => n < most), most];
 }
 
-/** Tries larger numbers of threads, up to the number started, until one is clearly slower than the fastest so far,
- * because some of the reported cores can be slow or not available to a container. Measures the fastest number so far and
- * the next candidate alternately, because the speed of the machine may change.
+/** Tries larger numbers of threads, up to the number started, until one is clearly slower than the fastest so far, or
+ * not faster although it is twice as large. Some of the reported cores can be slow or not available to a container.
+ * Measures the fastest number so far and the next candidate alternately, because the speed of the machine may change.
  * @param {Pick<Engine, 'threads' | 'useThreads'>} native @param {() => number} trial
  * returns a duration (trialOf()) */
 export function chooseThreads(native, trial) {
@@ -71,14 +71,13 @@ export function chooseThreads(native, trial) {
   let chosen = 2;
   for (let ms = 0; ms < WARM_MS; ) ms += timed(chosen);
   for (const next of candidates(most)) {
-    const gain = GAIN ** Math.log2(next / chosen);
     const votes = { slower: 0, similar: 0, faster: 0 };
     while (Math.max(...Object.values(votes)) < VOTES) {
       const speedup = timed(chosen) / timed(next);
-      votes[speedup >= gain ? 'faster' : speedup * gain > 1 ? 'similar' : 'slower']++;
+      votes[speedup >= GAIN ? 'faster' : speedup * GAIN > 1 ? 'similar' : 'slower']++;
     }
-    if (votes.slower === VOTES) break;
     if (votes.faster === VOTES) chosen = next;
+    else if (votes.slower === VOTES || next >= 2 * chosen) break;
   }
   native.useThreads(chosen);
 }

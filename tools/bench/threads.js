@@ -113,7 +113,8 @@ ${many.lines.join('\n')}
 ## Chosen by measurement
 
 Without the option \`threads\`, the engine starts one thread per core. If there are more than two cores, it measures matrix products with the loaded
-weights, first with two threads, then with 3, 4, 6, 8, 12 and so on, until a number is clearly slower than the fastest one
+weights, first with two threads, then with 3, 4, 6, 8, 12 and so on, until a number is clearly slower than the fastest one,
+or not faster although it is twice as large
 ([js/engine/autotune.js](../../js/engine/autotune.js)). The remaining threads sleep.
 
 | detected cores | threads chosen in each round | load, ms | prefill, tokens/s | decode, tokens/s |
