@@ -415,7 +415,7 @@ void *gw_rows_room(gw_model *m, int i) { return gw_row_cache_room(m->session.mis
 int gw_rows_commit(gw_model *m) {
     gw_row_cache *c = m->session.missing;
     if (!gw_rows_wanted(m))
-        return gw_fail(&m->file.error, GW_E_BAD_STATE, "gw_rows_commit() must follow GW_RUN_ROWS of gw_run().");
+        return gw_fail(&m->file.error, GW_E_BAD_STATE, "Call gw_rows_commit() after gw_run() returned GW_RUN_ROWS.");
     int32_t wild = gw_row_cache_commit(c);
     if (wild < 0) return 0;
     return gw_fail(&m->file.error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %d.",

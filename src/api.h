@@ -94,7 +94,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx);
  * allocate, of their "total", of the resulting whole "heap", or of the weights that stay on "disk". Exact even beyond 4
  * GB. Valid from state PLAN on; NAN if n_ctx is too long for the model. */
 double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
-/* Returns the longest context for which "heap" is at most `bytes`, 0 if there is none. Valid from state PLAN on. */
+/* Returns the longest context for which "heap" is at most `bytes`, or 0 if there is none. Valid from state PLAN on. */
 uint32_t gw_largest_context(const gw_model *m, double bytes);
 
 /* --- metadata (from state PLAN on) -----------------------------------------------------------
@@ -120,8 +120,8 @@ const char *gw_tensor_json(gw_model *m, uint32_t i);
 /* --- vector search: gw_scan (scan.h), which needs no model ----------------------------------- */
 
 /* --- SHA-256 (sha256.h) ------------------------------------------------------------------------
- * s = gw_sha256_new() returns NULL if out of memory; gw_free(s) frees it. gw_sha256_update(s, bytes, n) adds a chunk,
- * which may be in the load window if it is hashed before the commit. gw_sha256_hex(s) returns the digest of the bytes
+ * s = gw_sha256_new() returns NULL if out of memory; gw_free(s) frees it. gw_sha256_update(s, bytes, n) adds a chunk.
+ * To hash a chunk in the load window, call it before gw_load_commit(). gw_sha256_hex(s) returns the digest of the bytes
  * so far as 64 hexadecimal digits, NUL-terminated, without changing s. The first GW_SHA256_STATE (104) bytes at s are
  * the whole state: they may be stored, and copied into another gw_sha256_new(), even of another engine. */
 

@@ -96,7 +96,7 @@ typedef struct {
     size_t used, size;
 } gw_buffer;
 
-/* Appends `bytes` uninitialised bytes. Returns their address, NULL if out of memory. */
+/* Appends `bytes` uninitialised bytes. Returns their address, or NULL if out of memory. */
 void *gw_buffer_add(gw_buffer *b, size_t bytes);
 void gw_buffer_free(gw_buffer *b);
 

@@ -218,10 +218,10 @@ void gw_format_dequantise(const gw_format *f, const uint8_t *blocks, float *out,
 
 /* --- packed --- */
 
-/* A bit field of a packed block, which consists of vectors of 16 bytes: n bits of each quant in columns 4 g … 4 g + 3
- * of the four rows, from bit `at` of the quant on, are stored in vector v, one quant per byte, from bit `to` of the
- * byte on. Most quants have one field. In formats of 3, 5 and 6 bits, the quants of the last columns are divided into
- * several fields, in the remaining high bits. */
+/* A bit field of a packed block. The block consists of 16-byte vectors. The field stores n bits of 16 quants (columns
+ * 4 g … 4 g + 3 of the four rows) in vector v, one quant per byte. The bits start at bit `at` of the quant and at bit
+ * `to` of the byte. Most quants have one field. In formats of 3, 5 and 6 bits, the quants of the last columns are split
+ * into several fields, which fill the unused high bits of the bytes. */
 typedef struct {
     uint8_t g, at, v, to, n;
 } field;

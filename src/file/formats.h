@@ -81,7 +81,7 @@ typedef struct {
 
 extern const int8_t gw_iq4_values[16];
 
-/* Returns the format of a GGML type, NULL if the type has no row in GW_ALL_FORMATS. */
+/* Returns the format of a GGML type, or NULL if the type has no row in GW_ALL_FORMATS. */
 const gw_format *gw_format_of(int type);
 
 /* Converts k items, in blocks as in a file, to floats. */

@@ -49,12 +49,12 @@ const gw_entry *gw_store_entry(const gw_store *s, uint32_t i);
 const gw_tensor *gw_store_tensor_at(const gw_store *s, uint32_t i);
 const char *gw_store_pooled(const gw_store *s, size_t at);
 
-/* Returns the entry of a metadata key, NULL if the file has no such key. */
+/* Returns the entry of a metadata key, or NULL if the file has no such key. */
 const gw_entry *gw_store_find(const gw_store *s, const char *key);
-/* Returns the string of a metadata key, NULL if the file has no such key or its value is not a string. */
+/* Returns the string of a metadata key, or NULL if the file has no such key or its value is not a string. */
 const char *gw_store_text(const gw_store *s, const char *key);
 bool gw_is_number(const gw_entry *e); /* returns whether an entry is a number; false if the entry is NULL */
-/* Returns the elements of an array of numbers, NULL if the store does not keep them. */
+/* Returns the elements of an array of numbers, or NULL if the store does not keep them. */
 const double *gw_store_numbers(const gw_store *s, const gw_entry *e);
 
 #endif

@@ -18,8 +18,8 @@ typedef struct {
     void (*quantise)(const float *in, void *blocks, size_t k);
 } gw_type;
 
-/* Returns the table's row for a GGML type number, NULL for an unknown number. The table has a row for every type that
- * occurs in GGUF files, so that errors can name the type and sizes can be checked. */
+/* Returns the table's row for a GGML type number, or NULL for an unknown number. The table has a row for every type
+ * that occurs in GGUF files, so that errors can name the type and sizes can be checked. */
 const gw_type *gw_type_of(uint32_t id);
 /* Returns the name of a GGML type, such as "Q4_0", or "unknown" for a number that is not in the table. */
 const char *gw_type_name(uint32_t id);
@@ -27,7 +27,7 @@ const char *gw_type_name(uint32_t id);
 extern const char gw_type_list[]; /* the names of all supported types, "F32, F16, …", for error texts */
 
 static inline bool gw_type_supported(const gw_type *t) { return t && t->dequantise; }
-/* Returns the bytes of one row of k items, 0 if k is not a whole number of blocks. */
+/* Returns the bytes of one row of k items, or 0 if k is not a whole number of blocks. */
 static inline size_t gw_row_bytes(const gw_type *t, size_t k) { return k % t->items ? 0 : k / t->items * t->bytes; }
 
 #endif

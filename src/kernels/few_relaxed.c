@@ -110,7 +110,7 @@ OUTLINE void four_pairs(const walk *s, const acts *a, int t, size_t ldy, bool hi
     multiply(&(few){ .rows = MOST, .planes = 1, .panels = PAIR, .high = high, .pairs = true }, s, a, t, ldy);
 }
 
-/* Multiplies whole groups of panels, which are read at the same time. Returns the number of panels multiplied, 0 if
+/* Multiplies whole groups of panels, which are read at the same time. Returns the number of panels multiplied, or 0 if
  * these kernels do not support the number of rows or the JavaScript engine. */
 INLINE int each_side(const job *j, bool high) {
     static kernel *const kernels[2][MOST - 1] = { { two_rows, three_rows, four_rows },

@@ -95,8 +95,8 @@ void gw_relaxed_planes_upper(gw_planes w, int panels, const gw_acts *a, float *y
     each_upper(adds_pairs() ? upper_by_pairs : upper_by_dots, SEVERAL_INTERLEAVED, w, panels, a, y, ldy);
 }
 
-/* Sums over a block: nibbles n (high plane) and l (lower_nibbles()) times the upper and lower plane of the
- * activations. */
+/* Four sums over a block: nibbles n (high plane) and l (lower_nibbles()), each multiplied by the upper and by the lower
+ * plane of the activations. */
 typedef struct {
     v128_t n_up, n_low, l_up, l_low;
 } sums;

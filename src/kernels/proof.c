@@ -1,5 +1,5 @@
-/* proof: see proof.h. While a model loads, compares small products of the build's kernels with the results of ref.c. By
- * then, the JavaScript engine has compiled the kernels. */
+/* proof: see proof.h. While a model loads, compares small products of the build's kernels with the results of ref.c.
+ * This detects kernels that the JavaScript engine has compiled wrongly. */
 #include "kernels/proof.h"
 #include "file/types.h"
 #include "kernels/kernels.h"

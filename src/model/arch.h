@@ -153,7 +153,7 @@ typedef struct {
     const char *pre; /* default pre-tokenizer of byte-level BPE; NULL: the file must name it */
 } gw_arch;
 
-/* Returns the architecture with this name, NULL if there is none. */
+/* Returns the architecture with this name, or NULL if there is none. */
 const gw_arch *gw_arch_of(const char *name);
 extern const char gw_arch_list[];
 

@@ -60,7 +60,7 @@ int gw_loader_end(gw_loader *l);
 int gw_loader_reserve(gw_loader *l);
 /* Returns the bytes that gw_loader_reserve needs for a larger window, usually 0. */
 uint64_t gw_loader_window_bytes(const gw_loader *l);
-/* Returns part i of the model, NULL if the part's header is not complete yet. */
+/* Returns part i of the model, or NULL if the part's header is not complete yet. */
 const gw_part *gw_loader_part(const gw_loader *l, uint32_t i);
 
 #endif

@@ -122,7 +122,7 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     gw_bound b = f->bound[i] = find_weight(f, t->info.name);
     int bad;
     if (b.weight == GW_WEIGHTS) return 0;
-    if (f->has[b.layer] >> b.weight & 1) /* the names blk.1.… and blk.01.… mean the same weight */
+    if (f->has[b.layer] >> b.weight & 1) /* names of the same weight can differ: blk.1.… and blk.01.… */
         return gw_fail(&f->error, GW_E_DUPLICATE, "The tensor %s occurs twice.", t->info.name);
     if ((bad = check_known(f, t, b.weight)) || (bad = check_shape(f, t, b))) return bad;
     if ((bad = check_type(f, t, b.weight))) return bad;
@@ -133,8 +133,8 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     return 0;
 }
 
-/* Returns the set of required weights. Either dense layer requires the other, as do the two sets of RoPE factors.
- * layer: n_layer for weights that belong to no layer. */
+/* Returns the set of required weights. A model with one of the two dense layers must have both. The same holds for the
+ * two sets of RoPE factors. layer: n_layer for weights that belong to no layer. */
 static uint64_t required_of(const gw_file *f, uint32_t layer) {
     const gw_config *c = &f->config;
     static const uint64_t pairs[] = { 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3,

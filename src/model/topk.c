@@ -200,8 +200,8 @@ static void exact_panel(const topk_job *j, uint32_t panel, float *y) {
     gw_multiply_panels(j->m, true, panel, 1, &j->acts, y, GW_PANEL);
 }
 
-/* Removes the part with the greatest approximate logit from the candidates. Returns the threshold from the exact logit
- * of that part's best row, -FLT_MAX if no candidate is left. */
+/* Removes the part with the greatest approximate logit from the candidates. Computes the exact logit of the best
+ * row of this part and returns its threshold_of(), or -FLT_MAX if no candidate is left. */
 static float take_best(topk_job *j) {
     part *best = &j->part[0];
     float y[GW_PANEL];

@@ -55,7 +55,7 @@ static bool next_row(gw_state_io *io) {
     return false;
 }
 
-/* Moves to the phase of the next piece. Returns the size of that piece in bytes, 0 at the end. */
+/* Moves to the phase of the next piece. Returns the size of that piece in bytes, or 0 at the end. */
 static size_t piece(gw_state_io *io) {
     if (io->phase == IDENTIFIERS && io->at == io->head.pos) io->at = 0, io->phase = SAMPLER;
     if (io->phase == ROWS && !next_row(io)) io->phase = HASH;

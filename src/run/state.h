@@ -50,7 +50,7 @@ void gw_state_key(const gw_state_of *of, char key[17]);
  * evaluated or the rings no longer have the rows that these ids need; or GW_E_NO_MEMORY. The session must not change
  * until the last byte is written or gw_state_end is called. */
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n);
-/* Writes the next bytes to the window. Returns their number, 0 at the end. */
+/* Writes the next bytes to the window. Returns their number, or 0 at the end. */
 size_t gw_state_next(gw_state_io *io);
 
 /* Begins to restore a state of `bytes` bytes. Returns 0 or GW_E_NO_MEMORY. */

@@ -144,7 +144,8 @@ static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
     return 0;
 }
 
-/* Appends to b->returns all frames to which rules can return from the stack of returns[at] without reading a byte. */
+/* Starting from the stack of b->returns[at], appends to b->returns every frame that a rule can return to without
+ * reading a byte. */
 static int find_returns(gw_mask_builder *b, uint32_t at) {
     uint32_t first = b->n_returns, next = first, stack = b->returns[at].stack;
     for (;;) {

@@ -17,8 +17,8 @@ static bool spend(const gw_plain *p, uint32_t n) {
     return true;
 }
 
-/* Returns the node that byte b leads to from `node`, GW_NEVER if none. If *until is greater than the last byte with the
- * same result, lowers it to that byte. */
+/* Returns the node that byte b leads to from `node`, or GW_NEVER if none. If *until is greater than the last byte with
+ * the same result, lowers it to that byte. */
 static uint32_t look(const gw_grammar *g, uint32_t node, uint32_t b, uint32_t *until) {
     uint32_t i = gw_span_from(g, node, b);
     if (i == g->node_ends[node]) return GW_NEVER;

@@ -327,7 +327,7 @@ int gw_set_begin(gw_dfa *d) {
     return start == GW_NEVER ? 0 : gw_set_enter(d, (gw_frame){ d->g->rules[start], 0, d->bottom });
 }
 
-/* Returns the node that a byte leads to from a node, GW_NEVER if there is none. Narrows the range d->alike to bytes
+/* Returns the node that a byte leads to from a node, or GW_NEVER if there is none. Narrows the range d->alike to bytes
  * that lead to the same node. */
 static uint32_t spell(gw_dfa *d, uint32_t node, uint32_t byte) {
     const gw_grammar *g = d->g;

@@ -108,7 +108,7 @@ int gw_too_ambiguous(const gw_dfa *d, const char *what, uint32_t most);
 /* Spends n steps of the work budget and returns 0. If fewer steps are left, spends none and returns GW_E_BAD_FORMAT. */
 int gw_dfa_spend(gw_dfa *d, uint32_t n);
 
-/* Allocates words in the DFA cache's array. Returns their offset, 0 if the array is full. */
+/* Allocates words in the DFA cache's array. Returns their offset, or 0 if the array is full. */
 uint32_t gw_dfa_take(gw_dfa *d, uint32_t words);
 
 /* The gw_set_… functions clear the NFA set d->set, or add to it: the closure of a frame, an item, or the items that a
@@ -120,10 +120,10 @@ int gw_set_begin(gw_dfa *d); /* clears the NFA set, and enters the start rule */
 int gw_set_step(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t byte);
 int gw_set_token(gw_dfa *d, const gw_item *items, uint32_t n, uint32_t id);
 
-/* Returns the DFA state of d->set, 0 if the cache is full. */
+/* Returns the DFA state of d->set, or 0 if the cache is full. */
 uint32_t gw_dfa_state(gw_dfa *d);
 const gw_item *gw_dfa_items(const gw_dfa *d, uint32_t state, uint32_t *n);
-/* Returns a DFA state's table of next states, NULL if the array is full. */
+/* Returns a DFA state's table of next states, or NULL if the array is full. */
 uint16_t *gw_dfa_table(gw_dfa *d, uint32_t state);
 /* Computes the next state of a DFA state that has a table, and stores it for a byte and the adjacent bytes that lead to
  * the same state. Returns 0, with a code in *bad, if that fails. */

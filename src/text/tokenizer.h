@@ -69,7 +69,7 @@ int gw_tokenizer_decode_after(const gw_tokenizer *t, int32_t before, int32_t id,
 int gw_tokenizer_decode(const gw_tokenizer *t, int32_t id, int flags, char *out, size_t cap);
 
 int gw_tokenizer_type(const gw_tokenizer *t, int32_t id); /* returns a token's type, GW_TOKEN_*, or GW_E_BAD_TOKEN */
-/* Calls gw_find_any(): finds a piece by its decoded text (" " for U+2581). Returns its id, -1 if there is none. */
+/* Calls gw_find_any(): finds a piece by its decoded text (" " for U+2581). Returns its id, or -1 if there is none. */
 int32_t gw_tokenizer_find(const gw_tokenizer *t, const char *piece, size_t len);
 
 #endif

@@ -16,7 +16,7 @@ size_t gw_trie_piece(const gw_vocabulary *v, uint32_t id, const uint8_t **bytes,
     return gw_piece_len(v, id);
 }
 
-/* Returns the length of the character at p, 0 if a JSON string cannot contain it unescaped. */
+/* Returns the length of the character at p, or 0 if a JSON string cannot contain it unescaped. */
 static size_t plain_char(const uint8_t *p, size_t left) {
     return p[0] < 0x20 || p[0] == '"' || p[0] == '\\' ? 0 : gw_utf8_len(p, left);
 }

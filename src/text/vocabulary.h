@@ -77,7 +77,7 @@ int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 /* Copies a text with " " for U+2581, in place or to an earlier address. Returns the new length. */
 size_t gw_read_spaces(const uint8_t *from, size_t len, uint8_t *to);
 
-/* Returns the value of the byte piece "<0xNN>", -1 for any other text. */
+/* Returns the value of the byte piece "<0xNN>", or -1 for any other text. */
 int gw_byte_value(const gw_vocabulary *v, uint32_t id);
 
 /* Returns the least power of two that is at least 64 and `at_least`, for the sizes of hash tables. */
@@ -100,7 +100,7 @@ static inline size_t gw_char_len(const uint8_t *p, size_t left) {
     return n;
 }
 
-/* Returns the length of the UTF-8 character at p, 0 if it is malformed (Unicode 15, table 3-7). */
+/* Returns the length of the UTF-8 character at p, or 0 if it is malformed (Unicode 15, table 3-7). */
 static inline size_t gw_utf8_len(const uint8_t *p, size_t left) {
     size_t n = gw_char_len(p, left);
     if (n == 1) return p[0] < 0x80;
