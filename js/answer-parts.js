@@ -7,7 +7,8 @@
  * @type {Record<string, number>} */
 const BUDGETS = { minimal: 64, low: 256, medium: 1024 };
 
-/** Returns the option `thinking` for a reasoning effort, undefined if the model does not think. @param {string} effort
+/** Returns the option `thinking` for a reasoning effort, or undefined if the model does not think.
+ * @param {string} effort
  * @param {{ thinking: boolean }} info of the model @returns {GenerateOptions['thinking']} */
 export function thinkingFor(effort, { thinking }) {
   if (!thinking) return undefined;

@@ -65,8 +65,8 @@ export class Generation {
     });
   }
 
-  /** Iterates the pieces of text, without thoughts. An answer can be iterated once, by pieces or by steps. Leaving the
-   * loop aborts it. */
+  /** Iterates the pieces of text, without thoughts. An answer can be iterated only once, by pieces or by steps.
+   * Leaving the loop aborts the answer. */
   [Symbol.asyncIterator]() {
     return this.#leavable(texts(this.steps()));
   }
@@ -176,7 +176,7 @@ export class Generation {
       const stopped = aborted.aborted && last.finishReason === 'tool-calls';
       const answer = stopped ? { ...last, finishReason: /** @type {const} */ ('aborted') } : last;
       const read = valueOf({ ...answer, text: this.#begun + answer.text }, args);
-      // For a complete answer, partial() parses ordinary JSON, in which a number at the end of the text is complete.
+      // Once the answer is complete, partial() uses JSON.parse: a number at the end of the text can no longer grow.
       if (this.#reader && 'value' in read) this.#reader = JSON.parse;
       const result = { ...answer, ...('value' in read && (await schemas?.validated(schema, read.value))) };
       onResult?.(result, { next: prefix, why });

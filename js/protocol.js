@@ -36,7 +36,7 @@ import { ModelError } from './errors.js';
  * `.gguf`, or `c-`, digits, `-` and `.state`.
  * @typedef {object} Store
  * @property {() => Promise<string[]>} list Returns the names of all files.
- * @property {(name: string) => Promise<number>} size Returns the size of a file in bytes, 0 if it is missing.
+ * @property {(name: string) => Promise<number>} size Returns the size of a file in bytes, or 0 if it is missing.
  * @property {(name: string, at: number, into: Uint8Array, wanted?: () => boolean) => Promise<number>} read Reads bytes
  *   at an offset and returns their count. Must not write to `into` once `wanted` returns false.
  * @property {(name: string, at: number, bytes: Uint8Array) => Promise<void>} write Writes bytes at an offset. A gap

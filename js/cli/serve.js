@@ -1,4 +1,5 @@
-/* serve: the command `gemma-wasm serve`, which loads models and runs the HTTP server until a signal ends it. */
+/* serve: the command `gemma-wasm serve`, which loads models and runs the HTTP server until a signal stops the server.
+ * */
 /** @import { Model } from '../model.js' */
 /** @import { LogLine } from '../serve/app.js' */
 /** @import { RunningServer } from '../serve/server.js' */

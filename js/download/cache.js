@@ -49,7 +49,7 @@ export class ModelCache {
     });
   }
 
-  /** Returns the entry of a cached file, undefined if the file is not cached. @param {string} key of the entry */
+  /** Returns the entry of a cached file, or undefined if the file is not cached. @param {string} key of the entry */
   async get(key) {
     return (await this.list()).find((entry) => entry.key === key);
   }

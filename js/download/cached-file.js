@@ -145,7 +145,7 @@ export class CachedFile {
   }
 
   /** Reads from a copy that this load does not use yet, up to its first corrupt piece. Returns the number of bytes
-   * read, undefined if the store fails.
+   * read, or undefined if the store fails.
    * @param {Entry} entry @param {number} at @param {Uint8Array} into */
   look(entry, at, into) {
     return this.#try(() => entry.read(at, into));
@@ -241,7 +241,7 @@ export class CachedFile {
     return count ?? 0;
   }
 
-  /** Returns the description of a corrupt piece for messages, '' if the piece at offset `at` is not corrupt.
+  /** Returns the description of a corrupt piece for messages, or '' if the piece at offset `at` is not corrupt.
    * @param {number} at */
   lost(at) {
     return this.#entry?.lost(at) ?? '';

@@ -71,9 +71,9 @@ export class ChatFiles {
     );
   }
 
-  /** Returns the saved chat with a name, undefined if there is none. Prefers one that this model saved with the same KV
-   * cache type and layout; of others, only the messages can be used. Omits the bytes from the first corrupt piece on.
-   * Throws `bad-saved` if the messages are corrupt.
+  /** Returns the saved chat with a name, or undefined if there is none. Prefers one that this model saved with the same
+   * KV cache type and layout; of others, only the messages can be used. Omits the bytes from the first corrupt piece
+   * on. Throws `bad-saved` if the messages are corrupt.
    * @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */
   get(name, pause) {
@@ -184,7 +184,7 @@ export class ChatFiles {
     return /** @type {(Found & { journal: Journal })[]} */ (whole);
   }
 
-  /** Returns the bytes of a saved chat's file up to the first corrupt piece, undefined if the messages are corrupt.
+  /** Returns the bytes of a saved chat's file up to the first corrupt piece, or undefined if the messages are corrupt.
    * @param {Found & { journal: Journal }} found @param {Pause} pause */
   async #read({ file, journal }, pause) {
     const entry = new Entry(this.#store, file, journal, DEPS);

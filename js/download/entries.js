@@ -56,7 +56,7 @@ export async function readAll(store, name, at, into, wanted) {
   }
 }
 
-/** Returns the journal of a file, null if the file has no valid journal. @param {Store} store @param {string} name
+/** Returns the journal of a file, or null if the file has no valid journal. @param {Store} store @param {string} name
  * @param {number} [size] size of the file
  * @returns {Promise<Journal | null>} */
 export async function readJournal(store, name, size) {
@@ -68,7 +68,7 @@ export async function readJournal(store, name, size) {
   return slots.reduce((a, b) => (a && b ? (a.turn > b.turn ? a : b) : (a ?? b)));
 }
 
-/** Returns the journal in a slot, null if the slot has no valid journal.
+/** Returns the journal in a slot, or null if the slot has no valid journal.
  * @param {Uint8Array} slot @param {number} end offset where the journal begins */
 function slotOf(slot, end) {
   for (const half of [slot.subarray(0, HALF), slot.subarray(HALF)]) {

@@ -101,7 +101,7 @@ export class Entry {
     return this.journal.have.find(([a]) => a > at)?.[0] ?? Infinity;
   }
 
-  /** Returns the description of a corrupt piece for messages, '' if the piece at offset `at` is not corrupt.
+  /** Returns the description of a corrupt piece for messages, or '' if the piece at offset `at` is not corrupt.
    * @param {number} at */
   lost(at) {
     const { piece, total } = this.journal;

@@ -38,8 +38,8 @@ export function filler(next) {
   };
 }
 
-/** Returns a reader that can fill a given buffer (BYOB), or null if the stream is not a byte stream, like WebKit's
- * response bodies.
+/** Returns a reader that can fill a given buffer (BYOB), or null if the stream is not a byte stream (WebKit's
+ * response bodies are not).
  * @param {ReadableStream<Uint8Array>} body */
 function byteReader(body) {
   try {

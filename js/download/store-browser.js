@@ -117,7 +117,7 @@ class Folder {
     return file;
   }
 
-  /** Returns the handle of an open file, undefined if the file is not open. @param {string} name
+  /** Returns the handle of an open file, or undefined if the file is not open. @param {string} name
    * @param {boolean} [writable] whether the file must be open for writing */
   async opened(name, writable = false) {
     const known = this.#open.get(name);

@@ -2,7 +2,7 @@
 /** @import { TemporaryFile } from './source.js' */
 import { lockOf, remove, temporaryFolder } from '../platform/left-overs.js';
 
-/** Takes the lock of a file. Resolves with a function that frees it. @param {string} name
+/** Takes the lock of a file. Resolves with a function that releases the lock. @param {string} name
  * @returns {Promise<(_?: unknown) => void>} */
 function lock(name) {
   return new Promise((resolve, reject) => {

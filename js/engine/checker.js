@@ -27,7 +27,7 @@ export function checkerOf(module, { heap, exports }) {
     }
   };
   return {
-    /** Returns a buffer in the second wasm instance, undefined if its memory is full. @param {number} size in bytes
+    /** Returns a buffer in the second wasm instance, or undefined if its memory is full. @param {number} size in bytes
      * @returns {Uint8Array | undefined} */
     room: (size) => get()?.room(size),
     /** @param {Uint8Array} bytes @returns {number[]} */

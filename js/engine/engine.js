@@ -239,7 +239,7 @@ export class Engine {
     return this.#ask('model_number', key);
   }
 
-  /** Returns a text property of the model, null if it is missing. @param {string} key */
+  /** Returns a text property of the model, or null if it is missing. @param {string} key */
   text(key) {
     return this.#heap.string(this.#ask('model_text', key));
   }

@@ -1,5 +1,5 @@
 /* heap: the only module that accesses the engine's memory. Addresses from C are signed numbers, which `>>> 0` converts
- * to offsets. Each access reads memory.buffer, because growing the memory replaces it. */
+ * to offsets. Each access reads memory.buffer, because growing the memory replaces the buffer. */
 import { ModelError, failure } from '../errors.js';
 
 const PAGE = 65536;

@@ -216,7 +216,7 @@ export class PromptEncoder {
     return Boolean(this.templateSource?.includes(SWITCH) && thoughtMarks((name) => this.idOf(name)));
   }
 
-  /** Returns a reader of the thoughts in one answer, null if the model does not think. Only valid after prompted().
+  /** Returns a reader of the thoughts in one answer, or null if the model does not think. Only valid after prompted().
    * @param {Prompt} prompt @param {number[]} ids of the prompt
    * @param {boolean | number | null} thinking a number is the budget in tokens */
   thoughtReader(prompt, ids, thinking) {
@@ -225,7 +225,7 @@ export class PromptEncoder {
     return this.template.thoughtReader(ids, { thought: prompt.thought, budget });
   }
 
-  /** Returns the id of the token with a name, null if the name is not a single token. @param {string} name */
+  /** Returns the id of the token with a name, or null if the name is not a single token. @param {string} name */
   idOf(name) {
     const [id, ...more] = this.encode(name, { special: true });
     return !more.length && id !== undefined && this.decode([id], true) === name ? id : null;
@@ -237,7 +237,7 @@ export class PromptEncoder {
     return this.#native.decode(id, false, before);
   }
 
-  /** Returns whether a token is a control token, false for a negative id. @param {number} id */
+  /** Returns whether a token is a control token, or false for a negative id. @param {number} id */
   isControl(id) {
     return id >= 0 && this.#native.call('is_control', id) === 1;
   }

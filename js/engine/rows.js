@@ -55,7 +55,7 @@ async function skip(native, source, hash, meter) {
 }
 
 /** Prepares embedding tables to stay on disk: copies a table to a temporary file if its source cannot be read again,
- * and postpones its download if the source is being cached. Returns functions that read tables, undefined if these
+ * and postpones its download if the source is being cached. Returns functions that read tables, or undefined if these
  * must be in memory. @param {Source[]} sources @param {OpenOptions} options
  * @param {{ native: Engine, platform: Platform, meter: Meter }} deps @returns {Promise<TablesPart | undefined>} */
 export async function plan(sources, options, deps) {

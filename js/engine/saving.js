@@ -41,7 +41,7 @@ async function headAndState(runner, job, head) {
   return bytes;
 }
 
-/** Returns a copy of the session's state, null if the state is empty or there is no memory for a copy.
+/** Returns a copy of the session's state, or null if the state is empty or there is no memory for a copy.
  * @param {Context['runner']} runner @param {EvaluationJob} job */
 async function stateOf(runner, job) {
   try {

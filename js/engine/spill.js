@@ -48,7 +48,7 @@ export class Spill {
   #checks;
   #chunk = new Uint8Array(CHUNK);
   #size = 0;
-  /** Reads the rest of the tables from the source, and closes it. */
+  /** Reads the rest of the tables from the source, and closes the source. */
   finish = async () => {};
   /** Size in bytes of the pieces that have a checksum each. */
   grain;

@@ -2,8 +2,8 @@
  *
  * Message text never becomes a control token. The interpreter records which characters the template wrote
  * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text.
- * Conditions on the name of a control token are rejected if they could let a template copy such names out of
- * messages. */
+ * A template is rejected if it tests text for the name of a control token in a way that would let it copy this name
+ * from a message into its own text. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 import { lastBytes, prefixOf } from './prefix.js';
@@ -177,7 +177,7 @@ export class ChatTemplate {
     );
   }
 
-  /** Returns the text that the template renders for a sample tool, '' if it ignores tools. */
+  /** Returns the text that the template renders for a sample tool, or '' if it ignores tools. */
   get probe() {
     const messages = [{ role: 'user', content: 'x' }];
     const parameters = { type: 'object', properties: { y: { type: 'string', description: 'z' } }, required: ['y'] };
@@ -213,7 +213,7 @@ export class ChatTemplate {
     return prefixOf((...parts) => this.answered(...parts), answer, finishReason);
   }
 
-  /** Returns a reader of the thoughts in an answer, null if the vocabulary has no tokens that mark thoughts.
+  /** Returns a reader of the thoughts in an answer, or null if the vocabulary has no tokens that mark thoughts.
    * @param {number[]} prompt @param {{ thought?: string, budget?: number }} options
    * thought: beginning of a thought in the prompt */
   thoughtReader(prompt, { thought = '', budget }) {
@@ -226,7 +226,8 @@ export class ChatTemplate {
     return new ThoughtReader(thoughts, ids, { inside, begun: inside && thought !== '', budget });
   }
 
-  /** Returns the length of the longest name of a control token at an offset, 0 if there is none. @param {string} text
+  /** Returns the length of the longest name of a control token at an offset, or 0 if there is none.
+   * @param {string} text
    * @param {number} at */
   #match(text, at) {
     let found = 0;

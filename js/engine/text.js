@@ -43,7 +43,7 @@ export class TextAssembler {
     return piece;
   }
 
-  /** Returns the offset of the first stop sequence, null if there is none. Sets `stopped` to the sequence.
+  /** Returns the offset of the first stop sequence, or null if there is none. Sets `stopped` to the sequence.
    * @param {string} text */
   #earliest(text) {
     let cut = null;

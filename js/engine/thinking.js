@@ -15,7 +15,7 @@ const MARKS = [
 /** Variable of chat templates that turns thinking on or off. */
 export const SWITCH = 'enable_thinking';
 
-/** Returns the marks whose tokens the vocabulary has, undefined if there are none.
+/** Returns the marks whose tokens the vocabulary has, or undefined if there are none.
  * @param {(name: string) => number | null} idOf returns the token with a name */
 export function thoughtMarks(idOf) {
   return MARKS.find(({ begin, end }) => idOf(begin) !== null && idOf(end) !== null);

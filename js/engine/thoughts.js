@@ -66,7 +66,7 @@ export class ThoughtReader {
     return this.inside || id === this.#ids.begin;
   }
 
-  /** Appends a token. Returns the text of a thought that can now be shown, undefined for a token of the answer.
+  /** Appends a token. Returns the text of a thought that can now be shown, or undefined for a token of the answer.
    * @param {number} id @param {Uint8Array} bytes of the token @returns {string | undefined} */
   add(id, bytes) {
     if (!this.takes(id)) return this.#pass(bytes);

@@ -109,8 +109,8 @@ class Lowering {
     return this.#loops.push(loop) - 1;
   }
 
-  /** Returns the number of the rule for the non-empty texts of a node, -1 if there are none. Builds the rule if it is
-   * new. @param {Node} node @param {Spelling} how */
+  /** Returns the number of the rule for the non-empty texts of a node, or -1 if there are none. Builds the rule if it
+   * is new. @param {Node} node @param {Spelling} how */
   call(node, how) {
     const keys = this.#keys[how];
     const key = keys.get(node) ?? keyOf(node, how);

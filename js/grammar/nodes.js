@@ -27,7 +27,7 @@ export const ANY_CHAR = Object.freeze({ chars: ANY });
 /** The node that matches any text. @type {Node} */
 export const ANY_TEXT = Object.freeze({ repeat: ANY_CHAR, min: 0, max: Infinity });
 
-/** Returns whether a node is a choice without alternatives, like NOTHING. Other nodes may match no text either.
+/** Returns whether a node is a choice without alternatives, such as NOTHING. Other nodes may match no text either.
  * @param {Node} node */
 export const isNothing = (node) => 'choice' in node && node.choice.length === 0;
 /** @param {Node} node */

@@ -229,8 +229,8 @@ function roundsOnto(bound, step, places) {
  * @returns {Interval} */
 function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   const places = integers ? -1 : Math.max(...[lo, hi].map((bound) => digitsOf(bound).fraction.length));
-  // Clips `hi` only if `lo` has nearly as many digits as the largest double. Otherwise limited() allows only numbers
-  // with far fewer digits.
+  // Clips `hi` only if `lo` has nearly as many digits as the largest double. Otherwise no number can exceed that
+  // double, because limited() allows far fewer digits.
   const clipped = hi > Number.MAX_VALUE && digitsOf(lo).integer.length >= MOST_DIGITS - 1;
   if (loOpen && roundsOnto(lo, 1n, places)) [lo, loOpen] = [neighbour(lo, 1n), false];
   if (clipped) [hi, hiOpen] = [Number.MAX_VALUE, false];

@@ -48,7 +48,7 @@ export const isSchema = (value) => typeof value === 'boolean' || isObject(value)
 /** Escapes a name for a JSON pointer (RFC 6901, section 3). @param {string} text */
 export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Returns the value of a keyword that must be a non-negative integer, undefined if it is missing. Throws
+/** Returns the value of a keyword that must be a non-negative integer, or undefined if it is missing. Throws
  * `Unsupported`. @param {Located} place @param {Record<string, any>} schema @param {string} key
  * @returns {number | undefined} */
 export function count({ pointer }, schema, key) {

@@ -41,7 +41,7 @@ const LOOK = 256;
 /** The work budget of a compilation. All passes spend from it for each node that they visit, which bounds time and
  * memory for every format. */
 export class Budget {
-  /** Names of which isNew() returned true. @type {Set<string>} */
+  /** Names for which isNew() has returned true. @type {Set<string>} */
   #known = new Set();
   #steps = 0;
   #until;

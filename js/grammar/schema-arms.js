@@ -14,7 +14,7 @@ import { TooComplex } from './refusal.js';
 /** @import { Located } from './references.js' */
 /** @import { Budget } from './refusal.js' */
 /** The schemas that a value must or must not match, as sorted numbers: 2 * id of a schema, + 1 if the value must not
- * match it. NEVER if no value can fulfil them.
+ * match it. A value matches the goal if it fulfils all of them. NEVER if no value can.
  * @typedef {number[]} Goal */
 /** @typedef {'null' | 'true' | 'false' | 'number' | 'string' | 'array' | 'object'} Type */
 /** @typedef {{ all: Node[], none: Node[], min: number, max: number }} Strings */

@@ -28,7 +28,9 @@ import { ALWAYS, NEVER, TYPES, goalOfName, isNever, joinGoals, noItems, noMember
 /** @import { Grammar, Member, Node } from './nodes.js' */
 /** @import { Arm, Exists, Goal, Items, Members } from './schema-arms.js' */
 /** @import { Logic } from './schema-logic.js' */
-/** @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
+/** A name class: all property names that `key` matches. They fulfil the same `exists` requirements (`marks`: their
+ * indices), and their values must match `goal`.
+ * @typedef {{ key: Node, goal: Goal, marks: Set<number> }} NameClass */
 /** A required property of an object, with a fixed name or with any name of a name class.
  * @typedef {{ name?: string, of?: NameClass, key: Node, goal: Goal }} Extra */
 

@@ -10,14 +10,14 @@ export function tokenOf({ bytes, logprob }) {
   return { token, bytes, logprob: Math.max(logprob, LEAST) };
 }
 
-/** Returns log probabilities in the form of chat completions, null if none were requested.
+/** Returns log probabilities in the form of chat completions, or null if none were requested.
  * @param {readonly TokenLogprob[]} [list] */
 export function chatLogprobs(list) {
   if (!list) return null;
   return { content: list.map((one) => ({ ...tokenOf(one), top_logprobs: one.top.map(tokenOf) })), refusal: null };
 }
 
-/** Returns log probabilities in the form of completions, null if none were requested.
+/** Returns log probabilities in the form of completions, or null if none were requested.
  * @param {readonly TokenLogprob[] | undefined} list
  * @param {number} offset offset of the first token in the text, in UTF-16 code units */
 export function completionLogprobs(list, offset) {

@@ -11,7 +11,7 @@ const PREBUNDLED = /^(.*?)\/(?:node_modules\/)?\.[\w-]+\/(?:[^?]*\/)?deps\/([\w.
 /** The URL of the script that contains this code, if it is a classic script. */
 const CLASSIC = /** @type {HTMLScriptElement | null | undefined} */ (globalThis.document?.currentScript)?.src;
 
-/** Returns the reason why this global scope cannot run the engine, '' if it can. */
+/** Returns the reason why this global scope cannot run the engine, or '' if it can. */
 export function obstacle() {
   return globalThis.Worker
     ? ''

@@ -22,7 +22,7 @@ export class Handlers {
     this.#target = target;
   }
 
-  /** Returns the handler of an event type, null if there is none. @param {string} type @returns {any} */
+  /** Returns the handler of an event type, or null if there is none. @param {string} type @returns {any} */
   get(type) {
     return this.#own.get(type) ?? null;
   }

@@ -35,7 +35,7 @@ const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 /** Returns whether a file belongs to a search index, by its name. @param {string} name */
 export const isSegment = (name) => NAME.test(name);
 
-/** Returns the stamp (`NUMBER-WRITER`) in a file's name, '' if the name has none. @param {string} name */
+/** Returns the stamp (`NUMBER-WRITER`) in a file's name, or '' if the name has none. @param {string} name */
 export const stampOf = (name) => NAME.exec(name)?.[1] ?? '';
 
 /** @param {string} name */

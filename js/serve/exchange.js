@@ -69,7 +69,8 @@ export class Bodies {
   }
 }
 
-/** Resolves when a request's body has arrived. Rejects if the body is late or incomplete, or if `take` throws.
+/** Resolves when a request's body has arrived. Rejects if the body is incomplete or does not arrive in time, or if
+ * `take` throws.
  * @param {IncomingMessage} request @param {number} ms @param {(part: Buffer) => void} take
  * @returns {Promise<void>} */
 function arrival(request, ms, take) {

@@ -82,7 +82,7 @@ export class Channel {
   }
 }
 
-/** Returns the reason why tabs cannot share a model here, '' if they can. */
+/** Returns the reason why tabs cannot share a model here, or '' if they can. */
 export function whyNotShared() {
   const { Worker: workers, document: page, isSecureContext: secure, navigator: here } = globalThis;
   if (!workers || (!page && !('WorkerGlobalScope' in globalThis))) return 'this is not a browser';

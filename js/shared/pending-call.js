@@ -124,7 +124,7 @@ export class PendingCall {
     if (attempt === this.#attempt && !attempt.connection.broken) this.fail(error);
   }
 
-  /** Ends a call that was aborted while there is no engine. */
+  /** Ends an aborted call itself, because no engine is running that could end it. */
   #end() {
     if (!this.#given.length) return this.fail(abortError());
     const empty = emptyResult(this.#request.args);

@@ -75,7 +75,7 @@ export class CallReader {
     return fresh;
   }
 
-  /** Returns whether to look for calls in the answer, null if that depends on further tokens. */
+  /** Returns whether to look for calls in the answer, or null if that depends on further tokens. */
   #calls() {
     const [first] = this.#items;
     if (!this.#openings || !first || 'mark' in first) return true;
@@ -109,7 +109,7 @@ export function flat(items) {
   return { text, marks };
 }
 
-/** Returns the end of the JSON object that begins at an offset, -1 if it is incomplete. @param {string} text
+/** Returns the end of the JSON object that begins at an offset, or -1 if it is incomplete. @param {string} text
  * @param {number} from */
 export function objectEnd(text, from) {
   let depth = 0;
