@@ -77,7 +77,7 @@ export const types = {
  */
 
 /**
- * Parses a Range header. Returns [first, last], null for the whole file, 'bad' if the range is outside the file.
+ * Parses a Range header. Returns [first, last], null for the whole file, or 'bad' if the range is outside the file.
  * Requests for several ranges get the whole file.
  * @param {string | undefined} header
  * @param {number} size
@@ -97,7 +97,7 @@ export function byteRange(header, size) {
 }
 
 /**
- * Returns the file of a request's path, null if there is none. Hidden files and links out of the folder are never
+ * Returns the file of a request's path, or null if there is none. Hidden files and links out of the folder are never
  * found.
  * @param {string} path
  * @param {Map<string, string>} folders    by prefix, longest first

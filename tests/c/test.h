@@ -25,7 +25,7 @@ void gw_test_skip(const char *reason) __attribute__((noreturn));
 /* Returns the next random number of the generator splitmix64 (Steele, Lea, Flood). */
 uint64_t splitmix(uint64_t *state);
 
-/* Returns the bytes in use on the heap, -1 if they cannot be counted. */
+/* Returns the bytes in use on the heap, or -1 if they cannot be counted. */
 double heap_in_use(void);
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))

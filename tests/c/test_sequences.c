@@ -98,7 +98,7 @@ THREADED_TEST(sequences_keep_their_bits_when_one_is_aborted_or_changed) {
     CHECK_INT(gw_run(r.m, 1), GW_E_ABORTED);
     CHECK_INT(gw_pending(r.m), 0);
     CHECK_INT(gw_step(r.m, 14, 1), GW_RUN_MORE);
-    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* sync in the middle of a batch */
+    CHECK_INT(gw_sync(r.m, texts[0].ids, 20), (int)gw_min(gw_position(r.m), 19)); /* the batch is not finished */
     CHECK_INT(gw_append(r.m, VOCAB), GW_E_BAD_TOKEN);
     run_together(r.m, texts, 14, 1);
     CHECK_INT(gw_select(r.m, 0), 0);

@@ -326,7 +326,7 @@ TEST(no_blank_before_what_continues_a_text) {
     CHECK_INT(gw_tokenizer_encode(t, "a\na", 3, GW_TOKENIZE_CONTINUES, ids, 8), 3);
     CHECK_INT(ids[2], 259);
     char out[4];
-    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* token 259's space belongs to the text */
+    CHECK_INT(gw_tokenizer_decode_after(t, 260, 259, 0, out, 4), 2); /* decodes token 259 with its space */
     CHECK_INT(gw_tokenizer_decode_after(t, 263, 259, 0, out, 4), 1);
     CHECK_INT(gw_tokenizer_decode_after(t, 1, 259, 0, out, 4), 1); /* after BOS (id 1), the space is left out */
     CHECK_INT(gw_tokenizer_decode(t, 259, 0, out, 4), 2);

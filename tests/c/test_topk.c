@@ -74,7 +74,7 @@ static void tear_down(void) {
 static void pack(void) {
     const gw_type *q8 = fixture.plain.type;
     uint32_t k = fixture.plain.k, rows = fixture.plain.rows, bytes = k / 32 * 34;
-    gw_pure_settle(fixture.pool); /* threads that are late may still read weights */
+    gw_pure_settle(fixture.pool); /* a slow helper thread may still be reading weights */
     for (uint32_t r = 0; r < rows; r += 4) {
         int n = (int)gw_min(4, rows - r);
         gw_pack_panel(q8, fixture.file + r * bytes, n, k, fixture.one + r * bytes);
@@ -361,7 +361,7 @@ THREADED_TEST(top_bound_holds_for_every_row) {
 static void random_blocks(const gw_type *type) {
     const gw_format *f = gw_format_of(type->id);
     uint32_t rows = fixture.plain.rows, k = fixture.plain.k, bytes = k / type->items * type->bytes;
-    gw_pure_settle(fixture.pool); /* threads that are late may still read weights */
+    gw_pure_settle(fixture.pool); /* a slow helper thread may still be reading weights */
     fixture.plain = (gw_matrix){ .type = type, .rows = rows, .k = k, .data = fixture.one };
     fixture.staged = fixture.plain;
     fixture.staged.norms = fixture.norms;

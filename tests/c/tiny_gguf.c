@@ -66,7 +66,7 @@ static void key_f32(writer *w, const char *name, float v) {
     if (key(w, name, GW_GGUF_F32)) put_float(&w->out, is_victim(w, TINY_SET_KEY, name) ? (float)w->c->number : v);
 }
 
-/* Writes the head of an array. Returns how many elements to write, 0 if the key is omitted. */
+/* Writes the head of an array. Returns how many elements to write, or 0 if the key is omitted. */
 static uint32_t key_array(writer *w, const char *name, int of, uint32_t count) {
     if (!key(w, name, GW_GGUF_ARRAY)) return 0;
     if (is_victim(w, TINY_EMPTY_ARRAY, name)) count = 0;

@@ -60,7 +60,7 @@ enum { TINY_EOS = 1, TINY_BOS = 2, TINY_UNK = 3, TINY_EOT = 4, TINY_BYTES = 5, T
 
 tiny_file tiny_make(const tiny_config *c);
 void tiny_free(tiny_file *f);
-/* Returns a tensor by its name, NULL if the file has no such tensor. */
+/* Returns a tensor by its name, or NULL if the file has no such tensor. */
 const tiny_tensor *tiny_find(const tiny_file *f, const char *name);
 /* Converts a row of a matrix, or a vector as row 0, to floats. */
 void tiny_row(const tiny_file *f, const tiny_tensor *t, uint64_t row, float *out);

@@ -1,6 +1,6 @@
 /**
- * Tests the page's layout: shifts while it loads and answers, the list of conversations at each width, and the looks of
- * controls.
+ * Tests the page's layout: shifts while it loads and answers, the list of conversations at each width, and the
+ * appearance of controls.
  */
 import assert from 'node:assert/strict';
 import { sleep } from '../lab/inject.js';

@@ -1,5 +1,5 @@
-/* fuzz: shared by all harnesses: a requirement that aborts the process, a stream of small choices from the input, and
- * memory that must not be read. */
+/* fuzz: code that all harnesses share. REQUIRE() aborts the process if a condition is false. fuzz_byte() reads the
+ * choices of a test case from the fuzz input. fuzz_forbid() marks memory that the code under test must not read. */
 #ifndef FUZZ_H
 #define FUZZ_H
 

@@ -189,7 +189,8 @@ static int match(const uint8_t *text, size_t left, bool special) {
     return best;
 }
 
-/* Writes the ids of a character that is not part of a longer piece. Returns their number, -1 for the unknown piece. */
+/* Writes the ids of a character that is not part of a longer piece. Returns their number, or -1 for the unknown
+ * piece. */
 static int slow_char(const uint8_t *p, size_t len, int32_t *ids) {
     int32_t bytes[4];
     ids[0] = find_normal(p, len);

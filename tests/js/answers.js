@@ -86,7 +86,7 @@ const isFinite = (value) =>
     ? Number.isFinite(value)
     : typeof value !== 'object' || value === null || Object.values(value).every(isFinite);
 
-/** Checks answers under schemas without bounds: numbers end within 1,000 tokens and are finite. Other values end
+/** Checks answers for schemas without bounds: numbers end within 1,000 tokens and are finite. Other values end
  * because the `format` option sets bounds. Returns the number of answers for each finish reason. @param {number} count
  * of answers @param {string[]} models paths @param {number} [first] seed */
 export async function unbounded(count, models, first = 0) {
@@ -118,8 +118,8 @@ export async function unbounded(count, models, first = 0) {
 /** Returns the paths of the models whose answers are checked. */
 export const modelPaths = async () => [STORYTELLER, await testModel('generic-tools')];
 
-/** Runs a case of tests/lab/cases.js. With `bounded`, checks ten answers under each of `count` random schemas;
- * otherwise `count` answers under schemas without bounds.
+/** Runs a case of tests/lab/cases.js. With `bounded`, checks ten answers for each of `count` random schemas;
+ * otherwise `count` answers for schemas without bounds.
  * @param {{ count: number, seed: number, bounded?: boolean }} options */
 export async function run({ count, seed, bounded }) {
   const models = await modelPaths();

@@ -24,8 +24,8 @@ function chosen(most, time) {
   return { threads: native.threads, trials };
 }
 
-/** Returns a function that computes the time on cores of these speeds, if faster cores take over work from slower
- * cores. @param {number[]} speeds */
+/** Returns a function that returns how long a trial takes on cores with the given speeds, if faster cores take over
+ * work from slower cores. @param {number[]} speeds */
 const balanced = (speeds) => (/** @type {number} */ threads) => {
   const used = speeds.slice(0, threads);
   return 10 / used.reduce((sum, speed) => sum + speed, 0);
@@ -58,8 +58,8 @@ describe('the number of threads', () => {
 
   test('leaves out slow cores that delay the others, and includes the ones that help', () => {
     const big = [1, 1, 1, 1];
-    /** Returns a function that computes the time on cores of these speeds, if each core does an equal share of the
-     * work. @type {(speeds: number[]) => (threads: number) => number} */
+    /** Returns a function that returns how long a trial takes on cores with the given speeds, if each core does an
+     * equal share of the work. @type {(speeds: number[]) => (threads: number) => number} */
     const delayed = (speeds) => (threads) => 10 / (threads * Math.min(...speeds.slice(0, threads)));
     assert.equal(chosen(8, delayed([...big, 0.4, 0.4, 0.4, 0.4])).threads, 4);
     assert.equal(chosen(8, delayed([...big, 1, 1, 0.4, 0.4])).threads, 6);

@@ -227,7 +227,7 @@ test('prefill progress goes from 0 to the number of tokens', async (t) => {
   for (let i = 1; i < events.length; i++) assert.ok(events[i].done >= events[i - 1].done);
 });
 
-test('a generation begins and ends without a reader, is not a promise, and can be iterated once', async (t) => {
+test('a generation begins and ends without a reader, is not a promise, and can be iterated only once', async (t) => {
   const model = await open(t);
   const unread = model.generate('Hello', { ...LONG, maxTokens: 300 }); // Longer than the limit of back-pressure.
   const next = await model.generate('x', { maxTokens: 1 }).result();

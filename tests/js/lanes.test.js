@@ -131,8 +131,8 @@ test('a failed range is reported after the bytes that arrived before the failure
   assert.equal(given, 156);
 });
 
-/** Returns a cached file without content, and an entry of its store with 10 bytes, of which the first four are stored.
- * `broken` replaces methods of the store. @param {object} broken */
+/** Returns a new, empty cached file, and a store entry of 10 bytes, of which the first four are stored. `broken`
+ * replaces methods of the store. @param {object} broken */
 async function fileWith(broken) {
   /** @type {string[]} */
   const told = [];

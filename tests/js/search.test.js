@@ -311,7 +311,7 @@ test('an index that is opened while another one merges files has all items', asy
   ]);
   const files = await openFolder(folder);
   let lists = 0;
-  /** Lists the folder's files. In the first calls, another index changes the files directly afterwards. */
+  /** Lists the folder's files. Right after each of the first calls has listed them, another index changes the files. */
   const list = async () => {
     const names = await files.list();
     if (lists++ === 0) await other.delete('gone');

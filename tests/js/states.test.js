@@ -1,5 +1,5 @@
-/* Tests chatCache: a stored chat continues in another model instance without re-evaluation; entries of other models,
- * and damaged, incomplete or oversized ones do no harm; model files stay. */
+/* Tests chatCache. A stored chat continues in another model instance without re-evaluation. Entries that belong to
+ * other models, or are damaged, incomplete or oversized, never give a wrong chat. Model files are not deleted. */
 import assert from 'node:assert/strict';
 import { readFile, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

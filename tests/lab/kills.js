@@ -79,7 +79,7 @@ export class Profile {
   }
 
   /** Kills a tab or process after a fraction `moment` (0 to 1) of its work. Returns the number of bytes that the server
-   * sent, null if the work had already finished.
+   * sent, or null if the work had already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async #kill(what, hard, moment) {
     const { source } = this.#known.lab;
@@ -98,8 +98,8 @@ export class Profile {
     return early ? null : source.sent;
   }
 
-  /** Kills a tab or process and checks the next one. Returns the number of bytes that were fetched twice, null if the
-   * work had already finished.
+  /** Kills a tab or process and checks the next one. Returns the number of bytes that were fetched twice, or null if
+   * the work had already finished.
    * @param {What} what @param {boolean} hard @param {number} moment */
   async trial(what, hard, moment) {
     const { lab, talks } = this.#known;
@@ -126,8 +126,8 @@ export class Profile {
   }
 }
 
-/** Makes `count` kills, of each kind of work in turn. Kills that came after the end of the work (`early`) are not
- * included. Throws at the first failure. @param {import('./cases.js').Run & { large?: boolean }} run */
+/** Kills tabs or processes `count` times, during each kind of work in turn. Kills after the end of the work
+ * (`early`) do not count. Throws at the first failure. @param {import('./cases.js').Run & { large?: boolean }} run */
 export async function run({ side, count, seed, large }) {
   const known = await openKills(large);
   const place = await openPlace(side, known.lab);

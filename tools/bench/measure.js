@@ -73,7 +73,8 @@ export function makePrompt(length, seed) {
 const perSecond = (count, ms) => (count / ms) * 1000;
 
 /**
- * Loads and measures a side. Throws if it draws fewer than half of the requested tokens.
+ * Loads the model in a runtime and measures it. Throws if the runtime generates fewer than half of the requested
+ * tokens.
  * @param {(job: Job) => Promise<Opened>} open
  * @param {Job} job
  * @returns {Promise<Sample>}

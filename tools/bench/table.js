@@ -12,7 +12,7 @@
  */
 /** Values by column of the printed table. @typedef {Record<string, number | undefined>} Figures */
 
-/** Returns the median of the defined values, undefined if there are none. @param {(number | undefined)[]} values */
+/** Returns the median of the defined values, or undefined if there are none. @param {(number | undefined)[]} values */
 export function median(values) {
   const sorted = values.filter((value) => value !== undefined).sort((a, b) => a - b);
   if (!sorted.length) return undefined;

@@ -48,7 +48,7 @@ function archives() {
 }
 
 /**
- * Returns the keyring (Signed-By) of an apt source, '' if it names none.
+ * Returns the keyring (Signed-By) of an apt source, or '' if it names none.
  * @param {string} entry   FILE:LINE of a .list file, or FILE:STANZA of a .sources file
  */
 function signedBy(entry) {
@@ -90,8 +90,8 @@ async function addSuite() {
   await refresh();
 }
 
-/** Installs an Emscripten of at least this version; adds the suite to apt's sources if no configured one has it. Throws
- * a Trouble without root. @param {string} minimum */
+/** Installs Emscripten in at least the version `minimum`. If no configured apt source offers it, adds Debian's suite
+ * SUITE to apt's sources. Throws a Trouble if not run as root. @param {string} minimum */
 export async function installEmscripten(minimum) {
   if (!isRoot()) {
     throw new Trouble(

@@ -138,7 +138,7 @@ export async function installNode(folder, version) {
   return nodeIn(folder);
 }
 
-/** Returns the path of a Node with relaxed SIMD (22 or newer), '' if there is none for this platform. */
+/** Returns the path of a Node with relaxed SIMD (22 or newer), or '' if there is none for this platform. */
 export function newerNode() {
   if (process.env.GW_NODE_NEW) return process.env.GW_NODE_NEW;
   if (isNew()) return process.execPath;
@@ -223,7 +223,7 @@ export async function ensure(steps) {
   }
 }
 
-/** Returns the environment variables of tests: the paths of browsers and of a newer Node, '' for missing ones. */
+/** Returns the environment variables of tests: the paths of browsers and of a newer Node. A missing one is ''. */
 export function testEnvironment() {
   return {
     GW_CHROMIUM: browsers.chromium(),

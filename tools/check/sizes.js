@@ -84,7 +84,7 @@ for (const path of MODULES.map((name) => join('dist', name))) {
   const bytes = readFileSync(at(path));
   row(path, bytes.length, LIMITS.wasm, gzipSync(bytes).length);
 }
-/** Returns the text of a built file, '' if it is missing. @param {...string} path */
+/** Returns the text of a built file, or '' if it is missing. @param {...string} path */
 const built = (...path) => (existsSync(at(...path)) ? readFileSync(at(...path), 'utf8') : '');
 const chunksOf = (/** @type {string} */ name) =>
   [...built('dist', name).matchAll(/(?:from|\bimport)"\.\/([\w-]+\.js)"/g)].map(([, chunk]) => chunk);

@@ -40,7 +40,7 @@ export const CHROMIUM_FLAGS = [
   '--disable-sync',
 ];
 
-/** Returns the standard output of a short program, '' if it fails. @param {string} program @param {string[]} args */
+/** Returns the standard output of a short program, or '' if it fails. @param {string} program @param {string[]} args */
 export function output(program, args) {
   const got = spawnSync(program, args, { encoding: 'utf8', cwd: root });
   return got.status === 0 ? got.stdout : '';

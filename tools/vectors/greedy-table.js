@@ -37,7 +37,7 @@ const HEAD_TRUTH = headOf([
   'step: the three margins where they differ',
 ]);
 
-/** Returns how many ids the lists a and b have in common at the beginning, -1 if b begins with all of a.
+/** Returns how many ids the lists a and b have in common at the beginning, or -1 if b begins with all of a.
  * @param {number[]} a @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 

@@ -27,7 +27,7 @@ const columnTitle = (column) =>
     .replace(/^turn ms$/, 'first token of a new turn, ms')
     .replace(/^memory MB$/, 'peak memory, MB');
 
-/** Returns a section for each model and the conditions of the measurement, NOT_YET if there is none.
+/** Returns a section for each model and the conditions of the measurement, or NOT_YET if there is none.
  * @param {Measured} measured */
 export function speedTable({ speed }) {
   if (!speed) return NOT_YET;
