@@ -203,7 +203,7 @@ export class MemoryArchive {
     return found.sort((a, b) => b.pinned - a.pinned || b.updated - a.updated).slice(0, limit);
   }
 
-  /** Returns a copy of a conversation, null if there is none. @param {string} id */
+  /** Returns a copy of a conversation, or null if there is none. @param {string} id */
   async get(id) {
     const { head, body } = this.#all.get(id) ?? {};
     return head && body ? structuredClone({ head, body }) : null;
@@ -233,7 +233,7 @@ export class MemoryArchive {
     return this.#all.has(id);
   }
 
-  /** Returns a draft, undefined if there is none. @param {string} id */
+  /** Returns a draft, or undefined if there is none. @param {string} id */
   async draft(id) {
     return this.#drafts.get(id);
   }

@@ -35,7 +35,7 @@ export class Library {
   /** Number of rows in the list. "Show more" doubles it. */
   #most = PAGE;
   #undoTimer = 0;
-  /** The archive in IndexedDB. Opened once, because it receives messages of other tabs.
+  /** The archive in IndexedDB. Opened only once, because it receives notifications from other tabs.
    * @type {Promise<Archive> | null} */
   #opened = null;
 
@@ -249,7 +249,7 @@ export class Library {
   /** Deletes a conversation at once, and offers to undo the deletion. @param {Head} head */
   async #remove(head) {
     const { archive } = this;
-    // Closes the conversation first, because ending a running answer saves it.
+    // Closes the conversation first. This ends a running answer, which saves the conversation.
     if (state.id === head.id) await actions.open(null);
     const one = await archive.get(head.id);
     const draft = await archive.draft(head.id);

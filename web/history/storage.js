@@ -49,7 +49,7 @@ export function leaveBehind(left) {
   }
 }
 
-/** Returns what the last visit in this tab could not save, null if there is nothing. @returns {Left | null} */
+/** Returns what the last visit in this tab could not save, or null if there is nothing. @returns {Left | null} */
 export function leftBehind() {
   try {
     return JSON.parse(sessionStorage.getItem(LEFT) ?? 'null');

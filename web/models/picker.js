@@ -178,7 +178,8 @@ function setUpDrop() {
   });
 }
 
-/** Returns the options in the form, undefined for empty fields. Throws a PageError for a field that is not a number. */
+/** Returns the options in the form, or undefined for empty fields. Throws a PageError for a field that is not a
+ * number. */
 export function loadOptions() {
   const [contextLength, threads] = ['opt-contextLength', 'opt-threads'].map((id) => {
     const control = input(id);

@@ -28,7 +28,7 @@ export function memoryLimit() {
   return Math.min(ADDRESSABLE, deviceMemory ? deviceMemory * SHARE * 2 ** 30 : ADDRESSABLE);
 }
 
-/** Returns the tag of a file that probably does not fit into memory, '' for other files.
+/** Returns the tag of a file that probably does not fit into memory, or '' for other files.
  * @param {number} size   bytes, as of memoryOf() */
 export const tooLarge = (size) => (size * BESIDE < memoryLimit() ? '' : t('too-large'));
 

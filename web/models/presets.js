@@ -143,7 +143,7 @@ export function recommended(limit) {
   return fitting.sort((a, b) => b.bytes - a.bytes)[0];
 }
 
-/** Returns the preset for a file on Hugging Face, undefined if there is none or a revision is named.
+/** Returns the preset for a file on Hugging Face, or undefined if there is none or a revision is named.
  * @param {{ repo?: string, file?: string, revision?: string }} source */
 export function presetOf({ repo, file, revision }) {
   return revision ? undefined : PRESETS.find((p) => p.repo === repo && p.file === file);

@@ -200,7 +200,7 @@ async function showRoom() {
   button('stored-keep').hidden = persisted;
 }
 
-/** Returns the storage in use and its limit in bytes, 0 if unknown, and whether it is persistent. Never rejects. */
+/** Returns the storage in use and its limit in bytes (0 if unknown), and whether it is persistent. Never rejects. */
 export async function room() {
   const unknown = /** @type {Awaited<ReturnType<typeof modelCache.estimate>>} */ ({});
   const { usage = 0, quota = 0, persisted = false } = await modelCache.estimate().catch(() => unknown);

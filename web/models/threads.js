@@ -15,7 +15,7 @@ export function reasonBeforeLoad() {
 }
 
 /**
- * Returns why a loaded model runs on one thread, '' if it has more or if one was requested.
+ * Returns why a loaded model runs on one thread, or '' if it has more or if one was requested.
  * @param {{ threads: number, isolated: boolean, reason: string }} info
  * @param {number} [asked]
  */

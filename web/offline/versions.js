@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Returns the prefix of one page's cache names; other pages of the same host may have other caches.
+/** Returns the prefix of one page's cache names; other pages on the same host may have other caches.
  * @param {string} home   the page's folder */
 export const cachesOf = (home) => `gemma-wasm ${home} `;
 

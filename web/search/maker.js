@@ -19,7 +19,7 @@ export const EMBEDDER = {
   bytes: 334e6,
 };
 
-/** Returns a model that is completely stored here and has “embed” in its address, null if there is none.
+/** Returns a model that is completely stored here and has “embed” in its address, or null if there is none.
  * @returns {Promise<Wanted | null>} */
 export async function embedderHere() {
   const all = (await modelsHere()).filter(({ complete }) => complete);

@@ -31,12 +31,12 @@ const ADVICE = {
   'unsupported-architecture': 'not-ours',
 };
 
-/** Returns the code of an error of the package, '' for other errors. @param {unknown} error @returns {string} */
+/** Returns the code of an error of the package, or '' for other errors. @param {unknown} error @returns {string} */
 export function codeOf(error) {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** Returns the HTTP status of an `http-error`, 0 for other errors. @param {any} error */
+/** Returns the HTTP status of an `http-error`, or 0 for other errors. @param {any} error */
 export function statusOf(error) {
   if (codeOf(error) !== 'http-error') return 0;
   return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);

@@ -49,7 +49,7 @@ const written = (value) => (typeof value === 'number' ? number(value) : /** @typ
  * @param {Record<string, string | number>} [values]   of the placeholders; `n` chooses the plural form */
 export const t = (key, values = {}) => parts(key, values).join('');
 
-/** Returns the text of a computed key, such as `error.` and a code; undefined if there is none.
+/** Returns the text of a computed key, such as `error.` followed by a code; undefined if there is none.
  * @param {string} key */
 export const known = (key) => (key in texts ? t(/** @type {Key} */ (key)) : undefined);
 
