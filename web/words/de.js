@@ -91,7 +91,7 @@ export default {
   'page.playful': 'Verspielt',
   'page.playful.title': 'Überraschendere Wortwahl',
   'page.thinking': 'Vor der Antwort nachdenken',
-  'page.thinking.hint': 'Langsamer. Verbraucht höchstens die Hälfte der Token einer Antwort.',
+  'page.thinking.hint': 'Langsamer. Gedanken nutzen höchstens die Hälfte der Token-Grenze.',
   'page.advanced': 'Erweitert',
   'page.temperature': 'Temperatur',
   'page.top-k': 'Top-k',
@@ -241,7 +241,7 @@ export default {
     'Modelle.',
 
   'saving.off': 'Unterhaltungen werden nicht mehr gespeichert.',
-  'saving.on': 'Unterhaltungen werden wieder gespeichert.',
+  'saving.on': 'Das Speichern von Unterhaltungen ist wieder an.',
   'none.found': 'Keine passenden Unterhaltungen.',
   none: 'Noch keine Unterhaltungen.',
   pinned: 'angeheftet · {when}',
@@ -535,8 +535,8 @@ export default {
   'words.about': 'Unterstrichene Wörter haben das Modell überrascht. Wähle eines aus, um die Alternativen zu sehen.',
   'words.last': 'Nur die letzten {n} Token werden gezeigt.',
   'words.summary': {
-    one: '{n} von {all} hatte eine Wahrscheinlichkeit unter {limit}, {few} unter {least}.',
-    other: '{n} von {all} hatten eine Wahrscheinlichkeit unter {limit}, {few} unter {least}.',
+    one: '{n} von {all} hatte eine Wahrscheinlichkeit unter {limit}, {few} davon unter {least}.',
+    other: '{n} von {all} hatten eine Wahrscheinlichkeit unter {limit}, {few} davon unter {least}.',
   },
   'words.chosen': 'gewählt',
   'words.end': 'Ende der Antwort',
@@ -570,8 +570,8 @@ export default {
   'attention.window': 'Diese Schicht sieht ein Fenster von {tokens}.',
   'attention.window.short': 'Diese Schicht sieht nur die letzten Token.',
   'attention.beyond': {
-    one: '{n} früheres Token ist außer Reichweite.',
-    other: '{n} frühere Token sind außer Reichweite.',
+    one: '{n} früheres Token liegt außerhalb des Fensters dieser Schicht.',
+    other: '{n} frühere Token liegen außerhalb des Fensters dieser Schicht.',
   },
   'attention.most': '{token} achtet am meisten auf {list}.',
   'attention.item': '{token} {share}',
@@ -620,7 +620,8 @@ export default {
     'Die Nummer {id} wählt eine Zeile einer Tabelle: {rows} Zeilen, eine je Token, mit {width} gelernten Zahlen. Diese Zeile ' +
     'ist alles, was das Modell über {token} weiß: ein Punkt in einem Raum mit {width} Dimensionen, in dem ähnliche Token nah ' +
     'beieinander liegen.',
-  'walk.embedding.place': 'Dazu wird eine zweite Tabelle addiert, nach der Stelle im Text.',
+  'walk.embedding.place':
+    'Zu diesem Vektor wird die Zeile einer zweiten Tabelle addiert, die zur Stelle im Text gehört.',
   'walk.residual':
     'Jede folgende Schicht liest diesen Vektor und addiert etwas dazu. Er heißt Residual Stream. Seine Länge, die Wurzel aus ' +
     'der Summe der Quadrate, ist hier {length}.',
@@ -643,9 +644,9 @@ export default {
   'walk.heads.rows': 'Zeilen: Köpfe; Spalten: die letzten {tokens}. Am stärksten: {list}.',
   'walk.heads.item': 'Kopf {n} → {token} ({share})',
   'walk.layers': {
-    one: 'Die Schicht hat jetzt ihren Teil addiert. Die Länge des Vektors vom Embedding bis zum Ende:',
+    one: 'Die Schicht hat jetzt ihren Teil addiert. Die Norm (Länge) des Vektors vom Embedding bis zum Ende:',
     other:
-      'Alle {n} Schichten haben jetzt ihren Teil addiert. Die Länge des Vektors nach jeder, vom Embedding bis zum Ende:',
+      'Alle {n} Schichten haben jetzt ihren Teil addiert. Die Norm (Länge) des Vektors nach jeder, vom Embedding bis zum Ende:',
   },
   'walk.lengths': 'Länge des Residual Streams: {list}',
   'walk.from-to': 'Von {first} bis {last}.',
@@ -666,7 +667,7 @@ export default {
   'walk.before': 'vorher {share}',
   'walk.probabilities': 'Wahrscheinlichkeiten bei der Auswahl',
   'walk.repeats':
-    'Das Token wird angehängt, und alles beginnt von vorn; zwischengespeicherte Schlüssel und Werte werden nicht neu ' +
+    'Das Token wird angehängt, und alle Schritte wiederholen sich; zwischengespeicherte Schlüssel und Werte werden nicht neu ' +
     'berechnet.',
   'walk.now': 'Nach deinen aktuellen Einstellungen.',
 

@@ -7,7 +7,7 @@
 export default {
   'stored.cleared': 'All models deleted.',
   'deleted.file': 'Deleted {name}.',
-  'saving.on': 'Conversations are saved again.',
+  'saving.on': 'Saving conversations is on again.',
   'saving.off': 'Conversations are no longer saved.',
   restored: 'Restored.',
   exported: { one: '{n} conversation exported.', other: '{n} conversations exported.' },
@@ -209,8 +209,8 @@ export default {
   'words.about': 'Underlined words surprised the model. Select one to see the alternatives.',
   'words.last': 'Only the last {n} tokens are shown.',
   'words.summary': {
-    one: '{n} of {all} had a probability below {limit}, {few} below {least}.',
-    other: '{n} of {all} had a probability below {limit}, {few} below {least}.',
+    one: '{n} of {all} had a probability below {limit}, {few} of them below {least}.',
+    other: '{n} of {all} had a probability below {limit}, {few} of them below {least}.',
   },
   'words.chosen': 'chosen',
   'words.end': 'end of answer',
@@ -244,7 +244,10 @@ export default {
   'attention.global': 'This layer sees all earlier tokens.',
   'attention.window': 'This layer sees a window of {tokens}.',
   'attention.window.short': 'This layer only sees recent tokens.',
-  'attention.beyond': { one: '{n} earlier token is out of reach.', other: '{n} earlier tokens are out of reach.' },
+  'attention.beyond': {
+    one: '{n} earlier token is outside this layer’s window.',
+    other: '{n} earlier tokens are outside this layer’s window.',
+  },
   'attention.most': '{token} attends most to {list}.',
   'attention.item': '{token} {share}',
   'attention.sum': 'The weights of a head add up to 1. Idle heads often park their attention on the first token.',
@@ -293,7 +296,7 @@ export default {
     'The number {id} picks a row of a table: {rows} rows, one for each token, of {width} numbers that were learned. ' +
     'That row is all the model knows about {token}: a point in a space of {width} dimensions, where similar tokens are ' +
     'close together.',
-  'walk.embedding.place': 'A second table, indexed by the position in the text, is added to it.',
+  'walk.embedding.place': 'A row of a second table, chosen by the position in the text, is added to this vector.',
   'walk.residual':
     'Every layer that follows reads this vector and adds to it. It is called the residual stream. Its length, the ' +
     'square root of the sum of squares, is {length} here.',
@@ -316,9 +319,11 @@ export default {
   'walk.heads.rows': 'Rows: heads; columns: the last {tokens}. Strongest: {list}.',
   'walk.heads.item': 'head {n} → {token} ({share})',
   'walk.layers': {
-    one: 'The layer has now added its output to the vector. The vector’s length after the embedding and after the layer:',
+    one:
+      'The layer has now added its output to the vector. The vector’s norm (length) after the embedding and after the ' +
+      'layer:',
     other:
-      'All {n} layers have now added their part. The length of the vector after each, from the embedding to the end:',
+      'All {n} layers have now added their part. The norm (length) of the vector after each, from the embedding to the end:',
   },
   'walk.lengths': 'Length of the residual stream: {list}',
   'walk.from-to': 'From {first} to {last}.',
@@ -337,7 +342,7 @@ export default {
   'walk.off': 'off',
   'walk.before': '{share} before',
   'walk.probabilities': 'Sampling probabilities',
-  'walk.repeats': 'The token is appended and it all repeats; cached keys and values aren’t recomputed.',
+  'walk.repeats': 'The token is appended and all steps repeat; cached keys and values aren’t recomputed.',
   'walk.now': 'Based on your current settings.',
 
   'search.private': 'Your documents and searches stay on this device.',

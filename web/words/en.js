@@ -88,7 +88,7 @@ export const page = {
   'page.playful': 'Playful',
   'page.playful.title': 'More surprising word choices',
   'page.thinking': 'Think before answering',
-  'page.thinking.hint': 'Slower. Takes at most half of the tokens of an answer.',
+  'page.thinking.hint': 'Slower. Thoughts use at most half of the token limit.',
   'page.advanced': 'Advanced',
   'page.temperature': 'Temperature',
   'page.top-k': 'Top-k',

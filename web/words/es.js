@@ -90,7 +90,7 @@ export default {
   'page.playful': 'Creativo',
   'page.playful.title': 'Palabras más sorprendentes',
   'page.thinking': 'Pensar antes de responder',
-  'page.thinking.hint': 'Más lento. Usa como máximo la mitad de los tokens de una respuesta.',
+  'page.thinking.hint': 'Más lento. El razonamiento usa como mucho la mitad del límite de tokens.',
   'page.advanced': 'Avanzado',
   'page.temperature': 'Temperatura',
   'page.top-k': 'Top-k',
@@ -238,7 +238,7 @@ export default {
     'No se pudo guardar esta conversación: el almacenamiento del navegador está lleno. Borra conversaciones o modelos.',
 
   'saving.off': 'Las conversaciones ya no se guardan.',
-  'saving.on': 'Las conversaciones vuelven a guardarse.',
+  'saving.on': 'Se ha reactivado el guardado de conversaciones.',
   'none.found': 'No hay conversaciones que coincidan.',
   none: 'Aún no hay conversaciones.',
   pinned: 'fijada · {when}',
@@ -537,9 +537,9 @@ export default {
   'words.about': 'Las palabras subrayadas sorprendieron al modelo. Selecciona una para ver las alternativas.',
   'words.last': 'Solo se muestran los últimos {n} tokens.',
   'words.summary': {
-    one: '{n} de {all} tuvo una probabilidad menor que el {limit}; {few}, menor que el {least}.',
-    many: '{n} de {all} tuvieron una probabilidad menor que el {limit}; {few}, menor que el {least}.',
-    other: '{n} de {all} tuvieron una probabilidad menor que el {limit}; {few}, menor que el {least}.',
+    one: '{n} de {all} tuvo una probabilidad menor que el {limit}; {few} de ellos, menor que el {least}.',
+    many: '{n} de {all} tuvieron una probabilidad menor que el {limit}; {few} de ellos, menor que el {least}.',
+    other: '{n} de {all} tuvieron una probabilidad menor que el {limit}; {few} de ellos, menor que el {least}.',
   },
   'words.chosen': 'elegido',
   'words.end': 'fin de la respuesta',
@@ -573,9 +573,9 @@ export default {
   'attention.window': 'Esta capa ve una ventana de {tokens}.',
   'attention.window.short': 'Esta capa solo ve los tokens recientes.',
   'attention.beyond': {
-    one: '{n} token anterior queda fuera de alcance.',
-    many: '{n} de tokens anteriores quedan fuera de alcance.',
-    other: '{n} tokens anteriores quedan fuera de alcance.',
+    one: '{n} token anterior queda fuera de la ventana de esta capa.',
+    many: '{n} de tokens anteriores quedan fuera de la ventana de esta capa.',
+    other: '{n} tokens anteriores quedan fuera de la ventana de esta capa.',
   },
   'attention.most': '{token} atiende sobre todo a {list}.',
   'attention.item': '{token} {share}',
@@ -623,7 +623,8 @@ export default {
   'walk.embedding.about':
     'El número {id} elige una fila de una tabla: {rows} filas, una por token, de {width} números aprendidos. Esa fila es todo lo ' +
     'que el modelo sabe de {token}: un punto en un espacio de {width} dimensiones en el que los tokens parecidos están cerca.',
-  'walk.embedding.place': 'Se le suma una segunda tabla, según la posición en el texto.',
+  'walk.embedding.place':
+    'A este vector se le suma una fila de una segunda tabla, elegida según la posición en el texto.',
   'walk.residual':
     'Cada capa siguiente lee este vector y le suma algo. Se llama flujo residual. Su longitud, la raíz de la suma de los ' +
     'cuadrados, es aquí {length}.',
@@ -646,9 +647,10 @@ export default {
   'walk.heads.rows': 'Filas: cabezas; columnas: los últimos {tokens}. Lo más fuerte: {list}.',
   'walk.heads.item': 'cabeza {n} → {token} ({share})',
   'walk.layers': {
-    one: 'La capa ya ha sumado su parte. La longitud del vector, del embedding al final:',
-    many: 'Las {n} capas ya han sumado su parte. La longitud del vector tras cada una, del embedding al final:',
-    other: 'Las {n} capas ya han sumado su parte. La longitud del vector tras cada una, del embedding al final:',
+    one: 'La capa ya ha sumado su parte. La norma (longitud) del vector, del embedding al final:',
+    many: 'Las {n} capas ya han sumado su parte. La norma (longitud) del vector tras cada una, del embedding al final:',
+    other:
+      'Las {n} capas ya han sumado su parte. La norma (longitud) del vector tras cada una, del embedding al final:',
   },
   'walk.lengths': 'Longitud del flujo residual: {list}',
   'walk.from-to': 'De {first} a {last}.',
@@ -669,7 +671,8 @@ export default {
   'walk.off': 'desactivado',
   'walk.before': 'antes {share}',
   'walk.probabilities': 'Probabilidades de muestreo',
-  'walk.repeats': 'El token se añade y todo se repite; las claves y los valores en caché no se vuelven a calcular.',
+  'walk.repeats':
+    'El token se añade y se repiten todos los pasos; las claves y los valores en caché no se vuelven a calcular.',
   'walk.now': 'Según tus ajustes actuales.',
 
   'search.private': 'Tus documentos y búsquedas se quedan en este dispositivo.',

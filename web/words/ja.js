@@ -89,7 +89,7 @@ export default {
   'page.playful': '自由',
   'page.playful.title': '意外な言葉が出やすくなる',
   'page.thinking': '回答の前に考える',
-  'page.thinking.hint': '時間がかかります。使うトークンは回答全体の半分までです。',
+  'page.thinking.hint': '時間がかかります。思考が使うのはトークン数の上限の半分までです。',
   'page.advanced': '詳細設定',
   'page.temperature': '温度',
   'page.top-k': 'Top-k',
@@ -235,7 +235,7 @@ export default {
   'not-saved': '会話を保存できませんでした。ブラウザーの保存領域が一杯です。会話やモデルを削除してください。',
 
   'saving.off': '会話は今後保存されません。',
-  'saving.on': '会話が再び保存されます。',
+  'saving.on': '会話の保存を再開しました。',
   'none.found': '一致する会話はありません。',
   none: '会話はまだありません。',
   pinned: '固定 · {when}',
@@ -517,7 +517,7 @@ export default {
   'words.select': '単語: 一つ選んでください',
   'words.about': '下線の単語はモデルにとって意外でした。選ぶと、ほかの候補が見られます。',
   'words.last': '最後の {n} トークンだけを表示しています。',
-  'words.summary': { other: '{all}のうち {n} の確率が {limit} 未満、{few} が {least} 未満でした。' },
+  'words.summary': { other: '{all}のうち {n} の確率が {limit} 未満、そのうち {few} が {least} 未満でした。' },
   'words.chosen': '選択',
   'words.end': '回答の終わり',
   'words.picked': '{token} は {share} で選ばれました。',
@@ -548,7 +548,7 @@ export default {
   'attention.global': 'この層はそれまでの全トークンを見ます。',
   'attention.window': 'この層は{tokens}の窓を見ます。',
   'attention.window.short': 'この層は直近のトークンだけを見ます。',
-  'attention.beyond': { other: 'それより前の {n} トークンは届きません。' },
+  'attention.beyond': { other: 'それより前の {n} トークンは、この層の窓の外にあります。' },
   'attention.most': '{token} が最も注目しているのは {list} です。',
   'attention.item': '{token} {share}',
   'attention.sum': 'ヘッドの重みの合計は 1 です。役目のないヘッドは、最初のトークンに注目を置くことがよくあります。',
@@ -590,7 +590,7 @@ export default {
     'モデルに文字は見えません。文章はトークン ({n} 個の決まった一覧にある断片) に切られ、それぞれが配列の添字のように一覧での番号になります。この文章は{tokens}です。最後のいくつか:',
   'walk.embedding.about':
     '番号 {id} は表の行を選びます。表にはトークンごとに一行、全 {rows} 行があり、各行は学習された {width} 個の数です。この行が、モデルが {token} について知っていることのすべてです。{width} 次元の空間の一点で、似たトークンは近くにあります。',
-  'walk.embedding.place': '文章中の位置に応じた二つ目の表が加算されます。',
+  'walk.embedding.place': 'このベクトルに、文章中の位置で選ばれた二つ目の表の行が加算されます。',
   'walk.residual':
     'この後の各層は、このベクトルを読んで何かを足します。これを残差ストリームと呼びます。長さ (二乗和の平方根) はここでは {length} です。',
   'walk.attention':
@@ -608,7 +608,9 @@ export default {
   'walk.heads': '最後の{tokens}への、{heads}のアテンション',
   'walk.heads.rows': '行: ヘッド、列: 最後の{tokens}。最も強いもの: {list}。',
   'walk.heads.item': 'ヘッド {n} → {token} ({share})',
-  'walk.layers': { other: '全 {n} 層がそれぞれの分を足しました。埋め込みから最後まで、各層の後のベクトルの長さ:' },
+  'walk.layers': {
+    other: '全 {n} 層がそれぞれの分を足しました。埋め込みから最後まで、各層の後のベクトルのノルム (長さ):',
+  },
   'walk.lengths': '残差ストリームの長さ: {list}',
   'walk.from-to': '{first} から {last} まで。',
   'walk.grew': '予測の移り変わり:',
@@ -622,7 +624,7 @@ export default {
   'walk.off': 'オフ',
   'walk.before': '元は {share}',
   'walk.probabilities': 'サンプリングの確率',
-  'walk.repeats': 'トークンが加わり、すべてが繰り返されます。キャッシュ済みのキーと値は計算し直されません。',
+  'walk.repeats': 'トークンが加わり、すべての手順が繰り返されます。キャッシュ済みのキーと値は計算し直されません。',
   'walk.now': '現在の設定に基づいています。',
 
   'search.private': '文書も検索も、この端末の外に出ません。',
