@@ -42,7 +42,7 @@ export function schemaOf(name, schema) {
       throw new ModelError(
         'bad-option',
         `\`${name}\` is a schema of ${standard.vendor} that cannot convert itself to` +
-          ' JSON Schema. Update the library (zod 4.2 and ArkType 2.1.28 can), or convert it: Valibot by toStandardJsonSchema().',
+          ' JSON Schema. Update the library (zod >= 4.2, ArkType >= 2.1.28), or convert it (Valibot: toStandardJsonSchema()).',
       );
     }
     if (Array.isArray(schema)) throw new Error('it is a list');

@@ -99,7 +99,7 @@ export function messagesOf(items, instructions) {
     if (item.type !== 'function_call_output') continue;
     if (!called.has(id))
       throw invalid(
-        `The function_call with the call_id '${id}' of a function_call_output is missing. Pass it, too.`,
+        `A function_call_output has the call_id '${id}', but 'input' has no function_call with this id. Add it.`,
         'input',
       );
     messages.push({ role: 'tool', id, content: resultOf(item.output) });

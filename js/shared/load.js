@@ -60,7 +60,7 @@ export async function loadModel(source, options = {}) {
     if (signal?.aborted) throw abortError(signal);
     return new SharedModel(peer, await peer.enter());
   } catch (error) {
-    await peer.leave(new ModelError('disposed', 'The model was not loaded. Load it again.'));
+    await peer.leave(new ModelError('disposed', 'The load failed. Call loadModel() again.'));
     throw error;
   } finally {
     unsubscribe();
