@@ -101,7 +101,7 @@ export const HELP = {
                            number of threads. Default: random; the result reports it.
   --stop TEXT              Ends the answer where one of these texts appears; the text itself is left out.
   --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
-                           position. Each token is then sampled. Default: no log probabilities.`,
+                           position. Samples each token. Default: no log probabilities.`,
   load: `  --threads N              Number of threads that compute, including the engine's worker. In browsers, more than one
                            needs cross-origin isolation. Limited to twice the number of cores, or to four if that is
                            more. Default: the number of cores; if that is more than two, a measurement at the end of the
@@ -113,22 +113,22 @@ export const HELP = {
                            simd128. Default: auto.
   --quantize-floats auto|keep|q8_0
                            Treatment of F32, F16 and BF16 matrices. keep leaves them unchanged. q8_0 quantises those
-                           whose row length is a multiple of 32, which is faster, smaller and less exact. auto is keep.
-                           Default: auto.
+                           whose row length is a multiple of 32, which is faster, smaller and less exact. auto means
+                           keep. Default: auto.
   --kv-type auto|f32|i16|q8_0
                            Format of the KV cache. q8_0 takes the least memory, f32 is exact. auto is f32 for models
-                           with float weights and for layers with a sliding window, else i16 (16-bit integers). For
-                           models whose keys have a few channels with outliers, q8_0 changes 1 to 10 % of greedy tokens
-                           in long contexts. Default: auto.
+                           with float weights and for layers with a sliding window, else i16 (16-bit integers). If a few
+                           dimensions of a model's keys have outliers, q8_0 changes 1 to 10 % of greedy tokens in long
+                           contexts. Default: auto.
   --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
                            cache for --context tokens. Embedding models ignore this option. Default: 1.
   --rows-on-disk auto|true|false
-                           Which tables (matrices of which each token needs one row, such as Gemma 4's per-layer
-                           embeddings) stay on disk. auto: those of 64 MB or more. true: all. false: none. Rows are read
-                           from the cached copy or the file; for other sources, from a temporary file. Answers are the
-                           same. Default: auto.
-  --rows-later true|false  Whether a model is ready before its tables on disk are downloaded. During this download,
-                           calls request the rows that they need. Default: true.`,
+                           Which tables stay on disk: matrices with a row for each token, such as Gemma 4's per-layer
+                           embeddings. auto: those of 64 MB or more. true: all. false: none. Rows are read from the
+                           cached copy or the file; for other sources, from a temporary file. Answers are the same.
+                           Default: auto.
+  --rows-later true|false  Whether a model is ready before the tables of --rows-on-disk are downloaded. Meanwhile, calls
+                           request the rows that they need. Default: true.`,
   serve: `  --name TEXT              Id by which requests name a model. For several models, repeat the flag in the order of the
                            models. Default: the file's name without its extension.
   --port N                 Port to listen on. 0 picks a free one. Default: 8080.

@@ -128,7 +128,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {Record<number, number> | Map<number, number>} [logitBias] Values to add to logits, by token id.
  *   `-Infinity` bans a token; the file's `tokenizer.ggml.suppress_tokens` are banned unless they have a value.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
- *   position. Each token is then sampled (`jumpForward` is off). Default: no log probabilities.
+ *   position. Samples each token (`jumpForward` is off). Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot
  *   be compiled. With `tools`, the answer is either tool calls or text of this format.
  * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
@@ -167,19 +167,19 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   computes it correctly, else simd128. Default: auto.
  * @property {'auto' | 'keep' | 'q8_0'} [quantizeFloats] Treatment of F32, F16 and BF16 matrices. `keep` leaves them
  *   unchanged. `q8_0` quantises those whose row length is a multiple of 32, which is faster, smaller and less exact.
- *   `auto` is `keep`. Default: auto.
+ *   `auto` means `keep`. Default: auto.
  * @property {'auto' | 'f32' | 'i16' | 'q8_0'} [kvType] Format of the KV cache. `q8_0` takes the least memory, `f32` is
  *   exact. `auto` is `f32` for models with float weights and for layers with a sliding window, else `i16` (16-bit
- *   integers). For models whose keys have a few channels with outliers, `q8_0` changes 1 to 10 % of greedy tokens in
- *   long contexts. Default: auto.
+ *   integers). If a few dimensions of a model's keys have outliers, `q8_0` changes 1 to 10 % of greedy tokens in long
+ *   contexts. Default: auto.
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
  *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Embedding models
  *   ignore this option. Default: 1.
- * @property {'auto' | boolean} [rowsOnDisk] Which tables (matrices of which each token needs one row, such as Gemma 4's
- *   per-layer embeddings) stay on disk. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from
+ * @property {'auto' | boolean} [rowsOnDisk] Which tables stay on disk: matrices with a row for each token, such as Gemma 4's
+ *   per-layer embeddings. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from
  *   the cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
- * @property {boolean} [rowsLater] Whether a model is ready before its tables on disk are downloaded. During this
- *   download (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
+ * @property {boolean} [rowsLater] Whether a model is ready before the tables of `rowsOnDisk` are downloaded.
+ *   Meanwhile (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
  *   with one for each file. If it differs, loading fails with `sha256-mismatch`.
