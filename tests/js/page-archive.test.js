@@ -257,6 +257,7 @@ test('the archive sorts, searches by beginnings of words, changes and removes co
   assert.equal(ids(await archive.search('DRAG')), '31');
   assert.equal(ids(await archive.search('dragon boat')), '3');
   assert.equal(ids(await archive.search('drag elephant')), '');
+  assert.equal(ids(await archive.search('bo')), '', 'a short word is not matched as a beginning');
   await archive.change('2', { title: 'Ships', pinned: 1 });
   assert.equal(ids(await archive.search('ship')), '2');
   await archive.setDraft('2', { text: 'half a', files: [] });
@@ -270,8 +271,8 @@ test('the archive sorts, searches by beginnings of words, changes and removes co
 test('JSON export and import keep all versions; Markdown has only the shown ones', () => {
   const tree = new Tree();
   const { asked } = turn(tree, null, 'a', 'A1');
-  tree.add(asked.id, 'assistant', 'A2').state = 'whole';
-  const one = { head: head('1', 'T', { system: 'Be brief.', named: true }), body: tree.kept() };
+  Object.assign(tree.add(asked.id, 'assistant', 'A2'), { state: 'cut', full: true, thoughtMs: 7 });
+  const one = { head: head('1', 'T', { system: 'Be brief.', named: true, from: asked.id }), body: tree.kept() };
   const [back] = fromJson(toJson([one]));
   assert.deepEqual(back.body, one.body);
   assert.notEqual(back.head.id, '1', 'an import gets a new id, so that it overwrites nothing');
@@ -305,7 +306,19 @@ test('files that are not exported conversations are rejected', () => {
     }),
   ];
   for (const text of bad) assert.throws(() => fromJson(text), { name: 'Error', message: 'import.none' }, text);
-  const [one] = fromJson(file({ said: [said], leaf: 'gone', title: 3, pinned: 'yes', created: 1e99, system: {} }));
+  const [one] = fromJson(
+    file({
+      said: [{ ...said, full: 'yes', thoughtMs: '1e999' }],
+      leaf: 'gone',
+      from: 'gone',
+      title: 3,
+      pinned: 'yes',
+      created: 1e99,
+      system: {},
+    }),
+  );
+  assert.deepEqual(one.body.said, [said]);
+  assert.equal(one.head.from, undefined);
   assert.equal(one.body.leaf, 'x');
   assert.equal(one.head.title, 'hi');
   assert.equal(one.head.pinned, 0);

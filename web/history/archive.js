@@ -32,6 +32,8 @@ const VERSION = 1;
 const STORES = ['heads', 'words', 'bodies', 'drafts'];
 /** Minimum length of a search word that is matched as a prefix. Shorter words would match too much. */
 const BEGINNING = 3;
+/** Returns whether a search word must be a whole word of the text. @param {string} word */
+const isWhole = (word) => word.length < BEGINNING && !BY_SENSE.test(word);
 
 /** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
 function done(request) {
@@ -106,8 +108,7 @@ class StoredArchive {
    * the latest. @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit) {
     const index = this.#read('words').index('words');
-    const range = (/** @type {string} */ word) =>
-      word.length < BEGINNING && !BY_SENSE.test(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`);
+    const range = (/** @type {string} */ word) => (isWhole(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`));
     const found = await Promise.all(wordsOf([question]).map((word) => done(index.getAllKeys(range(word)))));
     const sets = found.map((keys) => new Set(keys));
     const order = (await done(this.#read('heads').index('order').getAllKeys())).reverse();
@@ -198,8 +199,11 @@ export class MemoryArchive {
    * @param {string} question   '' finds all @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit) {
     const asked = wordsOf([question]);
-    const fits = (/** @type {string[]} */ words) => asked.every((word) => words.some((w) => w.startsWith(word)));
-    const found = [...this.#all.values()].filter(({ words }) => fits(words)).map(({ head }) => head);
+    /** @param {string[]} words @param {string} word */
+    const has = (words, word) => (isWhole(word) ? words.includes(word) : words.some((one) => one.startsWith(word)));
+    const found = [...this.#all.values()]
+      .filter(({ words }) => asked.every((word) => has(words, word)))
+      .map(({ head }) => head);
     return found.sort((a, b) => b.pinned - a.pinned || b.updated - a.updated).slice(0, limit);
   }
 

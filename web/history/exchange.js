@@ -77,7 +77,7 @@ function grows(said) {
 
 /** @param {any} one @returns {Said} */
 function oneSaid(one) {
-  const { id, parent, role, text, thoughts, thoughtMs, files, state, stats, hint, model } = one ?? {};
+  const { id, parent, role, text, thoughts, thoughtMs, files, state, stats, hint, model, full } = one ?? {};
   const good =
     typeof id === 'string' &&
     (parent === null || typeof parent === 'string') &&
@@ -86,7 +86,12 @@ function oneSaid(one) {
   if (!good) throw refuse('import.no-text');
   const known = ['whole', 'cut', 'partial'].includes(state) ? state : 'whole';
   const said = { id, parent, role, text, state: known, ...strings({ thoughts, stats, hint, model }) };
-  return { ...said, ...(thoughtMs > 0 && { thoughtMs: Number(thoughtMs) }), ...attached(files) };
+  return {
+    ...said,
+    ...(full === true && { full }),
+    ...(Number.isFinite(thoughtMs) && thoughtMs > 0 && { thoughtMs }),
+    ...attached(files),
+  };
 }
 
 /** @param {any} files @returns {{ files?: Attached[] }} */
@@ -116,6 +121,7 @@ function headOf(given, said) {
     created: date(given.created),
     updated: date(given.updated),
     ...strings({ system: given.system }),
+    ...(said.some(({ id }) => id === given.from) && { from: given.from }),
   };
 }
 
