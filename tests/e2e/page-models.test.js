@@ -254,6 +254,7 @@ test('files of a repository: sizes, files too large for this device, one row for
       window.fetch = async (url, options) => {
         if (!String(url).startsWith('https://huggingface.co/api/models/a/')) return fetched(url, options);
         Object.assign(window, { asked: String(url) });
+        if (/sign-in/.test(String(url))) return new Response('<p>Sign in to this network</p>');
         if (!/a\/b/.test(String(url))) return new Response('no', { status: /later/.test(String(url)) ? 429 : 404 });
         // Lists of more than 1000 files have several pages. Here, the second page has one file.
         if (/cursor=2/.test(String(url))) {
@@ -282,6 +283,9 @@ test('files of a repository: sizes, files too large for this device, one row for
   await press(page, '#presets button', 'Enter token…');
   await until(page, '#token-form:not([hidden])');
   assert.equal(await page.$(FAILED), null, 'the earlier error is gone');
+  await fill(page, '#hub-repo', 'a/sign-in');
+  await page.click('#hub-list');
+  await untilText(page, '.error', /Couldn’t load the file list[^]*Check your connection/);
   await fill(page, '#hub-repo', 'a/later');
   await page.click('#hub-list');
   await untilText(page, '.error', /Wait a few minutes/);

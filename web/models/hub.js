@@ -31,27 +31,26 @@ function modelsIn(tree) {
   return [...found].map(([file, size]) => ({ file, bytes: size })).sort((a, b) => a.bytes - b.bytes);
 }
 
+/** Returns what to do if the list cannot be read. @param {number} status of the response, 0 if there was none */
+function adviceFor(status) {
+  if ([401, 404].includes(status)) return 'hub.unknown';
+  if (status === 429) return 'error.http-429.do';
+  return status >= 500 ? 'error.http-5xx.do' : 'panel.failed.do';
+}
+
 /** @param {string} repo @param {string} revision */
 async function filesOf(repo, revision) {
   let address = `https://huggingface.co/api/models/${repo}/tree/${encodeURIComponent(revision)}?recursive=true`;
   const tree = [];
-  let answer;
   for (let page = 0; address && page < PAGES; page++) {
-    answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
-    if (!answer?.ok) break;
-    tree.push(...(await answer.json()));
+    const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
+    // A network's sign-in page also has status 200, but is no JSON.
+    const files = answer?.ok ? await answer.json().catch(() => null) : null;
+    if (!answer || !Array.isArray(files)) throw new PageError('hub.failed', {}, adviceFor(answer?.status ?? 0));
+    tree.push(...files);
     address = /<([^>]+)>; *rel="next"/.exec(answer.headers.get('link') ?? '')?.[1] ?? '';
   }
-  if (answer?.ok) return modelsIn(tree);
-  const { status = 0 } = answer ?? {};
-  const advice = [401, 404].includes(status)
-    ? 'hub.unknown'
-    : status === 429
-      ? 'error.http-429.do'
-      : status >= 500
-        ? 'error.http-5xx.do'
-        : 'panel.failed.do';
-  throw new PageError('hub.failed', {}, advice);
+  return modelsIn(tree);
 }
 
 /** Returns the repository in the form; `revision` is '' for the default. Throws a PageError if the name is
