@@ -179,7 +179,7 @@ for (const [kind, ask] of Object.entries(WORKERS)) {
       const page = await visit(t, { root: folder, headers: NO_POLICY });
       const { code, message, probe } = /** @type {any} */ (await page.evaluate(ask));
       assert.deepEqual([code, probe.variant, probe.reason], ['unsupported-platform', null, message]);
-      assert.match(message, /^Service workers and shared workers cannot start the worker/);
+      assert.match(message, /^Service workers and shared workers cannot start the engine/);
     },
     ['chromium'],
   );

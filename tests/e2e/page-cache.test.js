@@ -183,7 +183,7 @@ test('without storage space the model runs, and a notice says that it is not sto
     /too big to save: only 20\.0\sMB of storage left/,
   );
   if (name === 'chromium') {
-    assert.match(await textOf(page, '#chat-notice'), /not cached/);
+    assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved or used/);
     await unload(page);
     await until(page, '#stored[hidden]');
   }
