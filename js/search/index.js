@@ -111,7 +111,7 @@ export class SearchIndex {
     hits.sort((a, b) => b.score - a.score || a.row - b.row);
     return hits.slice(0, count).map(({ row, score }) => {
       const { id, data } = /** @type {Entry} */ (this.#rows[row]);
-      return data === undefined ? { id, score } : { id, score, data };
+      return data === undefined ? { id, score } : { id, score, data: structuredClone(data) };
     });
   }
 
@@ -120,12 +120,12 @@ export class SearchIndex {
     const row = this.#byId.get(id);
     if (row === undefined) return undefined;
     const { data } = /** @type {Entry} */ (this.#rows[row]);
-    return { id, vector: this.#vector(row).slice(), data };
+    return { id, vector: this.#vector(row).slice(), data: structuredClone(data) };
   }
 
   /** Lists the items, without their vectors. @returns {Entry[]} */
   list() {
-    return this.#rows.flatMap((row) => (row ? [{ ...row }] : []));
+    return this.#rows.flatMap((row) => (row ? [structuredClone(row)] : []));
   }
 
   /** Returns the bytes that all vectors need, as `usage`. @returns {Promise<StorageUse>} */

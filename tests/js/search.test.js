@@ -99,7 +99,10 @@ test('adding an id again replaces its item, deleting removes it', async () => {
   const data = { page: 1 };
   await index.add([{ id: 'c', vector: a, data }]);
   data.page = 2;
-  assert.deepEqual(index.query(a, { count: 1 }), [{ id: 'c', score: product(a, a), data: { page: 1 } }]);
+  const hits = () => index.query(a, { count: 1 });
+  assert.deepEqual(hits(), [{ id: 'c', score: product(a, a), data: { page: 1 } }]);
+  for (const one of [...hits(), index.get('c'), ...index.list()]) if (one?.data) one.data.page = 3;
+  assert.deepEqual(hits()[0].data, { page: 1 }, 'changes of a result do not reach the index');
 });
 
 test('an index in a folder can be opened again, also after many changes', async (t) => {
