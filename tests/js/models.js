@@ -444,6 +444,11 @@ export const MODELS = {
   'oneb-q8_0': { ...PRESETS['1b'], seed: 11, type: 'Q8_0' },
 };
 
+/** All test models except embedding models, and except those whose weight types also occur in smaller ones. */
+export const SMALL_MODELS = Object.keys(MODELS).filter(
+  (name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed)/.test(name),
+);
+
 /** Modules of tools/models/ that determine the bytes of test models. */
 const SOURCES = `make-model architectures bpe-vocab chat-templates gguf-write quantise quantise-formats
   vocab`.split(/\s+/);

@@ -8,13 +8,11 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { features } from '../../js/platform/features.js';
-import { MODELS } from './models.js';
+import { SMALL_MODELS } from './models.js';
 
 const run = promisify(execFile);
 const { relaxed } = features();
 const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
-/** All test models except embedding models (embed.test.js) and large models, whose weight types others have, too. */
-const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed)/.test(name));
 /** Models to run with replaced instructions. Their weight formats differ, because each format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
@@ -33,7 +31,7 @@ async function child(flags, args) {
 
 /** @type {Promise<Record<string, { bits: string, variant: string }>> | undefined} */
 let expected;
-const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...NAMES]));
+const simd128 = () => (expected ??= child([], ['bits', 'simd128', ...SMALL_MODELS]));
 
 /** V8 flags that imitate processors. In a Node without relaxed SIMD, an empty list of flags would compare simd128 with
  * itself. */
@@ -46,10 +44,10 @@ const PROCESSORS = [
 ];
 for (const flags of PROCESSORS) {
   test(`${flags.join(' ') || 'no flags'}: all test models give simd128's bits`, async (t) => {
-    const got = await child(flags, ['bits', 'auto', ...NAMES]);
+    const got = await child(flags, ['bits', 'auto', ...SMALL_MODELS]);
     if (!got) return t.skip('this V8 has no such flag');
     const want = await simd128();
-    for (const name of [...NAMES, 'worker']) {
+    for (const name of [...SMALL_MODELS, 'worker']) {
       assert.match(want[name].variant, /simd128/);
       assert.equal(got[name].bits, want[name].bits, `${name}, ${got[name].variant} ${got[name].variantReason}`);
       if (relaxed && !got[name].variantReason) assert.match(got[name].variant, /relaxed/, name);

@@ -10,7 +10,7 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { MODELS } from '../../tests/js/models.js';
+import { SMALL_MODELS } from '../../tests/js/models.js';
 import { installNode } from '../build/setup.js';
 import { Trouble, at, cli, output } from '../support/proc.js';
 import { browserBits } from './processors/browser.js';
@@ -21,8 +21,6 @@ const run = promisify(execFile);
 const CHILD = at('tests', 'js', 'processor-child.js');
 const PAGE = at('docs', 'reports', 'processors.md');
 const NODES = [20, 22, 24, 26];
-/** All test models except embedding models, and except large models whose weight types also occur in smaller ones. */
-const NAMES = Object.keys(MODELS).filter((name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed)/.test(name));
 /** Models of the mode `flips`. They cover each weight format, with rows of whole super-blocks and with other rows. */
 const FLIPPED = ['tiny', 'parity-q8_0', 'mix-k', 'mix-q4_k_m', 'mix-q5_k_m', 'mix-q3_k', 'mix-q2_k', 'mix-iq4_xs'];
 
@@ -88,13 +86,13 @@ async function* visits(runtime) {
     const { node, v8 } = JSON.parse(versions);
     const version = `Node ${node}, V8 ${v8.split('.', 2).join('.')}`;
     for (const flags of V8) {
-      const bits = await child(program, flags, ['bits', 'auto', ...NAMES]);
+      const bits = await child(program, flags, ['bits', 'auto', ...SMALL_MODELS]);
       if (bits) yield { name: version, flags, bits };
     }
     return;
   }
   for (const flags of runtime === 'firefox' ? FIREFOX : V8) {
-    const { version, bits } = await browserBits(/** @type {'chromium'} */ (runtime), flags, NAMES);
+    const { version, bits } = await browserBits(/** @type {'chromium'} */ (runtime), flags, SMALL_MODELS);
     yield { name: version, flags, bits };
   }
 }
@@ -114,7 +112,7 @@ function rank(line) {
 
 /** @param {string[]} runtimes */
 async function matrix(runtimes) {
-  const want = await child(process.execPath, [], ['bits', 'simd128', ...NAMES]);
+  const want = await child(process.execPath, [], ['bits', 'simd128', ...SMALL_MODELS]);
   /** @type {string[]} */
   const lines = [];
   let right = true;
