@@ -80,8 +80,8 @@ export class Drafts {
     return this.waiting.slice();
   }
 
-  /** Returns MOST tokens: those that followed the latest SEEN tokens at their previous occurrence in the context. If
-   * fewer tokens followed, repeats these. Returns none if there is no previous occurrence. */
+  /** Finds the previous occurrence of the last SEEN tokens in the context, and returns the MOST tokens after it. If the
+   * context has fewer, repeats them. Returns none if there is no previous occurrence. */
   #continuation() {
     const at = this.#places.get(this.#hash());
     if (at === undefined) return [];

@@ -10,7 +10,7 @@ import { texts } from './texts.js';
 
 const encoder = new TextEncoder();
 
-/** Tokenizes a text in parts: each call adds `window` bytes to those that the engine has not tokenized yet. Returns the
+/** Tokenizes a text in parts: each call passes the rest of the previous call and `window` more bytes. Returns the
  * ids, and the largest number of bytes that a call left for the next one.
  * @param {import('../../js/engine/engine.js').Engine} engine @param {Uint8Array} bytes @param {number} window
  * @param {boolean} special */

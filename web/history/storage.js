@@ -39,7 +39,7 @@ export const keepsNothing = () => recall('keep', /** @type {boolean} */ (true)) 
  *   body?: import('./tree.js').Kept, news?: import('./tree.js').News }} Left */
 const LEFT = `${PREFIX}left`;
 
-/** Stores what is not saved yet, for the next visit in this tab; null removes it. @param {Left | null} left */
+/** Stores unsaved messages and drafts until the next visit in this tab; null removes them. @param {Left | null} left */
 export function leaveBehind(left) {
   try {
     if (left) sessionStorage.setItem(LEFT, JSON.stringify(left));
