@@ -2,7 +2,7 @@
 import { closeSync, constants, fstatSync, lstatSync, openSync, readSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Worker, parentPort } from 'node:worker_threads';
 import { Host } from './engine/host.js';
 import { MODULES } from './modules.js';
@@ -18,6 +18,9 @@ const files = new Files(MODULES);
 
 /** Polling interval of an empty pipe, in milliseconds. */
 const LOOK_MS = 5;
+/** Number of timers, of TIMER_MS milliseconds each, that this worker awaits before it ends. */
+const LAST_TIMERS = 5;
+const TIMER_MS = 10;
 
 /** Opens a file or a named pipe. Never blocks in a system call, because a worker cannot be terminated there.
  * @param {string} path */
@@ -70,5 +73,13 @@ const host = new Host((message, transfer = []) => port.postMessage(message, tran
 port.on('message', async (message) => {
   if (message.kind === 'open') files.settle(message.options.place);
   await host.receive(message);
-  if (message.kind === 'dispose') closing.close();
+  if (message.kind === 'dispose') await end();
 });
+
+/** Ends this worker after V8's compiler threads have finished. In Node 20, a worker without an event loop waits for
+ * them forever if they wait for a garbage collection by the worker (nodejs/node#54918). Timers instead of one longer
+ * delay, because on a busy machine each of them also gives the compiler threads a turn. */
+async function end() {
+  for (let i = 0; i < LAST_TIMERS; i++) await sleep(TIMER_MS);
+  closing.close();
+}

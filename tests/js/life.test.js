@@ -1,12 +1,13 @@
 /* Tests the life cycle of models: dispose() at any time, a worker that dies, a heap that does not grow. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { readFile, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Worker } from 'node:worker_threads';
 import { createEngine } from '../../js/engine/engine.js';
 import { loadModel } from '../../js/index.node.js';
 import { LazyModel } from '../../js/lazy-model.js';
@@ -192,6 +193,16 @@ test('a missing module is named in the error, and fails only its own call', asyn
   await refuses(model.debug.matches({ regex: 'a' }, 'a'), 'engine-missing', /grammar\.js/);
   await refuses(model.debug.inside('a'), 'engine-missing');
   assert.equal((await model.generate('x', { maxTokens: 2 }).result()).tokens.length, 2);
+});
+
+test('a worker in Node keeps its event loop for a while after its last message', async () => {
+  const worker = new Worker(new URL('../../js/worker.node.js', import.meta.url));
+  worker.postMessage({ kind: 'dispose' });
+  const [message] = await once(worker, 'message');
+  const began = performance.now();
+  await once(worker, 'exit');
+  assert.equal(message.kind, 'disposed');
+  assert.ok(performance.now() - began > 40); // compiler threads may need its event loop (end() in worker.node.js)
 });
 
 test('leave() notices a worker that exited before it was called', async (t) => {
