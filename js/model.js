@@ -2,6 +2,7 @@
  * engine. docs/api.md explains the options. */
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatOptions } from './chat.js' */
+/** @import { Part } from './download/describe.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Calls, Event, Inside, Inspection, ModelInfo, PerplexityResult, PostedPrompt, Progress } from './protocol.js' */
@@ -71,7 +72,7 @@ async function openConnection(source, options, headerOnly) {
   checkOptions(options, LOAD_OPTIONS);
   const { restart = false, ...others } = options;
   const { connection, info, parts } = await openEngine(source, others, headerOnly);
-  const once = parts.some(({ kind, total }) => kind === 'pull' && (total === undefined || !restart));
+  const once = parts.some(({ descriptor: of }) => of.kind === 'pull' && (of.total === undefined || !restart));
   const reopen = async (/** @type {AbortSignal} */ signal) => {
     return (await openEngine(source, { ...others, signal }, headerOnly)).connection;
   };
@@ -118,12 +119,13 @@ function startWorker(baseUrl) {
 
 /** Starts a worker and loads the model there. Kills the worker if that fails.
  * @param {ModelSource} source @param {LoadOptions} options @param {boolean} [headerOnly]
- * @returns {Promise<{ connection: Connection, info: ModelInfo, parts: { kind: string, total?: number }[] }>} */
+ * @returns {Promise<{ connection: Connection, info: ModelInfo, parts: Part[] }>} */
 export async function openEngine(source, options, headerOnly = false) {
-  const { signal, onProgress, headers, token, cache, baseUrl, hub, restart, ...wanted } = options;
+  const { signal, onProgress, headers, token, cache, baseUrl, hub, restart, draftModel, ...wanted } = options;
   if (signal?.aborted) throw abortError(signal);
   const kept = cacheOf(cache);
-  const parts = await partsOf(source, options);
+  const own = await partsOf(source, options);
+  const parts = draftModel && !headerOnly ? [...own, ...(await partsOf(draftModel, options))] : own;
   // The worker requests data from the client only if the source is bytes or a stream, or if the caller passed a store.
   const asks = kept.own !== undefined || parts.some(({ bytes }) => bytes);
   const feeders = asks ? new (await import('./download/feeder.js')).Feeders(parts) : null;
@@ -133,15 +135,16 @@ export async function openEngine(source, options, headerOnly = false) {
   try {
     const answers = feeders ? (await import('./rpc/answers.js')).answersOf(feeders, kept.own) : undefined;
     if (signal?.aborted) throw abortError(signal);
-    checkDigests(options.sha256, parts.length);
+    checkDigests(options.sha256, own.length);
     const { place, port } = startWorker(baseUrl);
     connection = new Connection(port);
     const descriptors = parts.map(({ descriptor }) => descriptor);
-    const loading = { ...wanted, place, headerOnly, cache: cache === false ? undefined : kept.descriptor };
+    const stored = cache === false ? undefined : kept.descriptor;
+    const loading = { ...wanted, place, headerOnly, cache: stored, draftModel: descriptors.splice(own.length) };
     const info = await connection.open(descriptors, loading, answers, (event) => {
       if (event.kind !== 'steps') onProgress?.(/** @type {Progress} */ (event.value));
     });
-    return { connection, info, parts: descriptors };
+    return { connection, info, parts };
   } catch (error) {
     connection?.kill(/** @type {ModelError} */ (error));
     throw error;

@@ -137,9 +137,9 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {boolean} [jumpForward] Where `format` allows only one continuation, appends its tokens without sampling,
  *   and evaluates them together. Default: true.
  * @property {boolean} [draft] Speculative decoding: copies the tokens that followed an earlier occurrence of the latest
- *   tokens, and evaluates them together. The answer is the same. Faster where memory bandwidth, not computing, limits
- *   the speed. Has no effect with `tools`, `logprobs`, a thinking budget, or a `format` after thoughts, nor while
- *   several answers run. Default: false.
+ *   tokens, or lets the `draftModel` draft, and evaluates them together. The answer is the same. Faster where memory
+ *   bandwidth, not computing, limits the speed. Has no effect with `tools`, `logprobs`, a thinking budget, or a
+ *   `format` after thoughts, nor while several answers run. Default: whether the model has a `draftModel`.
  * @property {readonly (Tool | FunctionTool)[]} [tools] Tools that the model may call. The prompt must be messages.
  * @property {'auto' | 'none' | 'required' | ToolDemand} [toolChoice] `auto`: the model answers in words or calls tools.
  *   `required`: it calls tools. `{ name }`: it calls this tool, once. `none`: the tools are ignored. After tool
@@ -180,6 +180,9 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   the cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Whether a model is ready before the tables of `rowsOnDisk` are downloaded.
  *   Meanwhile (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
+ * @property {ModelSource} [draftModel] A smaller model with the same vocabulary, which drafts tokens for answers
+ *   ([more](api.md#speculative-decoding)). Also gets the `headers` and the `token`. Answers are the same. Default:
+ *   none.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
  *   with one for each file. If it differs, loading fails with `sha256-mismatch`.
@@ -461,6 +464,7 @@ export const LOAD_OPTIONS = {
     'true, false, modelCache or a cache of openCache()',
     (value) => typeof value === 'boolean' || value instanceof ModelCache,
   ),
+  draftModel: rule('a model source', Boolean),
   sha256: rule('64 hexadecimal digits, or an array of such strings', (value) =>
     [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s)),
   ),
@@ -553,7 +557,7 @@ export function postable(options) {
     logprobs: rest.logprobs ?? null,
     format: rest.format === undefined ? null : postableFormat(rest.format),
     jumpForward: rest.jumpForward ?? true,
-    draft: rest.draft ?? false,
+    draft: rest.draft,
     thinking: typeof rest.thinking === 'object' ? rest.thinking.budget : (rest.thinking ?? null),
     tools: postableTools(rest),
     progress: rest.onPrefillProgress !== undefined,

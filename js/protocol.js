@@ -60,11 +60,12 @@ import { ModelError } from './errors.js';
 // Types of loads and of loaded models
 
 /** Options of a load. headerOnly: stop after the header, so that only calls without weights work. cache: a folder, the
- * default location (no `folder`), or a store of the client (`remote`).
+ * default location (no `folder`), or a store of the client (`remote`). draftModel: files of the draft model, none
+ * without one.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
  *   quantizeFloats?: string, kvType?: string, sequences?: number, rowsOnDisk?: boolean | 'auto',
- *   rowsLater?: boolean, chatCacheBytes?: number, place?: Place }} OpenOptions */
+ *   rowsLater?: boolean, chatCacheBytes?: number, place?: Place, draftModel?: SourceDescriptor[] }} OpenOptions */
 /** Information about a load that does not stop it.
  * @typedef {object} Notice
  * @property {string} code `not-cached`, `retry`, `offline`, `changed`, `mended`, `rows-later` or `rows-stopped`.
@@ -118,6 +119,16 @@ import { ModelError } from './errors.js';
  * @property {'cached' | 'stored' | 'none'} cache `cached`: read from the cache; `stored`: downloaded and added to it;
  *   `none`: not cached (`notices` say why).
  * @property {Notice[]} notices Notices of the load, as in `onProgress`.
+ * @property {DraftModelInfo} [draftModel] Properties of the draft model, if there is one.
+ */
+/** Properties of a draft model (option `draftModel`).
+ * @typedef {object} DraftModelInfo
+ * @property {string} architecture Value of `general.architecture` in the file.
+ * @property {string} name Name of the model in the file. May be empty.
+ * @property {string} quantisation Type of most weights in the layers.
+ * @property {number} parameters Number of weights.
+ * @property {number} contextLength Context length in tokens. Longer contexts are continued without its drafts.
+ * @property {number} memory Memory for weights, KV cache and scratch space, in bytes.
  */
 /** The result of `perplexity`.
  * @typedef {object} PerplexityResult
@@ -276,7 +287,7 @@ import { ModelError } from './errors.js';
  * @property {number} decodeMs Milliseconds of generating the answer.
  * @property {number} prefillTokensPerSecond Tokens of the prompt evaluated per second.
  * @property {number} decodeTokensPerSecond Tokens generated per second.
- * @property {number} [draftedTokens] Number of draft tokens, with the option `draft`.
+ * @property {number} [draftedTokens] Number of draft tokens, with the options `draft` or `draftModel`.
  * @property {number} [acceptedTokens] Number of draft tokens that were accepted.
  */
 /** The reason why a schema library rejected a value.

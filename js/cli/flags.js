@@ -94,10 +94,12 @@ function optionsOf(values, flags, rules) {
 
 /** Returns the options of loadModel() that the flags set. @param {Values} values */
 export function loadOptions(values) {
+  const urls = [values.source, values['draft-model']].filter((source) => /^https?:/i.test(source));
+  const isForHub = urls.length > 0 && urls.every((url) => /^https:\/\/huggingface\.co\//.test(url));
   return {
     ...optionsOf(values, FLAGS.load, LOAD_OPTIONS),
     cache: !values['no-cache'],
-    token: /^https:\/\/huggingface\.co\//.test(values.source) ? process.env.HF_TOKEN || undefined : undefined,
+    token: isForHub ? process.env.HF_TOKEN || undefined : undefined,
   };
 }
 

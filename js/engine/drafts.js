@@ -1,18 +1,34 @@
-/* drafts: speculative decoding without a draft model. Drafts the next tokens of an answer, so that one step
- * evaluates several. The draft repeats the tokens that followed the latest tokens at their last occurrence in the
- * context (Saxena 2023, prompt lookup decoding). The caller draws each token from the logits of its position and
+/* drafts: speculative decoding. Drafts the next tokens of an answer, so that one step evaluates several. The draft
+ * repeats the tokens that followed the latest tokens at their last occurrence in the context (Saxena 2023, prompt
+ * lookup decoding). If they occur for the first time, a draft model drafts, if there is one. The caller draws each token from the logits of its position and
  * accepts a draft token only if it is the token drawn, so answers do not change. Bytes that a constraint requires next
  * are also only drafted, because different tokens can spell them. */
+
+/** @import { DraftModelInfo, GenerateArgs } from '../protocol.js' */
+/** @import { Matcher } from './grammar.js' */
+/** @import { CallRunner } from './runner.js' */
+
+/** A draft model (draft-model.js). facts: its properties, for model.info; draft: returns draft tokens for a context, at
+ * most `room`, if they are likely to save time after `answered` tokens of an answer. `times` has the milliseconds of
+ * the model's steps by their number of tokens; judge: learns how many tokens of a draft were accepted.
+ * @typedef {{ facts: { draftModel: DraftModelInfo },
+ *   draft: (ids: readonly number[], how: { room: number, times: readonly number[], answered: number },
+ *     job: { aborted: boolean }) => Promise<number[]>,
+ *   judge: (size: number, accepted: number, times: readonly number[]) => void }} Drafter */
+/** The parts of an answer (jobs.js) that are needed to draft its next tokens.
+ * @typedef {{ native: CallRunner['native'], runner: CallRunner, job: { aborted: boolean }, prompt: number[],
+ *   part: Pick<typeof import('./jump-forward.js'), 'jumpForwardTokens'> | null, matcher: Matcher | null,
+ *   tokens: number[], contextLength: number, args: GenerateArgs }} Drafting */
 
 /** Number of latest tokens that are looked up in the context to draft the next tokens. */
 const SEEN = 3;
 /** Maximum number of draft tokens in a step, because a step computes at most four rows of logits. */
-const MOST = 3;
+export const MOST = 3;
 /** Weight of the latest measurement in moving averages. */
-const LATEST = 0.2;
+export const LATEST = 0.2;
 /** Drafts save time if a step with draft tokens takes at most this share of the time that single steps would take for
  * the same tokens. */
-const LEAST_GAIN = 0.9;
+export const LEAST_GAIN = 0.9;
 /** Maximum number of drafts that are skipped after drafts that cost more time than they saved. */
 const LONGEST_REST = 64;
 /** Number of drafts after which a step without draft tokens is measured again. */
@@ -35,13 +51,21 @@ export class Drafts {
   #rest = 0;
   #nextRest = 1;
   #size = 0;
+  #isComparable = false;
+  /** Time at which the latest draft was complete. */
+  #drafted = 0;
+  /** The model that made the current draft; null if the draft repeats tokens of the context.
+   * @type {Drafter | null} */
+  #drafter = null;
+  #model;
   /** Draft tokens that are evaluated but not drawn yet. @type {number[]} */
   waiting = [];
   drafted = 0;
   accepted = 0;
 
-  /** @param {readonly number[]} prompt */
-  constructor(prompt) {
+  /** @param {readonly number[]} prompt @param {Drafter} [model] */
+  constructor(prompt, model) {
+    this.#model = model;
     this.add(prompt);
   }
 
@@ -66,18 +90,44 @@ export class Drafts {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
+  /** Removes rejected draft tokens from the KV cache of an answer, and returns new draft tokens. @param {Drafting} answer
+   * @param {number} pending number of the answer's last tokens that are not evaluated yet */
+  async next({ native, runner, job, part, matcher, prompt, tokens, contextLength, args }, pending) {
+    const length = prompt.length + tokens.length;
+    if (this.end()) native.call('truncate', length - pending);
+    const forced = part && matcher && !args.jumpForward ? part.jumpForwardTokens(native, matcher, tokens) : [];
+    const isShared = runner.isShared?.();
+    this.#isComparable = pending === 1 && !isShared;
+    // While other answers run, evaluating draft tokens would slow these answers down.
+    const most = isShared ? 0 : Math.min(contextLength - length, args.maxTokens - tokens.length - 1);
+    let ids = this.draft(most, forced);
+    if (!ids.length && most > 0 && this.#model && this.#age < OLD) {
+      const how = { room: Math.min(MOST, most), times: this.#times, answered: tokens.length };
+      ids = this.#begin(await this.#model.draft(this.#ids, how, job), this.#model);
+    }
+    native.call('want_last', 1 + ids.length);
+    this.#drafted = performance.now();
+    return ids;
+  }
+
   /** Returns a draft of the next tokens, at most `room` tokens; none while drafting is paused, or while a step without
    * draft tokens has to be measured. @param {number} room
    * @param {readonly number[]} forced tokens of the text that a constraint requires next */
   draft(room, forced = []) {
     const ids = forced.length ? forced : this.#continuation();
     if (!ids.length || this.#rest-- > 0 || this.#age >= OLD) return [];
+    return this.#begin(ids.slice(0, Math.min(MOST, room)), null);
+  }
+
+  /** @param {number[]} ids @param {Drafter | null} drafter */
+  #begin(ids, drafter) {
     this.#age++;
     this.#saved = 0;
-    this.waiting = ids.slice(0, Math.min(MOST, room));
-    this.#size = this.waiting.length;
+    this.#drafter = drafter;
+    this.waiting = ids;
+    this.#size = ids.length;
     this.drafted += this.#size;
-    return this.waiting.slice();
+    return ids.slice();
   }
 
   /** Finds the previous occurrence of the last SEEN tokens in the context, and returns the MOST tokens after it. If the
@@ -92,7 +142,8 @@ export class Drafts {
   /** Ends the current draft. Returns how many of the draft tokens were not accepted. */
   end() {
     const rejected = this.waiting.length;
-    if (this.#size) this.#judge();
+    if (this.#size && this.#drafter) this.#drafter.judge(this.#size, this.#size - rejected, this.#times);
+    else if (this.#size) this.#judge();
     this.waiting = [];
     this.#size = 0;
     return rejected;
@@ -111,6 +162,13 @@ export class Drafts {
     }
     this.#rest = this.#nextRest;
     this.#nextRest = Math.min(2 * this.#nextRest, LONGEST_REST);
+  }
+
+  /** Records the duration of the step with the latest draft, if it is comparable to that of single steps: without
+   * jump-forward tokens, and without other answers that ran meanwhile. @param {CallRunner} runner */
+  evaluated(runner) {
+    const isComparable = this.#isComparable && !runner.isShared?.();
+    if (isComparable) this.measured(1 + this.#size, performance.now() - this.#drafted);
   }
 
   /** Records the duration of a step that evaluated `tokens` tokens. @param {number} tokens @param {number} ms */

@@ -44,9 +44,9 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
-/** One WebAssembly instance with one model (gw_model of src/api.h). */
+/** One model (gw_model of src/api.h) in a WebAssembly instance. */
 export class Engine {
-  #module;
+  #parts;
   #exports;
   #heap;
   #helpers;
@@ -56,22 +56,30 @@ export class Engine {
   #piece = { address: 0, size: 0 };
   #tops = 0;
 
-  /** @param {Parts} parts @param {Helper[]} helpers helper threads that have instantiated the module */
-  constructor({ exports, memory, module }, helpers) {
-    this.#module = module;
+  /** @param {Parts} parts @param {Helper[]} helpers helper threads that have instantiated the module
+   * @param {number} [pool] pool of the threads, if they have entered one */
+  constructor(parts, helpers, pool) {
+    const { exports, memory } = parts;
+    this.#parts = parts;
     this.#exports = exports;
     this.#heap = new Heap(memory, exports);
     this.#helpers = helpers;
     this.threads = helpers.length + 1;
     this.variant = this.#heap.string(exports.gw_build()) ?? '';
-    this.#pool = exports.gw_pool_new(this.threads) >>> 0;
+    this.#pool = pool ?? exports.gw_pool_new(this.threads) >>> 0;
     this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
     if (!this.#model)
       throw new ModelError('no-memory', `The engine has no memory for ${this.threads} threads. Use fewer.`);
+    if (pool) return;
     helpers.forEach((port, i) => {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
       port.post({ kind: 'enter', pool: this.#pool, index: i + 1, stack });
     });
+  }
+
+  /** Returns an engine for another model, in the same heap and with the same threads. Only this engine may be closed. */
+  beside() {
+    return new Engine(this.#parts, this.#helpers, this.#pool);
   }
 
   /** The instructions that the kernels avoid on this platform, and why; '' if there are none. */
@@ -196,7 +204,7 @@ export class Engine {
 
   /** Returns functions that compute checksums of bytes outside the heap (checker.js). */
   checker() {
-    return checkerOf(this.#module, { heap: this.#heap, exports: this.#exports });
+    return checkerOf(this.#parts.module, { heap: this.#heap, exports: this.#exports });
   }
 
   /** Sets an option of the loader. Must be called before reserve(). @param {string} name @param {string} value */

@@ -7,10 +7,11 @@
 import { ModelError, abortError, failure } from '../errors.js';
 import { Asking } from '../rpc/asking.js';
 import { packError } from '../protocol.js';
+import { chooseContext } from './context.js';
 import { createEngine } from './engine.js';
 import { describe } from './info.js';
 import { generate } from './jobs.js';
-import { chooseContext, load, storeOf } from './loading.js';
+import { load, storeOf } from './loading.js';
 import { Replay } from './replay.js';
 import { Runner } from './runner.js';
 import { PromptEncoder } from './prompt-encoder.js';
@@ -169,7 +170,7 @@ export class Host {
     const wanted = { variant, threads: headerOnly ? 1 : options.threads };
     const { engine: native, flaw, ...facts } = await createEngine(wanted, platform);
     this.#engine = native;
-    const { rows, ...loaded } = await load(source, options, {
+    const { rows, draftModel, ...loaded } = await load(source, options, {
       native,
       platform,
       asking: this.#asking,
@@ -183,6 +184,7 @@ export class Host {
       encoder: new PromptEncoder(native, (part) => platform.load(part), this.#alive),
       contextLength: chooseContext(native, options.contextLength),
       load: (part) => platform.load(part),
+      draftModel,
       store: storeOf(options.cache, { platform, asking: this.#asking }),
       chatCacheBytes: options.chatCacheBytes ?? CHAT_CACHE_BYTES,
     };
@@ -190,7 +192,7 @@ export class Host {
       this.#sequences = new (await platform.load('sequences')).Sequences(this.#context, runner);
     }
     const variantReason = [fault ?? flaw, native.variantNote].filter(Boolean).join('; ');
-    return describe(this.#context, { ...facts, variantReason, ...loaded });
+    return describe(this.#context, { ...facts, variantReason, ...loaded, ...draftModel?.facts });
   }
 
   /** @param {Call} message */

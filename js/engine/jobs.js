@@ -9,7 +9,7 @@ const FLUSH_MS = 10;
 /** @import { FinishReason, FromWorker, GenerateAnswer, GenerateArgs, GenerateResult } from '../protocol.js' */
 /** @import { Step, Store, TokenLogprob, ToolCall } from '../protocol.js' */
 /** @import { CallReader } from '../tool-calling/reading.js' */
-/** @import { Drafts } from './drafts.js' */
+/** @import { Drafter, Drafts } from './drafts.js' */
 /** @import { Matcher } from './grammar.js' */
 /** @import { CallRunner } from './runner.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
@@ -19,7 +19,7 @@ const FLUSH_MS = 10;
 /** The loaded model and its environment. load: imports a module that is loaded on first use (platform/files.js);
  * store: the store of models and saved chats; chatCacheBytes: limit on the size of all saved chats.
  * @typedef {{ runner: CallRunner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
- *   load: (part: string) => Promise<any> }} Context */
+ *   draftModel?: Drafter, load: (part: string) => Promise<any> }} Context */
 /** A call that evaluates. unacked: number of posted steps that the consumer has not read; stalled: resolves at the
  * next ack, abort or call; othersWait: returns whether another call waits for its turn.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
@@ -68,7 +68,11 @@ async function begin(context, job, args) {
     drafts: /** @type {Drafts | null} */ (null),
     /** Whether speculative decoding is possible: each token must depend only on its logits and the constraint. */
     usesDrafts:
-      args.draft && !(constraint && thinks) && !reader && args.logprobs === null && typeof args.thinking !== 'number',
+      (args.draft ?? context.draftModel) &&
+      !(constraint && thinks) &&
+      !reader &&
+      args.logprobs === null &&
+      typeof args.thinking !== 'number',
     reused: 0,
     opening: 0,
     time: { start, prefill: 0, decode: 0, first: 0 },
@@ -121,12 +125,9 @@ async function answer(run) {
  * @param {Run} run */
 function startDrafts(run) {
   const begin = (/** @type {typeof import('./drafts.js')} */ part) => {
-    run.drafts = new part.Drafts([...run.prompt, ...run.tokens]);
+    run.drafts = new part.Drafts([...run.prompt, ...run.tokens], run.draftModel);
   };
-  run
-    .load('drafts')
-    .then(begin)
-    .catch(() => {});
+  run.load('drafts').then(begin, () => {});
 }
 
 /** @param {Run} run */
@@ -255,28 +256,12 @@ async function prefill(run, opening) {
 async function step(run, ids) {
   const { runner, job, time, drafts } = run;
   const before = performance.now();
-  const wasShared = runner.isShared?.();
-  const draftTokens = drafts ? nextDraft(run, drafts, ids.length) : [];
+  const draftTokens = (await drafts?.next(run, ids.length)) ?? [];
   append(run, [...ids, ...draftTokens]);
   await runner.settle(job);
-  // Steps with jump-forward tokens, and steps during which other answers ran, are not comparable to single steps.
-  if (ids.length === 1 && !wasShared && !runner.isShared?.())
-    drafts?.measured(1 + draftTokens.length, performance.now() - before);
+  drafts?.evaluated(runner);
   await runner.pause();
   time.decode += performance.now() - before;
-}
-
-/** Removes rejected draft tokens from the KV cache, and returns new draft tokens. @param {Run} run
- * @param {Drafts} drafts @param {number} pending number of the answer's last tokens that are not evaluated yet */
-function nextDraft({ native, runner, part, matcher, prompt, tokens, contextLength, args }, drafts, pending) {
-  const length = prompt.length + tokens.length;
-  if (drafts.end()) native.call('truncate', length - pending);
-  const forced = part && matcher && !args.jumpForward ? part.jumpForwardTokens(native, matcher, tokens) : [];
-  const room = Math.min(contextLength - length, args.maxTokens - tokens.length - 1);
-  // While other answers run, evaluating draft tokens would slow these answers down.
-  const draftTokens = drafts.draft(runner.isShared?.() ? 0 : room, forced);
-  native.call('want_last', 1 + draftTokens.length);
-  return draftTokens;
 }
 
 /** @param {Run} run @param {number[]} ids */

@@ -4,32 +4,40 @@
 /** @import { Source } from '../download/source.js' */
 /** @import { Asking } from '../rpc/asking.js' */
 /** @import { ModelInfo, OpenOptions, Progress, SourceDescriptor, Store } from '../protocol.js' */
+/** @import { Drafter } from './drafts.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Replay } from './replay.js' */
 /** @import { Rows } from './rows.js' */
 import { openSource } from '../download/source.js';
 import { ModelError } from '../errors.js';
+import { chooseContext } from './context.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
 /** Minimum size of the weights, in bytes, for which autotune times the orders of reading them: no processor cache is as
  * large. */
 const MEMORY_BOUND = 2e8;
-const DEFAULT_CONTEXT = 4096;
 
 /** Dependencies of a load. report: called with the progress of the load; reportRest: called with the progress of
- * embedding tables that are downloaded after the load; pieces: bytes that the client sends.
- * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Replay,
- *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void }} LoadDeps */
+ * embedding tables that are downloaded after the load; pieces: bytes that the client sends; meter and reserve: for a
+ * draft model, count its progress and reserve its memory.
+ * @typedef {{ native: Engine, platform: Platform, asking: Asking, pieces: Pick<Replay, 'reader' | 'forget'>,
+ *   report: (progress: Progress) => void, reportRest: (progress: Progress) => void,
+ *   meter?: Meter, reserve?: () => void }} LoadDeps */
 
 /** Loads a model. Fails with an error of the kinds `file`, `network`, `option`, `engine` or `cache`.
  * @param {SourceDescriptor[]} descriptors @param {OpenOptions} options @param {LoadDeps} deps
- * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices' | 'threadsMeasured'> & { rows?: Rows }>} */
+ * @returns {Promise<Pick<ModelInfo, 'cache' | 'notices' | 'threadsMeasured'>
+ *   & { rows?: Rows, draftModel?: Drafter }>} */
 export async function load(descriptors, options, deps) {
   const { native, platform, pieces } = deps;
-  const { headerOnly = false, contextLength } = options;
+  const { headerOnly = false } = options;
   setOptions(native, options);
-  const meter = new Meter(deps.report);
+  const { meter = new Meter(deps.report) } = deps;
+  const reserve = () => {
+    native.reserve(chooseContext(native, options.contextLength));
+    pieces.forget();
+  };
   const digests = [options.sha256 ?? []].flat();
   const download = downloadDeps(options, deps, meter);
   const open = (/** @type {number} */ i) => {
@@ -39,14 +47,18 @@ export async function load(descriptors, options, deps) {
   const sources = [];
   /** @type {import('./rows.js').TablesPart | undefined} */
   let part;
+  /** @type {Drafter | undefined} */
+  let draftModel;
   const plan = async () => {
     if (native.planBytes(1, 'disk')) {
       part = await (await platform.load('rows')).plan(sources, options, { ...deps, meter });
     }
     if (!part) native.loadOption('tables', 'memory'); // no embedding tables, or no room for them on disk
     if (headerOnly) return undefined;
-    native.reserve(chooseContext(native, contextLength));
-    pieces.forget();
+    if (options.draftModel?.length) {
+      const drafts = await platform.load('drafts');
+      draftModel = await drafts.loadDraftModel(load, options, { ...deps, meter, reserve, first: descriptors.length });
+    } else (deps.reserve ?? reserve)();
     return part;
   };
   let rows;
@@ -68,7 +80,7 @@ export async function load(descriptors, options, deps) {
     meter.finish((notice) => rows?.notice(notice));
     rows?.fetchRest();
   }
-  return { cache: keptOf(sources), notices: meter.notices, threadsMeasured, rows };
+  return { cache: keptOf(sources), notices: meter.notices, threadsMeasured, rows, draftModel };
 }
 
 /** Lets autotune.js choose the number of threads, unless the caller set it, and in relaxed builds the order in
@@ -128,17 +140,4 @@ async function closeAll(sources, error) {
 function keptOf(sources) {
   const kept = sources.map(({ download }) => download?.kept ?? 'none');
   return kept.includes('none') ? 'none' : kept.includes('stored') ? 'stored' : 'cached';
-}
-
-/** Returns the context length in tokens. Throws `bad-option` if `wanted` is above the file's context length.
- * @param {Engine} native
- * @param {number} [wanted] default: the file's, at most DEFAULT_CONTEXT */
-export function chooseContext(native, wanted) {
-  const trained = native.number('context_length');
-  if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
-  if (wanted <= trained) return wanted;
-  throw new ModelError(
-    'bad-option',
-    `\`contextLength\` must be at most ${trained}, the model's maximum (got ${wanted}).`,
-  );
 }

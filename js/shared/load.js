@@ -72,7 +72,8 @@ export async function loadModel(source, options = {}) {
  * @param {ModelSource} source @param {LoadOptions} options */
 async function keyOf(source, options) {
   const { cache } = options;
-  const parts = await partsOf(source, options);
+  const { draftModel } = options;
+  const parts = [...(await partsOf(source, options)), ...(draftModel ? await partsOf(draftModel, options) : [])];
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
     throw new ModelError(
@@ -80,7 +81,7 @@ async function keyOf(source, options) {
       `Tabs cannot share a source of the kind ${descriptor.kind}. Use a URL, { repo, file } or an entry of modelCache.list().`,
     );
   });
-  const how = DISTINCT.map((name) => String(options[name] ?? ''));
+  const how = [!draftModel, ...DISTINCT.map((name) => String(options[name] ?? ''))];
   const text = JSON.stringify([what, how, cache === false ? null : cacheOf(cache).descriptor]);
   const sum = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
   return [...new Uint8Array(sum)].map((byte) => byte.toString(16).padStart(2, '0')).join('');

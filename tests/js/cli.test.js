@@ -7,6 +7,7 @@ import { before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { show } from '../../js/cli/chat.js';
+import { loadOptions } from '../../js/cli/flags.js';
 import { opened } from '../../js/cli/output.js';
 import { newFolder, open } from './helpers.js';
 import { testModel } from './models.js';
@@ -355,4 +356,25 @@ test('usage errors exit with status 2 and print the usage; failures exit with st
     assert.match(stdout, /usage/);
   }
   assert.equal((await run(['generate', model, '--prompt', '-h', '--max-tokens', '1'])).stdout.includes('usage'), false);
+});
+
+test('the token for Hugging Face is sent only if no other server gets it', (t) => {
+  const { HF_TOKEN } = process.env;
+  t.after(() => {
+    if (HF_TOKEN === undefined) delete process.env.HF_TOKEN;
+    else process.env.HF_TOKEN = HF_TOKEN;
+  });
+  process.env.HF_TOKEN = 'SECRET';
+  const hub = 'https://huggingface.co/a/b/resolve/main/c.gguf';
+  for (const [source, draft, token] of [
+    [hub, undefined, 'SECRET'],
+    [hub, hub, 'SECRET'],
+    [hub, 'draft.gguf', 'SECRET'],
+    ['model.gguf', hub, 'SECRET'],
+    [hub, 'https://example.com/draft.gguf', undefined],
+    ['http://example.com/model.gguf', hub, undefined],
+    ['model.gguf', undefined, undefined],
+  ]) {
+    assert.equal(loadOptions({ source, 'draft-model': draft }).token, token, `${source} ${draft}`);
+  }
 });

@@ -121,6 +121,10 @@ describe('a wrong kernel is found while a model loads', {
   it('auto falls back to simd128 and says why, with a file', async () => isPlain(await load(path)));
   it('with bytes', async () => isPlain(await load(bytes)));
   it('with a stream, which can be read only once', async () => isPlain(await load(createReadStream(path))));
+  it('with a draft model', async () => {
+    const draftModel = /** @type {any} */ ([{ kind: 'path', path }]);
+    isPlain(await load(createReadStream(path), { draftModel }));
+  });
   it('with a server', async (t) => {
     const url = await serveWith(t, (/** @type {unknown} */ _, /** @type {HttpResponse} */ response) =>
       response.end(bytes),

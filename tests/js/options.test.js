@@ -121,6 +121,7 @@ test('every option of loadModel() rejects invalid values', async () => {
     rowsOnDisk: ['yes', '', 0, {}],
     rowsLater: ['yes', 1],
     cache: ['yes', {}, 1],
+    draftModel: ['', 0, null],
     sha256: ['abc', 'g'.repeat(64), 5, ['a'.repeat(64), 'x']],
     token: ['', 'a b', 'a\n', 5],
     headers: [{ 'a b': 'c' }, 'x', { a: 'line\nbreak' }],
@@ -234,11 +235,13 @@ test('an object without a prototype is rejected like any other', async (t) => {
   const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
     if (name === 'logitBias' || name === 'headers') continue; // An empty object is valid for these options.
+    if (name === 'draftModel') continue; // It is checked like the source.
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
     assert.ok(!/convert/.test(error.message), error.message);
     await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');
   }
   await refuses(loadModel(none), 'unsupported-source');
+  await refuses(loadModel(await testModel('tiny'), { draftModel: none }), 'unsupported-source');
   const model = await open(t);
   await refuses(() => model.generate('x', { stop: none }), 'bad-option');
   await refuses(() => model.generate([{ role: none, content: 'x' }]), 'bad-option');

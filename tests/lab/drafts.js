@@ -1,6 +1,6 @@
 /* drafts: answers with draft tokens must have the same token ids as answers without, for many prompts, at temperatures
  * 0 and 1, with one to four threads. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, a type
- * that has special kernels for batches of a few tokens. */
+ * that has special kernels for batches of a few tokens; the latter also with a draft model in F32. */
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';
@@ -22,12 +22,13 @@ export async function run({ count, seed, first }) {
   const counts = { answers: 0, tokens: 0, drafted: 0, accepted: 0 };
   /** @type {string[]} */
   const broken = [];
-  for (const name of ['storyteller', 'parity-q4_0']) {
+  for (const [name, drafter] of [['storyteller'], ['parity-q4_0'], ['parity-q4_0', 'parity-f32']]) {
     const file = await testModel(name);
+    const draftModel = drafter ? await testModel(drafter) : undefined;
     /** @type {string[]} answers without drafts and with one thread */
     const expected = [];
     for (let threads = 1; threads <= MOST_THREADS; threads++) {
-      const model = await loadModel(file, { threads, cache: false });
+      const model = await loadModel(file, { threads, cache: false, draftModel });
       const answer = (/** @type {number} */ i, /** @type {boolean} */ draft) => {
         const ids = prompt(model.info.vocabSize, seed + (i >> 1));
         return model.generate(ids, { temperature: i % 2, seed: i, maxTokens: TOKENS, draft }).result();
@@ -40,7 +41,9 @@ export async function run({ count, seed, first }) {
         counts.drafted += timings.draftedTokens ?? 0;
         counts.accepted += timings.acceptedTokens ?? 0;
         if (String(tokens) !== expected[i]) {
-          broken.push(`${file}, threads ${threads}, temperature ${i % 2}, prompt ${i >> 1}: ${tokens}`);
+          broken.push(
+            `${file}, draft model ${drafter}, threads ${threads}, temperature ${i % 2}, prompt ${i >> 1}: ${tokens}`,
+          );
         }
       }
       await model.dispose();

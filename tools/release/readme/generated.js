@@ -10,7 +10,17 @@ import { properties } from './typedefs.js';
 /** Options that have a command line flag, besides the sampling options. */
 const FLAGS = {
   answer: ['maxTokens', 'seed', 'stop', 'logprobs'],
-  load: ['threads', 'contextLength', 'variant', 'quantizeFloats', 'kvType', 'sequences', 'rowsOnDisk', 'rowsLater'],
+  load: [
+    'threads',
+    'contextLength',
+    'variant',
+    'quantizeFloats',
+    'kvType',
+    'sequences',
+    'draftModel',
+    'rowsOnDisk',
+    'rowsLater',
+  ],
   serve: properties('js/serve/options.js', 'ServeOptions').map(({ name }) => name),
 };
 const ROW = /X\(\w+,\s*"(\w+)",\s*([^,]+),\s*([^,]+),\s*([^,]+),\s*(true|false),\s*((?:"[^"]*"\s*)+)\)/g;

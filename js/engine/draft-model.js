@@ -1,0 +1,213 @@
+/* draft-model: a smaller model with the same vocabulary, which drafts the next tokens of an answer (drafts.js). It is
+ * loaded into the heap of the model, and uses the same threads. Before each draft, its context becomes that of the
+ * answer; so while drafting is paused, the draft model costs nothing. */
+/** @import { DraftModelInfo, OpenOptions } from '../protocol.js' */
+/** @import { Drafter } from './drafts.js' */
+/** @import { Engine } from './engine.js' */
+/** @import { LoadDeps } from './loading.js' */
+/** @import { Meter } from './meter.js' */
+import { ModelError, show } from '../errors.js';
+import { chooseContext } from './context.js';
+import { LATEST, LEAST_GAIN, MOST } from './drafts.js';
+import { Runner } from './runner.js';
+
+/** Maximum difference between the sizes of the vocabularies: some files of a family have more unused tokens. */
+const MOST_MORE = 128;
+/** Number of tokens whose texts are compared. Draft tokens of another vocabulary would only be rejected. */
+const COMPARED = 4096;
+/** Maximum number of tokens that are evaluated for a draft, and how many more for each token of the answer: evaluating
+ * a long prompt would take longer than a short answer saves. */
+const CATCH_UP = 256;
+const CATCH_UP_MORE = 8;
+/** Share of the draft tokens that is assumed to be accepted at the beginning. */
+const ACCEPTANCE = 0.7;
+/** Maximum number of steps without drafts after drafts that cost more time than they saved. */
+const LONGEST_REST = 1024;
+
+/** Loads the draft model of a model while that waits for its memory, so that the memory of both is reserved, or
+ * refused, before their weights are loaded.
+ * @param {typeof import('./loading.js').load} load @param {OpenOptions} options of the model
+ * @param {LoadDeps & { meter: Meter, reserve: () => void, first: number }} deps of the model. reserve: reserves its
+ * memory; first: index of the draft model's first file among the files that the client sends */
+export async function loadDraftModel(load, options, { native, meter, reserve, first, ...deps }) {
+  const { draftModel = [], sha256, sequences, ...others } = options;
+  const draft = native.beside();
+  await load(
+    draftModel,
+    { ...others, draftModel: [], threads: native.threads, rowsOnDisk: false },
+    {
+      ...deps,
+      native: draft,
+      meter: meterAfter(meter),
+      pieces: { reader: (i) => deps.pieces.reader(first + i), forget() {} },
+      reserve() {
+        checkDraftModel(native, draft);
+        draft.reserve(Math.min(chooseContext(native, options.contextLength), draft.number('context_length')));
+        reserve();
+      },
+    },
+  );
+  return new DraftModel(draft, deps.platform, native.number('n_vocab'));
+}
+
+/** Returns a meter that adds the progress of the draft model to that of the model. @param {Meter} meter */
+function meterAfter(meter) {
+  const before = Number(meter.total);
+  /** @type {Pick<Meter, keyof Meter>} */
+  const after = {
+    reads: (source) => meter.reads(source),
+    add: (bytes, cached) => meter.add(bytes, cached),
+    watch: (have, total) => meter.watch(have, total),
+    notice: (code, message) => meter.notice(code, message),
+    finish() {},
+    notices: [],
+    get total() {
+      return Number(meter.total) - before;
+    },
+    set total(bytes) {
+      meter.total = before + Number(bytes);
+    },
+  };
+  return /** @type {any} */ (after);
+}
+
+/** Throws `not-generative` or `bad-option` if a model cannot draft for another one. @param {Engine} native
+ * @param {Engine} draft */
+function checkDraftModel(native, draft) {
+  if (draft.number('bidirectional')) {
+    throw new ModelError(
+      'not-generative',
+      'The draft model only computes embeddings. Pass a model that generates text as `draftModel`.',
+    );
+  }
+  const difference = differenceOf(native, draft);
+  if (!difference) return;
+  throw new ModelError(
+    'bad-option',
+    `\`draftModel\` must have the vocabulary of the model: ${difference}. Use a smaller model of the same family.`,
+  );
+}
+
+/** Compares two vocabularies. Returns '' if they are the same. @param {Engine} native @param {Engine} draft */
+function differenceOf(native, draft) {
+  const [size, own] = [native, draft].map((one) => one.number('n_vocab'));
+  if (Math.abs(size - own) > MOST_MORE) return `it has ${own} tokens, the model ${size}`;
+  const least = Math.min(size, own);
+  const text = (/** @type {Engine} */ one, /** @type {number} */ id) => new TextDecoder().decode(one.decode(id, true));
+  for (let id = 0; id < least; id += Math.ceil(least / COMPARED)) {
+    const [expected, got] = [text(native, id), text(draft, id)];
+    if (expected !== got) return `its token ${id} is ${show(got)}, the model's ${show(expected)}`;
+  }
+  return '';
+}
+
+/** Drafts tokens, and pauses while drafts cost more time than they save. */
+export class DraftModel {
+  #native;
+  #runner;
+  #vocab;
+  #context;
+  /** Moving averages: milliseconds per draft token, undefined before the first, and the share of accepted tokens.
+   * @type {number | undefined} */
+  #ms;
+  #acceptance = ACCEPTANCE;
+  #rest = 0;
+  #nextRest = 1;
+
+  /** @param {Engine} native @param {ConstructorParameters<typeof Runner>[1]} platform
+   * @param {number} vocab number of tokens of the model */
+  constructor(native, platform, vocab) {
+    this.#native = native;
+    this.#runner = new Runner(native, platform);
+    this.#vocab = vocab;
+    this.#context = native.number('n_ctx');
+    native.resetSampler();
+    native.setOption('temperature', 0);
+  }
+
+  /** Properties of the draft model, for model.info. @returns {{ draftModel: DraftModelInfo }} */
+  get facts() {
+    const [architecture, name, quantisation] = ['architecture', 'name', 'quantisation'].map(
+      (key) => this.#native.text(key) ?? '',
+    );
+    const parameters = this.#native.number('parameters');
+    const memory = this.#native.planBytes(this.#context, 'total');
+    return { draftModel: { architecture, name, quantisation, parameters, contextLength: this.#context, memory } };
+  }
+
+  /** Returns draft tokens for a context; none while drafting is paused, or if the context is too long. Throws `aborted`
+   * if the job was aborted. Other errors only pause drafting. @type {Drafter['draft']} */
+  async draft(ids, { room, times, answered }, job) {
+    if (this.#rest-- > 0) return [];
+    const size = Math.min(room, this.#bestSize(times));
+    if (ids.length + size > this.#context) return [];
+    try {
+      this.#native.sync(ids);
+      const isNear = this.#native.call('pending') <= CATCH_UP + CATCH_UP_MORE * answered;
+      return isNear ? await this.#evaluate(size, job) : [];
+    } catch (error) {
+      if (job.aborted || !(error instanceof ModelError)) throw error;
+      this.#pause();
+      return [];
+    }
+  }
+
+  /** Evaluates the pending tokens, and drafts up to `size` tokens, until an end token. @param {number} size
+   * @param {{ aborted: boolean }} job */
+  async #evaluate(size, job) {
+    const native = this.#native;
+    native.call('want_top', 1);
+    const ids = /** @type {number[]} */ ([]);
+    // After a pause, the first evaluation takes longer than usual, and is not measured.
+    const unmeasured = Number(native.call('pending') > MOST + 1);
+    let before = performance.now();
+    for (let evaluated = 1; ; evaluated++) {
+      await this.#runner.settle(job);
+      const id = native.draw();
+      if (evaluated === unmeasured) before = performance.now();
+      const ends = id >= this.#vocab || native.call('is_end', id);
+      if (!ends) ids.push(id);
+      if (ends || ids.length === size) {
+        if (evaluated > unmeasured) this.#measured((performance.now() - before) / (evaluated - unmeasured));
+        return ids;
+      }
+      native.call('append', id);
+      await this.#runner.pause();
+    }
+  }
+
+  /** @param {number} ms */
+  #measured(ms) {
+    this.#ms ??= ms;
+    this.#ms += LATEST * (ms - this.#ms);
+  }
+
+  /** Returns the expected speedup of drafts with `size` tokens. @param {number} size @param {readonly number[]} times
+   */
+  #gain(size, times) {
+    let tokens = 1;
+    for (let i = 0; i < size; i++) tokens = 1 + this.#acceptance * tokens;
+    // A step of a size that was not measured yet is assumed to take no longer than a single step, so it is tried.
+    return (tokens * times[1]) / (size * (this.#ms ?? 0) + (times[size + 1] ?? times[1]));
+  }
+
+  /** Returns the number of draft tokens with the largest expected speedup. @param {readonly number[]} times */
+  #bestSize(times) {
+    const gains = Array.from({ length: MOST }, (_, i) => this.#gain(i + 1, times));
+    return 1 + gains.indexOf(Math.max(...gains));
+  }
+
+  /** Learns from a draft, of which the first `accepted` tokens were accepted. Pauses drafting, longer each time, while
+   * drafts save no time. @param {number} size @param {number} accepted @param {readonly number[]} times */
+  judge(size, accepted, times) {
+    const tested = Math.min(size, accepted + 1);
+    this.#acceptance += LATEST * (accepted / tested - this.#acceptance);
+    if (LEAST_GAIN * this.#gain(this.#bestSize(times), times) < 1) this.#pause();
+    else this.#nextRest = 1;
+  }
+
+  #pause() {
+    this.#rest = this.#nextRest;
+    this.#nextRest = Math.min(2 * this.#nextRest, LONGEST_REST);
+  }
+}
