@@ -1,7 +1,7 @@
 /* draft-model: a smaller model with the same vocabulary, which drafts the next tokens of an answer (drafts.js). It is
  * loaded into the heap of the model, and uses the same threads. Before each draft, its context becomes that of the
  * answer; so while drafting is paused, the draft model costs nothing. */
-/** @import { DraftModelInfo, OpenOptions } from '../protocol.js' */
+/** @import { DraftModelInfo, OpenOptions, SourceDescriptor } from '../protocol.js' */
 /** @import { Drafter } from './drafts.js' */
 /** @import { Engine } from './engine.js' */
 /** @import { LoadDeps } from './loading.js' */
@@ -27,19 +27,19 @@ const LONGEST_REST = 1024;
 /** Loads the draft model of a model while that waits for its memory, so that the memory of both is reserved, or
  * refused, before their weights are loaded.
  * @param {typeof import('./loading.js').load} load @param {OpenOptions} options of the model
- * @param {LoadDeps & { meter: Meter, reserve: () => void, first: number }} deps of the model. reserve: reserves its
- * memory; first: index of the draft model's first file among the files that the client sends */
-export async function loadDraftModel(load, options, { native, meter, reserve, first, ...deps }) {
+ * @param {LoadDeps & { meter: Meter, reserve: () => void, descriptors: SourceDescriptor[] }} deps of the model.
+ * reserve: reserves its memory; descriptors: its files, after which the client sends those of the draft model */
+export async function loadDraftModel(load, options, { native, meter, reserve, descriptors, ...deps }) {
   const { draftModel = [], sha256, sequences, ...others } = options;
   const draft = native.beside();
   await load(
-    draftModel,
+    draftModel.map((descriptor) => withoutSecrets(descriptor, descriptors[0])),
     { ...others, draftModel: [], threads: native.threads, rowsOnDisk: false },
     {
       ...deps,
       native: draft,
       meter: meterAfter(meter),
-      pieces: { reader: (i) => deps.pieces.reader(first + i), forget() {} },
+      pieces: { reader: (i) => deps.pieces.reader(descriptors.length + i), forget() {} },
       reserve() {
         checkDraftModel(native, draft);
         draft.reserve(Math.min(chooseContext(native, options.contextLength), draft.number('context_length')));
@@ -48,6 +48,13 @@ export async function loadDraftModel(load, options, { native, meter, reserve, fi
     },
   );
   return new DraftModel(draft, deps.platform, native.number('n_vocab'));
+}
+
+/** Removes the headers from a source if they are those of a model on another host. @param {SourceDescriptor} source
+ * @param {SourceDescriptor} model @returns {SourceDescriptor} */
+function withoutSecrets(source, model) {
+  if (source.kind !== 'url' || model.kind !== 'url') return source;
+  return new URL(source.url).origin === new URL(model.url).origin ? source : { ...source, headers: undefined };
 }
 
 /** Returns a meter that adds the progress of the draft model to that of the model. @param {Meter} meter */

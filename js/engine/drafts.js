@@ -1,8 +1,8 @@
 /* drafts: speculative decoding. Drafts the next tokens of an answer, so that one step evaluates several. The draft
  * repeats the tokens that followed the latest tokens at their last occurrence in the context (Saxena 2023, prompt
- * lookup decoding). If they occur for the first time, a draft model drafts, if there is one. The caller draws each token from the logits of its position and
- * accepts a draft token only if it is the token drawn, so answers do not change. Bytes that a constraint requires next
- * are also only drafted, because different tokens can spell them. */
+ * lookup decoding). If they occur for the first time, a draft model drafts, if there is one. The caller draws each
+ * token from the logits of its position and accepts a draft token only if it is the token drawn, so answers do not
+ * change. Bytes that a constraint requires next are also only drafted, because different tokens can spell them. */
 
 /** @import { DraftModelInfo, GenerateArgs } from '../protocol.js' */
 /** @import { Matcher } from './grammar.js' */

@@ -57,7 +57,7 @@ export async function load(descriptors, options, deps) {
     if (headerOnly) return undefined;
     if (options.draftModel?.length) {
       const drafts = await platform.load('drafts');
-      draftModel = await drafts.loadDraftModel(load, options, { ...deps, meter, reserve, first: descriptors.length });
+      draftModel = await drafts.loadDraftModel(load, options, { ...deps, meter, reserve, descriptors });
     } else (deps.reserve ?? reserve)();
     return part;
   };

@@ -12,7 +12,7 @@ import { Runner } from '../../js/engine/runner.js';
 import { ModelError } from '../../js/errors.js';
 import * as grammar from '../../js/grammar.js';
 import { postable } from '../../js/options.js';
-import { inspectModel } from '../../js/index.node.js';
+import { inspectModel, loadModel } from '../../js/index.node.js';
 import { isCached } from '../../js/cached.js';
 import { features } from '../../js/platform/features.js';
 import { feed, loadedEngine } from './bare-engine.js';
@@ -318,6 +318,27 @@ test('a draft model can be a stream, the streams of a split file or a download, 
   await refuses(open(t, 'parity-q4_0', { draftModel: file, sha256: '0'.repeat(64) }), 'sha256-mismatch');
   const { info } = await inspectModel(STORYTELLER, { draftModel: file });
   assert.equal(info.draftModel, undefined);
+});
+
+test('the headers of a model are sent for its draft model only on the same host', async (t) => {
+  const file = await readFile(await testModel('tiny'));
+  const asked = /** @type {Set<string>} */ (new Set());
+  const serve = () =>
+    serveWith(t, ({ url, headers }, response) => {
+      asked.add(`${url} ${headers.authorization}`);
+      response.end(file);
+    });
+  const [host, other] = [await serve(), await serve()];
+  const load = async (/** @type {string} */ source, /** @type {LoadOptions} */ options) => {
+    const model = await loadModel(source, { threads: 1, ...options });
+    t.after(() => model.dispose());
+  };
+  const options = { token: 'SECRET', cache: false };
+  await load(`${host}/model`, { ...options, draftModel: `${host}/draft` });
+  await load(`${host}/model`, { ...options, draftModel: `${other}/elsewhere` });
+  await load(await testModel('tiny'), { ...options, draftModel: `${other}/alone` });
+  const secret = 'Bearer SECRET';
+  assert.deepEqual([...asked], [`/model ${secret}`, `/draft ${secret}`, '/elsewhere undefined', `/alone ${secret}`]);
 });
 
 test('a load is aborted while the draft model is downloaded', async (t) => {
