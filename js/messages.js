@@ -2,7 +2,7 @@
 /** @import { ChatMessage, PostedMessage, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { ModelError, show } from './errors.js';
-import { checkValue, jsonOption, object, rule, string } from './options.js';
+import { checkThat, checkValue, jsonOption, object, rule, string } from './options.js';
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
 /** Rule for a list of messages: accepts every array. checkMessages() checks the items. */
@@ -80,16 +80,12 @@ export function checkMessages(messages, open = false) {
 
 /** @param {any} calls @param {number} i @param {Map<string, string>} called @returns {ToolCall[]} */
 function checkCalls(calls, i, called) {
-  checkValue(
-    `The toolCalls of message ${i}`,
-    calls,
-    rule('an array of { id, name, arguments }', (value) => {
-      return Array.isArray(value) && value.every((call) => string.fits(call?.name) && object.fits(call.arguments));
-    }),
-  );
+  const fits = Array.isArray(calls) && calls.every((call) => string.fits(call?.name));
+  checkThat(`The toolCalls of message ${i}`, calls, 'an array of { id, name, arguments }', fits);
   return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
     const known = id ?? `call_${i}_${n}`;
     called.set(known, name);
+    checkValue(`The arguments of \`${name}\` in message ${i}`, args, object);
     return { id: known, name, arguments: jsonOption(`arguments of \`${name}\` in message ${i}`, args) };
   });
 }

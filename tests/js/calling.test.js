@@ -325,7 +325,7 @@ test('a result that JSON cannot represent is an error for the model and for the 
   }
 });
 
-test('rejects results and arguments in messages that JSON cannot represent, instead of sending null', async (t) => {
+test('rejects results and arguments in messages that JSON cannot represent, and arguments that are no object', async (t) => {
   const model = await open(t, 'generic-tools');
   const loop = /** @type {any} */ ({});
   loop.loop = loop;
@@ -350,6 +350,17 @@ test('rejects results and arguments in messages that JSON cannot represent, inst
     await assert.rejects(chat.sendToolResults([{ name: 'odd', content: value }]).result(), isRefused);
     const toolCalls = [{ id: 'a', name: 'odd', arguments: value }];
     assert.throws(() => model.chat({ messages: [{ role: 'assistant', content: '', toolCalls }] }), isRefused);
+  }
+  for (const [value, got] of [
+    [null, 'null'],
+    [undefined, 'undefined'],
+    ['{}', '"{}"'],
+  ]) {
+    const toolCalls = [{ id: 'a', name: 'odd', arguments: value }];
+    assert.throws(() => model.chat({ messages: [{ role: 'assistant', content: '', toolCalls }] }), {
+      code: 'bad-option',
+      message: `The arguments of \`odd\` in message 0 must be an object (got ${got}).`,
+    });
   }
   const { messages } = model.chat({ messages: [{ role: 'tool', name: 'odd', content: { a: undefined, b: [null] } }] });
   assert.deepEqual(messages[0].content, { b: [null] });
