@@ -5,6 +5,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { Unsupported } from '../../js/grammar/index.js';
+import { judged, ours } from '../../tools/bench/grammar-judges.js';
 import { TURN, makePrompt, measure } from '../../tools/bench/measure.js';
 import { median, medians, overOne, ratios, remarks, render } from '../../tools/bench/table.js';
 import { BYTES_PER_ROUND, STREAMS, readModule } from '../../tools/bench/drivers/reads-wasm.js';
@@ -212,4 +214,19 @@ test('an interrupted report contains the finished rows', async () => {
   assert.equal(status, 130);
   assert.equal(lines.filter((line) => line.startsWith('| gemma-wasm')).length, 1);
   assert.equal(lines.at(-1), 'Interrupted: 1 of 2 rows are missing.');
+});
+
+test('judged() counts a schema as refused only if the judge refuses it; a crash is a failure', async () => {
+  const judge = ours(/** @type {any} */ (null));
+  for (const [error, refused, said] of /** @type {[Error, number, string][]} */ ([
+    [new Unsupported('`x` is not supported.'), 1, 'a: refused: `x` is not supported. (at #)'],
+    [Object.assign(new Error('Too large.'), { code: 'bad-format' }), 1, 'a: refused: Too large.'],
+    [new WebAssembly.RuntimeError('unreachable'), 0, 'a: FAILED: unreachable'],
+  ])) {
+    const open = () => {
+      throw error;
+    };
+    const found = await judged({ ...judge, open }, () => [], { name: 'a', schema: true, tests: [] });
+    assert.deepEqual([found.accepted, found.refused, found.failed, found.said], [0, refused, 1 - refused, [said]]);
+  }
 });

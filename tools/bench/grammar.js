@@ -49,11 +49,16 @@ function other(folder, variant, limit) {
         setTimeout(resolve, limit, null).unref();
       });
       worker.postMessage(one);
-      const answer = await Promise.race([once(worker, 'message'), late]);
-      if (answer) return answer[0];
+      const found = nothing();
+      try {
+        const answer = await Promise.race([once(worker, 'message'), late]);
+        if (answer) return answer[0];
+      } catch (error) {
+        worker = null;
+        return { ...found, failed: 1, said: [`${one.name}: FAILED: the worker died: ${error}`] };
+      }
       await worker.terminate();
       worker = null;
-      const found = nothing();
       found.times.compiling.push(limit);
       found.times.first.push(limit);
       return { ...found, cut: 1, said: [`${one.name}: took too long`] };
