@@ -15,6 +15,7 @@ import { serve } from '../../tools/serve.js';
 import { CHROMIUM_FLAGS, which } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
 import { sleep } from '../lab/inject.js';
+import { closeAll } from '../support/closing.js';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const pageRoot = path.join(root, 'build', 'page');
@@ -58,9 +59,9 @@ export function sharedBrowser(name) {
 }
 /** @type {(() => unknown)[]} */
 const closing = [];
-after(async () => {
-  for (const close of closing) await close();
-  for (const browser of running.values()) await (await browser).close();
+after(() => {
+  const browsers = [...running.values()].map((browser) => async () => (await browser).close());
+  return closeAll([...closing, ...browsers]);
 });
 
 /** Tabs that the running test has opened. @type {Set<Tab>} */
@@ -87,9 +88,7 @@ export function suite(title, open, browsers = BROWSERS) {
     for (const browser of own)
       test(`${browser}, ${title}: ${name}`, async (t) => {
         tabs.clear();
-        t.after(async () => {
-          for (const tab of tabs) await tab.close();
-        });
+        t.after(() => closeAll([...tabs].map((tab) => () => tab.close())));
         await run(await openOnce(browser), t);
       });
   };

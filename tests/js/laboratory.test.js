@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { Faults, planOf, tryFaults } from '../lab/faults.js';
 import { KINDS } from '../lab/inject.js';
+import { closeAll } from '../support/closing.js';
 import { testModel } from './models.js';
 
 const SLOW = /silent|never answers|pause|late|slowly|connection|chunks/;
@@ -27,4 +28,18 @@ test('each run ends with the right model or an error with a code, no complete co
   );
   assert.equal(Object.keys(rows).length, numbers.length);
   for (const { tried, right, coded } of Object.values(rows)) assert.deepEqual([tried, right + coded], [1, 1]);
+});
+
+test('closeAll() calls every function, also after one that fails, and throws the first error', async () => {
+  /** @type {number[]} */
+  const called = [];
+  const fails = async (/** @type {number} */ n) => {
+    called.push(n);
+    throw new Error(`failed: ${n}`);
+  };
+  await assert.rejects(closeAll([() => fails(1), () => called.push(2), () => fails(3), () => called.push(4)]), {
+    message: 'failed: 1',
+  });
+  assert.deepEqual(called, [1, 2, 3, 4]);
+  await closeAll([]);
 });

@@ -16,9 +16,11 @@ function percentiles(times) {
 /** Aborts each kind of work `count` times. Rows have the 50th, 90th, 99th and 100th percentile in ms of both times that
  * abortions() returns.
  * @param {import('./cases.js').Run} run */
-export async function run({ side, count, seed }) {
+export async function run({ side, count, seed, after }) {
   const lab = await openLab(await readFile(await testModel('embed-300m')));
+  after(lab.close);
   const place = await openPlace(side, lab);
+  after(place.close);
   const { call } = await place.member();
   await call('open', { threads: THREADS, contextLength: 2048, cache: false });
   const rows = [];
@@ -26,7 +28,5 @@ export async function run({ side, count, seed }) {
     const { told, free } = await call('abortions', what, count, seed);
     rows.push([place.name, what, THREADS, count, ...percentiles(told), ...percentiles(free)]);
   }
-  await place.close();
-  await lab.close();
   return { counts: { rows: rows.map((row) => row.join(' ')) }, rows };
 }

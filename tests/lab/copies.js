@@ -107,17 +107,20 @@ async function runAll(members, { source, size }, runs, seed) {
 export async function tryCopies(side, runs, seed, shared) {
   const lab = await openLab(await readFile(await testModel('parity-q4_0')), { tuning: TUNING, usual: { slow: 1 } });
   const results = [];
-  for (const count of [2, 4]) {
-    const place = await openPlace(side, lab, { shared });
-    const members = await Promise.all(Array.from({ length: count }, () => place.member()));
-    results.push({
-      name: place.name,
-      members: count,
-      ...(await runAll(members, lab, Math.ceil(runs / 2), seed + count)),
-    });
-    await place.close();
+  try {
+    for (const count of [2, 4]) {
+      const place = await openPlace(side, lab, { shared });
+      try {
+        const members = await Promise.all(Array.from({ length: count }, () => place.member()));
+        const found = await runAll(members, lab, Math.ceil(runs / 2), seed + count);
+        results.push({ name: place.name, members: count, ...found });
+      } finally {
+        await place.close();
+      }
+    }
+  } finally {
+    await lab.close();
   }
-  await lab.close();
   return results;
 }
 

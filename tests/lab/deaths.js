@@ -101,9 +101,11 @@ export async function moment(run, { expected, how, idle, chance, within = WITHIN
 
 /** Breaks a worker `count` times, every fourth time while the model is idle. Throws at the first wrong result.
  * @param {import('./cases.js').Run} run */
-export async function run({ side, count, seed }) {
+export async function run({ side, count, seed, after }) {
   const { lab, expected } = await openDoomed();
+  after(lab.close);
   const place = await openPlace(side, lab);
+  after(place.close);
   const page = await openModel(place);
   const random = randoms(seed);
   const counts = { moments: 0, calls: 0, lost: 0, longest: 0, idle: 0 };
@@ -117,8 +119,6 @@ export async function run({ side, count, seed }) {
     counts.longest = Math.max(counts.longest, longest);
     counts.idle += Number(idle);
   }
-  await place.close();
-  await lab.close();
   const { moments, calls, lost, longest, idle } = counts;
   return { counts, rows: [[place.name, moments, calls, lost, (longest / 1000).toFixed(1), idle, moments]] };
 }

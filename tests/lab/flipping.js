@@ -218,18 +218,15 @@ const FILES = { index: flipIndex, chats: flipChats, journals: flipJournals };
 
 /** Flips bits of a cached model if `copies` is true, otherwise of index files, chats and journals.
  * @param {import('./cases.js').Run & { copies?: boolean }} run */
-export async function run({ count, seed, kind, copies }) {
+export async function run({ count, seed, kind, copies, after }) {
   environment.tuning = TUNING;
-  /** @type {(() => unknown)[]} */
-  const ends = [];
-  const t = { after: (/** @type {() => unknown} */ f) => void ends.push(f) };
+  const t = { after };
   /** @type {Record<string, any>} */
   const counts = {};
   if (copies) Object.assign(counts, await flipCopy(t, count, seed));
   else
     for (const [name, flip] of Object.entries(FILES))
       if (new RegExp(kind).test(name)) counts[name] = await flip(t, count, seed);
-  for (const end of ends.reverse()) await end();
   const broken = Object.entries(counts).flatMap(([name, { silent }]) => (silent ? [`${name}: ${silent} silent`] : []));
   return { counts, broken };
 }

@@ -49,10 +49,12 @@ function buffers(pid) {
 
 /** Makes each kind of call `count` times. Rows have the number of buffers that stay in use, and their bytes per call.
  * @param {import('./cases.js').Run} run */
-export async function run({ count }) {
+export async function run({ count, after }) {
   const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(PAGE));
   await once(server.listen(0, '127.0.0.1'), 'listening');
+  after(() => server.close());
   const browser = await launch('chromium');
+  after(() => browser.close());
   const pid = Number(browser.process()?.pid);
   const page = await browser.newPage();
   const devtools = await page.createCDPSession();
@@ -70,7 +72,5 @@ export async function run({ count }) {
     const more = buffers(pid) - before;
     rows.push([name, count, more, Math.round((more * BUFFER) / count)]);
   }
-  await browser.close();
-  server.close();
   return { counts: { rows: rows.map((row) => row.join(' ')) }, rows };
 }

@@ -128,9 +128,11 @@ export class Profile {
 
 /** Kills tabs or processes `count` times, during each kind of work in turn. Kills after the end of the work
  * (`early`) do not count. Throws at the first failure. @param {import('./cases.js').Run & { large?: boolean }} run */
-export async function run({ side, count, seed, large }) {
+export async function run({ side, count, seed, large, after }) {
   const known = await openKills(large);
+  after(known.lab.close);
   const place = await openPlace(side, known.lab);
+  after(place.close);
   const profile = new Profile(place, known);
   const random = randoms(seed);
   const turns = /** @type {What[]} */ (large ? ['download'] : ['download', 'save', 'load', 'delete']);
@@ -162,8 +164,6 @@ export async function run({ side, count, seed, large }) {
     counts.twice = Math.max(counts.twice, twice);
     if (counts.kills % 20 === 0) console.error(JSON.stringify(counts));
   }
-  await place.close();
-  await known.lab.close();
   const { kills, download, load, save, delete: deleted, hard, twice, of } = counts;
   const share = `${Math.round(twice / 1e3)} KB, ${((100 * twice) / of).toFixed(2)} %`;
   return {

@@ -93,9 +93,11 @@ async function heap(page) {
 /** Imports conversations and searches them. The row has the median and the longest of nine times in ms, and the heap
  * with five and with all conversations in MB.
  * @param {import('./cases.js').Run} run `count` is the number of conversations */
-export async function run({ side, count }) {
+export async function run({ side, count, after }) {
   const server = await servePage();
+  after(() => server.close());
   const browser = await launch(/** @type {any} */ (side), { protocolTimeout: 900_000 });
+  after(() => browser.close());
   const tab = await openTab(browser, server.url);
   const { page } = tab;
   page.setDefaultTimeout(600_000);
@@ -116,8 +118,6 @@ export async function run({ side, count }) {
   const found = await nine(() => text(2));
   const beginnings = await nine(() => text(1).slice(0, 3));
   await tab.close();
-  await browser.close();
-  await server.close();
   const row = [side, ...[list, found, beginnings].map(median), ...[few, many].map(megabytes)];
   return { counts: { row: row.join(', ') }, rows: [row] };
 }

@@ -3,6 +3,7 @@
  * --first: number of the first run, to repeat one; --kind: only faults whose name matches; --write: writes the results
  * into the documents. */
 import { parseArgs } from 'node:util';
+import { closeAll } from '../support/closing.js';
 import { CASES } from './cases.js';
 import { RULES } from './rules.js';
 import { keep } from './tables.js';
@@ -38,20 +39,17 @@ for (const name of positionals) {
     }
     const began = performance.now();
     const asked = { count: Number(values.count ?? one.count), seed: Number(values.seed), first: Number(values.first) };
-    /** @type {import('./cases.js').Result} */
-    const {
-      counts,
-      broken = [],
-      rows,
-      table = one.table,
-    } = await run({
-      side,
-      ...asked,
-      kind: values.kind ?? one.kind ?? '',
-      ...one.options,
-    }).catch((/** @type {Error} */ cause) => {
-      throw new Error(`${name} in ${side} broke a rule: ${JSON.stringify(asked)}`, { cause });
-    });
+    /** @type {(() => unknown)[]} */
+    const ends = [];
+    const after = (/** @type {() => unknown} */ end) => void ends.unshift(end);
+    /** @type {Promise<import('./cases.js').Result>} */
+    const running = run({ side, ...asked, kind: values.kind ?? one.kind ?? '', after, ...one.options }).catch(
+      (/** @type {Error} */ cause) => {
+        throw new Error(`${name} in ${side} broke a rule: ${JSON.stringify(asked)}`, { cause });
+      },
+    );
+    await closeAll([() => running, () => closeAll(ends)]);
+    const { counts, broken = [], rows, table = one.table } = await running;
     const seconds = Math.round((performance.now() - began) / 1000);
     console.log(JSON.stringify({ case: name, side, ...asked, seconds, ...counts, broken: broken.length }));
     for (const line of broken) console.log(line);

@@ -25,13 +25,15 @@ const held = (pid) =>
 
 /** Works until the time is over. Throws at the first wrong answer; growth of memory is reported at the end.
  * @param {import('./cases.js').Run} run `count` is in minutes */
-export async function run({ side, count }) {
+export async function run({ side, count, after }) {
   const file = await testModel('parity-q4_0');
   const lone = await loadModel(file, { threads: 1 });
   const talks = await expectations(lone);
   await lone.dispose();
   const lab = await openLab(readFileSync(file));
+  after(lab.close);
   const place = await openPlace(side, lab);
+  after(place.close);
   const member = await place.member();
   const span = count * 60_000;
   const memory = /** @type {{ at: number, bytes: number }[]} */ ([]);
@@ -46,8 +48,6 @@ export async function run({ side, count }) {
     memory.push({ at: (performance.now() - began) / span, bytes: held(member.pid) });
     if (rounds % 500 === 0) console.error(place.name, rounds, memory.at(-1));
   }
-  await place.close();
-  await lab.close();
   const median = (/** @type {number} */ from, /** @type {number} */ to) => {
     const list = memory.flatMap(({ at, bytes }) => (at >= from && at < to ? [bytes] : []));
     return Math.round((list.sort((a, b) => a - b)[list.length >> 1] ?? NaN) / 1e6);

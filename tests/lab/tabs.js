@@ -199,11 +199,10 @@ function memoryOf(pid) {
   }, 0);
 }
 
-/** @param {import('../e2e/helpers.js').BrowserName} name
+/** @param {import('puppeteer-core').Browser} browser
  * @param {{ tabs: number, handovers: number, asks: Ask[], random: () => number }} how
  * @param {Awaited<ReturnType<typeof serveModel>>} server */
-async function trial(name, { tabs: count, handovers, asks, random }, server) {
-  const browser = await launch(name);
+async function trial(browser, { tabs: count, handovers, asks, random }, server) {
   const pid = Number(browser.process()?.pid);
   const tabs = new Tabs(await browser.createBrowserContext(), server);
   const row = { tabs: count, handed: 0, calls: 0, waiting: 0, begun: 0, wrong: 0, longest: 0, none: 0, all: 0 };
@@ -236,21 +235,23 @@ async function trial(name, { tabs: count, handovers, asks, random }, server) {
     await tabs.open(count - tabs.pages.length);
     await tabs.owner();
   }
-  await browser.close();
   return { row, broken };
 }
 
 /** Makes the handovers among 2, among 4 and among 8 tabs. Rows have the longest time in s until all answers ended, and
  * the browser's memory without and with a model.
  * @param {import('./cases.js').Run} run `count` is the number of handovers */
-export async function run({ side, count: handovers, seed }) {
+export async function run({ side, count: handovers, seed, after }) {
   const file = await testModel('medium');
   const asks = await asksOf(file, 3, 24);
   const server = await serveModel(file);
+  after(() => server.close());
   const results = [];
-  for (const tabs of [2, 4, 8])
-    results.push(await trial(/** @type {any} */ (side), { tabs, handovers, asks, random: randoms(seed) }, server));
-  await server.close();
+  for (const tabs of [2, 4, 8]) {
+    const browser = await launch(/** @type {any} */ (side));
+    const how = { tabs, handovers, asks, random: randoms(seed) };
+    results.push(await trial(browser, how, server).finally(() => browser.close()));
+  }
   const mb = (/** @type {number} */ bytes) => `${Math.round(bytes / 1e6)} MB`;
   return {
     counts: Object.fromEntries(results.map(({ row }) => [`tabs${row.tabs}`, row])),

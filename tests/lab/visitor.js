@@ -564,7 +564,7 @@ export async function visitInWebKit(options) {
 
 /** Visits the page, with a quarter as many kills as reloads. Throws at the first loss.
  * @param {import('./cases.js').Run} run `count` is the number of reloads */
-export async function run({ side, count: reloads, seed }) {
+export async function run({ side, count: reloads, seed, after }) {
   const options = {
     seed,
     reloads,
@@ -576,8 +576,8 @@ export async function run({ side, count: reloads, seed }) {
   if (side === 'webkit') found = await visitInWebKit(options);
   else {
     const browser = await tabs.launch(/** @type {any} */ (side));
+    after(() => browser.close());
     found = await visit(inWindow(browser), options);
-    await browser.close();
   }
   return { counts: found, rows: [[side, found.steps, found.reloads, found.kills, 0]] };
 }
