@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { Faults, planOf, tryFaults } from '../lab/faults.js';
+import { run as compareHeads } from '../lab/head.js';
 import { KINDS } from '../lab/inject.js';
 import { closeAll } from '../support/closing.js';
 import { testModel } from './models.js';
@@ -42,4 +43,10 @@ test('closeAll() calls every function, also after one that fails, and throws the
   });
   assert.deepEqual(called, [1, 2, 3, 4]);
   await closeAll([]);
+});
+
+test('the case `head` compares answers for `count` seeds, also if `first` is not 0', async () => {
+  const asked = { side: /** @type {const} */ ('node'), seed: 1, kind: '', after: () => {} };
+  const { counts, broken } = await compareHeads({ ...asked, count: 2, first: 5 });
+  assert.deepEqual([counts.answers, broken], [2 * 2, []], 'two models');
 });

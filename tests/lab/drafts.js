@@ -16,7 +16,7 @@ function prompt(vocab, seed) {
   return [...base, ...base, ...base.slice(0, 1 + draw(base.length))];
 }
 
-/** Compares the answers to the prompts `first` to `count` - 1. Also fails if all drafts, or none, were accepted.
+/** Compares the answers to `count` prompts from number `first` on. Also fails if all drafts, or none, were accepted.
  * @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
 export async function run({ count, seed, first }) {
   const counts = { answers: 0, tokens: 0, drafted: 0, accepted: 0 };
@@ -33,7 +33,7 @@ export async function run({ count, seed, first }) {
         const ids = prompt(model.info.vocabSize, seed + (i >> 1));
         return model.generate(ids, { temperature: i % 2, seed: i, maxTokens: TOKENS, draft }).result();
       };
-      for (let i = 2 * first; i < 2 * count; i++) {
+      for (let i = 2 * first; i < 2 * (first + count); i++) {
         if (threads === 1) expected[i] = String((await answer(i, false)).tokens);
         const { tokens, timings } = await answer(i, true);
         counts.answers++;

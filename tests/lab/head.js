@@ -29,7 +29,7 @@ function answer(engine, seed) {
   return { tokens: String(tokens), excluded: engine.logits().filter((logit) => logit === -Infinity).length };
 }
 
-/** Compares an answer for each of the seeds. Also fails if no logit was excluded.
+/** Compares the answers for `count` seeds. Also fails if no logit was excluded.
  * @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
 export async function run({ count, seed, first }) {
   const counts = { answers: 0, excluded: 0 };
@@ -39,7 +39,7 @@ export async function run({ count, seed, first }) {
     const file = await testModel(name);
     const whole = await loadedEngine(file, 'auto', { output: 'whole' });
     const stages = await loadedEngine(file, 'auto', { output: 'stages' });
-    for (let i = seed + first; i < seed + count; i++) {
+    for (let i = seed + first; i < seed + first + count; i++) {
       const { tokens, excluded } = answer(stages, i);
       counts.answers++;
       counts.excluded += excluded;
