@@ -74,11 +74,12 @@ function offered() {
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
 }
 
-async function addSuite() {
+/** Adds Debian's suite SUITE to apt's sources. @param {string} minimum version of Emscripten, for the error's message */
+async function addSuite(minimum) {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)
     throw new Trouble(
-      'apt has no official Debian repository configured. Install an emcc >= 3.1.69 (emsdk) and put it on the PATH.',
+      `apt has no official Debian repository configured. Install an emcc >= ${minimum} (emsdk) and put it on the PATH.`,
     );
   const key = signedBy(own.entry) || (existsSync(KEYRING) ? KEYRING : '');
   const fields = ['Types: deb', `URIs: ${own.uri}`, `Suites: ${SUITE}`, 'Components: main'];
@@ -100,7 +101,7 @@ export async function installEmscripten(minimum) {
   }
   await refresh();
   const good = () => offered().find(({ version }) => atLeast(version, minimum));
-  if (!good()) await addSuite();
+  if (!good()) await addSuite(minimum);
   const found = good();
   if (!found?.suite)
     throw new Trouble(`apt has no emscripten >= ${minimum}. Install emsdk and put its emcc on the PATH.`);
