@@ -99,8 +99,10 @@ function unpack(buffer, name, dimensions) {
   const about = isWhole ? headOf(buffer) : null;
   if (!about) throw new ModelError('index-failed', `${name} is corrupt, or not a file of a search index. ${REBUILD}`);
   if (about.dimensions !== dimensions) {
-    const message = `${name} has vectors of ${about.dimensions} dimensions, not ${dimensions}. ${REBUILD}`;
-    throw new ModelError('index-failed', message, { expected: dimensions, got: about.dimensions });
+    const got = about.dimensions;
+    const same = `Pass \`dimensions: ${got}\` to openIndex() and to embed() to use the index.`;
+    const message = `${name} has vectors of ${got} dimensions, not ${dimensions}. ${same} Otherwise: ${REBUILD}`;
+    throw new ModelError('index-failed', message, { expected: dimensions, got });
   }
   const count = about.entries.length * dimensions;
   const bytes = count * 4;

@@ -378,7 +378,8 @@ test('damaged files and those of other dimensions are rejected by name; unfinish
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });
   writeFileSync(join(folder, '00000002-00000000.vectors.tmp'), 'half');
   assert.equal((await openIndex({ dimensions: 8, folder })).size, 1);
-  await refuses(openIndex({ dimensions: 16, folder }), 'index-failed');
+  const remedy = /of 8 dimensions, not 16\. Pass `dimensions: 8` to openIndex\(\) and to embed\(\)/;
+  await refuses(openIndex({ dimensions: 16, folder }), 'index-failed', remedy);
   const [name] = readdirSync(folder);
   const whole = readFileSync(join(folder, name));
   for (const damaged of [
