@@ -11,37 +11,32 @@ enum { LANES = 16, GROUPS = 8, MAX_BYTES = GW_HEAD_MAX_K / GW_BLOCK * GW_Q8_BYTE
 /* Vector types; each quarter of a vector belongs to one row of the panel. */
 typedef uint16_t f16s __attribute__((vector_size(8)));
 typedef int16_t halves __attribute__((vector_size(16)));
-typedef uint8_t bytes __attribute__((vector_size(16)));
-typedef signed char signed_bytes __attribute__((vector_size(16)));
 typedef int32_t ints __attribute__((vector_size(16)));
 typedef float floats __attribute__((vector_size(16)));
 
 /* The norms need the squares of x - b / 2 for three parts x of each quant: the nibble n of the high plane (b = 15), the
  * nibble 4 m + l (b = 16), and l (b = 4); see kernels.h. Such a square is (b / 2)^2 - x (b - x), so only x (b - x) is
- * added up, which fits a byte. */
+ * added up, which is at most 64. */
 typedef halves sums[GW_NORMS]; /* sums of x (b - x) over the columns of a block, one for each norm */
 
-/* Values of x (b - x) for each part, indexed by the nibble that contains x. */
-static const bytes products[] = { { 0, 14, 26, 36, 44, 50, 54, 56, 56, 54, 50, 44, 36, 26, 14, 0 },
-                                  { 0, 15, 28, 39, 48, 55, 60, 63, 64, 63, 60, 55, 48, 39, 28, 15 },
-                                  { 0, 3, 4, 3, 0, 3, 4, 3, 0, 3, 4, 3, 0, 3, 4, 3 } };
+/* For each part x: the bits of a nibble that contain x, and b. */
+static const int16_t part_bits[] = { 15, 15, 3 }, part_base[] = { 15, 16, 4 };
 
-/* Returns the bytes of a table at the given indices, below 16. */
-static inline bytes lookup(bytes table, bytes index) {
-#ifdef __wasm_simd128__
-    return (bytes)__builtin_wasm_swizzle_i8x16((signed_bytes)table, (signed_bytes)index);
-#else
-    bytes all;
-    for (int i = 0; i < LANES; i++) all[i] = table[index[i]];
-    return all;
+/* Returns the sums of x (b - x) of part i of the nibbles in each lane. Computes them, because a wrong norm could
+ * exclude the right token, and no check at load covers the norms: on x86 without AVX, the baseline compiler of V8 11.3
+ * (Node 20) gives the i8x16.swizzle of a table lookup wrong indices. Inlined copies would make the module larger. */
+__attribute__((noinline)) static halves sum_of(int i, const halves nibbles[GROUPS / 2]) {
+    halves sum = { 0 };
+#ifdef __clang__
+#pragma nounroll
 #endif
-}
-
-/* Looks up x (b - x) of part i for both nibbles in each byte, and adds them. */
-static inline void add_nibbles(sums s, int i, halves nibbles) {
-    bytes pair = (bytes)nibbles;
-    halves both = (halves)(lookup(products[i], pair & 15) + lookup(products[i], pair >> 4));
-    s[i] += (both & 0xff) + (both >> 8 & 0xff);
+    for (int g = 0; g < GROUPS / 2; g++) {
+        for (int shift = 0; shift < 16; shift += 4) {
+            halves x = nibbles[g] >> shift & part_bits[i];
+            sum += x * (part_base[i] - x);
+        }
+    }
+    return sum;
 }
 
 static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle, uint8_t *low) {
@@ -57,18 +52,17 @@ static inline void split_nibbles(const halves down[GROUPS / 2], uint8_t *middle,
 
 static inline void split_block(const uint8_t *in, gw_planes to, sums s) {
     const int16_t sign = (int16_t)0x8080, upper = (int16_t)0xf0f0, lower = 0x0f0f;
-    halves down[GROUPS / 2];
+    halves up[GROUPS / 2], down[GROUPS / 2];
     for (int g = 0; g < GROUPS / 2; g++) {
         halves a, b;
         memcpy(&a, in + LANES * g, LANES);
         memcpy(&b, in + LANES * (g + 4), LANES);
         a ^= sign, b ^= sign;
-        halves up = (a >> 4 & lower) | (b & upper);
+        up[g] = (a >> 4 & lower) | (b & upper);
         down[g] = (a & lower) | (b << 4 & upper);
-        memcpy(to.high + 8 + LANES * g, &up, LANES);
-        add_nibbles(s, 0, up);
-        for (int i = 1; i < GW_NORMS; i++) add_nibbles(s, i, down[g]);
+        memcpy(to.high + 8 + LANES * g, &up[g], LANES);
     }
+    for (int i = 0; i < GW_NORMS; i++) s[i] = sum_of(i, i ? down : up);
     split_nibbles(down, to.middle, to.low);
 }
 
@@ -124,7 +118,7 @@ void gw_pack_planes(const uint8_t *rows, int n, size_t k, gw_planes to, float *n
     floats square[GW_NORMS] = { { 0 } };
     gw_pack_panel(gw_type_of(GW_Q8_0), rows, n, k, panel);
     for (size_t b = 0; b < k / GW_BLOCK; b++, in += GW_Q8_BYTES, to = gw_planes_from(to, 1)) {
-        sums s = { { 0 } };
+        sums s;
         memcpy(to.high, in, 8);
         split_block(in + 8, to, s);
         add_squares(in, s, square);

@@ -427,6 +427,29 @@ static void check_type_top(const gw_type *type) {
 
 THREADED_TEST(top_is_exact_for_types_without_planes) { each_type(check_type_top); }
 
+/* Compares the norms with sums in double. All 256 quants occur, so every index of the tables of squares is used. */
+TEST(top_norms_are_those_of_the_parts_of_quants) {
+    set_up_random(1);
+    pack();
+    for (uint32_t r = 0; r < fixture.plain.rows; r++) {
+        double square[] = { 0, 0, 0 };
+        for (uint32_t b = 0; b < fixture.plain.k / 32; b++) {
+            const uint8_t *block = block_of(r, b);
+            double d = gw_f16_to_f32(gw_load16(block));
+            for (int c = 0; c < 32; c++) {
+                int code = (block[2 + c] ^ 128), n = code >> 4, low = code & 15, lowest = code & 3;
+                int parts[] = { 16 * n - 120, low - 8, lowest - 2 };
+                for (int i = 0; i < 3; i++) square[i] += d * d * parts[i] * parts[i];
+            }
+        }
+        for (int i = 0; i < GW_NORMS; i++) {
+            double norm = fixture.norms[(size_t)i * gw_ld(fixture.plain.rows) + r], want = sqrt(square[i]);
+            CHECK(norm >= want && norm <= want * 1.0001);
+        }
+    }
+    tear_down();
+}
+
 TEST(top_norm_of_a_scale_that_is_not_finite_is_infinite) {
     if (!GW_FASTER_INT8) return;
     set_up(4, 256, 1);
