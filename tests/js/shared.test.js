@@ -8,6 +8,7 @@ import { Connection } from '../../js/rpc/connection.js';
 import { SharedModel } from '../../js/shared/load.js';
 import { Peer } from '../../js/shared/peer.js';
 import { PendingCall } from '../../js/shared/pending-call.js';
+import { Relay } from '../../js/shared/relay.js';
 import { refuses, until } from './helpers.js';
 
 /** @typedef {{ f: (lock: object | null) => any, resolve: (value: any) => void, reject: (error: any) => void }} Request */
@@ -261,3 +262,15 @@ for (const [finishReason, code] of [
     assert.deepEqual((await pending.answer).tokens, [7, 8]);
   });
 }
+
+test('a call of another tab before the model is loaded fails with a code', () => {
+  /** @type {any[]} */
+  const posted = [];
+  const direct = /** @type {any} */ ({ postMessage: (/** @type {any} */ message) => posted.push(message), close() {} });
+  const relay = new Relay(direct, () => {});
+  direct.onmessage({ data: { kind: 'call', id: 3, method: 'embed', args: [] } });
+  const { kind, id, error } = posted.at(-1);
+  assert.deepEqual([kind, id, error.code], ['failed', 3, 'bad-state']);
+  assert.equal(error.message, 'Cannot call embed: the shared model is still loading. Try again.');
+  relay.close();
+});
