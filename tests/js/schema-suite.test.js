@@ -1,8 +1,10 @@
 /* schema-suite: validates every instance of the JSON-Schema-Test-Suite correctly, as compact and as indented text, or
  * rejects the schema, naming the keyword and its path (tests/vectors/schema-suite.md). */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 import { Unsupported, compile } from '../../js/grammar/index.js';
 import { accepts } from '../support/acceptor.js';
@@ -69,3 +71,9 @@ for (const draft of [2020, 7]) {
     );
   });
 }
+
+test('docs/schemas.md has the results that the engine gives', () => {
+  const script = fileURLToPath(new URL('../../tools/check/schemas.js', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+});

@@ -3,17 +3,19 @@
  * Prints a table for the JSON-Schema-Test-Suite (tests/vectors/schema-suite.md), or for a file with one case of
  * MaskBench per line: { name, schema, tests: [{ valid, data }] }. Checks instances as compact and as indented text.
  *
- *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl]
+ *   node tools/check/schemas.js [--model FILE.gguf] [--cases FILE.jsonl] [--write | --check]
  *
  * Only the vocabulary of the model is read. The default is the storyteller. Exits with status 1 if the engine accepts
- * an invalid instance or rejects a valid one.
+ * an invalid instance or rejects a valid one. --write: writes the sums for the JSON-Schema-Test-Suite into
+ * docs/schemas.md. --check: exits with status 1 only if that table is stale.
  */
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { parseExactly, stringifyExactly } from '../../js/cli/exact-json.js';
 import '../../js/index.node.js';
 import { openHeader } from '../../js/model.js';
-import { at, cli, parseOptions } from '../support/proc.js';
+import { keep } from '../../tests/lab/tables.js';
+import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[], draft?: number,
  *   formats?: boolean }} Case */
@@ -80,24 +82,37 @@ async function judge(model, cases) {
   return row;
 }
 
-/** @param {string} title @param {Map<string, Case[]>} groups @param {import('../../js/model.js').HeaderModel} model */
+/** @returns {Row} */
+const nothing = () => ({ schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 });
+
+/** Adds a row to another. @param {Row} sum @param {Row} row @param {string} name of the group, for wrong verdicts */
+function add(sum, row, name) {
+  (sum.schemas += row.schemas), (sum.held += row.held), (sum.instances += row.instances);
+  sum.wrong.push(...row.wrong.map((one) => `${name}: ${one}`));
+  sum.slowest = Math.max(sum.slowest, row.slowest);
+  for (const [reason, count] of row.reasons) sum.reasons.set(reason, (sum.reasons.get(reason) ?? 0) + count);
+}
+
+/** Returns the Markdown row of the counts of schemas. @param {string} name @param {Row} row */
+const line = (name, { schemas, held, instances, wrong }) =>
+  `| ${name} | ${schemas} | ${held} (${((100 * held) / schemas).toFixed(1)} %) | ${instances.toLocaleString('en')} | ${wrong.length} |`;
+
+/** Prints the table of all groups. Returns the sums by the kind of a group's cases, and the number of wrong verdicts.
+ * @param {string} title @param {Map<string, Case[]>} groups @param {import('../../js/model.js').HeaderModel} model */
 async function table(title, groups, model) {
-  /** @type {Row} */
-  const sum = { schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 };
+  const sum = nothing();
+  /** @type {Map<string, Row>} */
+  const kinds = new Map();
   console.log(`\n${title}\n\n| group | schemas | supported | texts checked | wrong |\n| :-- | --: | --: | --: | --: |`);
-  const line = (/** @type {string} */ name, /** @type {Row} */ { schemas, held, instances, wrong }) =>
-    console.log(
-      `| ${name} | ${schemas} | ${held} (${((100 * held) / schemas).toFixed(1)} %) | ${instances} | ${wrong.length} |`,
-    );
   for (const [name, cases] of groups) {
     const row = await judge(model, cases);
-    line(name, row);
-    (sum.schemas += row.schemas), (sum.held += row.held), (sum.instances += row.instances);
-    sum.wrong.push(...row.wrong.map((one) => `${name}: ${one}`));
-    sum.slowest = Math.max(sum.slowest, row.slowest);
-    for (const [reason, count] of row.reasons) sum.reasons.set(reason, (sum.reasons.get(reason) ?? 0) + count);
+    console.log(line(name, row));
+    const [{ draft, formats }] = cases;
+    const kind = `draft ${draft === 2020 ? '2020-12' : draft}, ${formats ? 'formats' : 'required'}`;
+    kinds.set(kind, kinds.get(kind) ?? nothing());
+    for (const whole of [sum, /** @type {Row} */ (kinds.get(kind))]) add(whole, row, name);
   }
-  line('all', sum);
+  console.log(line('all', sum));
   console.log(
     `\nNot supported: ${[...sum.reasons]
       .sort((a, b) => b[1] - a[1])
@@ -106,15 +121,22 @@ async function table(title, groups, model) {
   );
   console.log(`Slowest to compile or reject: ${sum.slowest.toFixed(0)} ms.`);
   for (const wrong of sum.wrong) console.log(`wrong verdict: ${wrong}`);
-  return sum.wrong.length;
+  return { wrong: sum.wrong.length, rows: [...kinds].map(([kind, row]) => line(kind, row)) };
 }
 
 await cli(async () => {
-  const { values } = parseOptions({ model: at('models', 'storyteller', 'storyteller.gguf'), cases: '' });
+  const storyteller = at('models', 'storyteller', 'storyteller.gguf');
+  const { values } = parseOptions({ model: storyteller, cases: '', write: false, check: false });
+  const { cases, write, check } = values;
+  if (cases && (write || check)) throw new Trouble('docs/schemas.md has no table of --cases. Pass one of the flags.');
   const model = await openHeader(values.model, {});
-  const wrong = values.cases
-    ? await table(values.cases, fileCases(values.cases), model)
+  const { wrong, rows } = cases
+    ? await table(cases, fileCases(cases), model)
     : await table('JSON-Schema-Test-Suite', suiteCases(), model);
   await model.dispose();
-  if (wrong) process.exitCode = 1;
+  if (write) keep('schemas.md', 'schema-suite', rows, 1);
+  const document = readFileSync(at('docs', 'schemas.md'), 'utf8');
+  const stale = rows.filter((row) => !document.includes(`\n${row}\n`));
+  if (check && stale.length) throw new Trouble('docs/schemas.md is stale. Run node tools/check/schemas.js --write.');
+  if (wrong && !write && !check) process.exitCode = 1;
 });
