@@ -205,7 +205,7 @@ static int gpt4o_end(int i, int end) {
 
 static int word_end(const char *pre, int i) {
     if (!strcmp(pre, "gpt-2")) return gpt2_end(i, n_codes);
-    if (!strcmp(pre, "llama-bpe")) return llama3_end(i, n_codes, 3);
+    if (!strcmp(pre, "llama-bpe") || !strcmp(pre, "smaug-bpe")) return llama3_end(i, n_codes, 3);
     if (!strcmp(pre, "qwen2")) return llama3_end(i, n_codes, 1);
     if (!strcmp(pre, "gpt-4o")) return gpt4o_end(i, n_codes);
     if (classes[i] == GW_NUMBER) return i + 1;
@@ -291,10 +291,12 @@ static void check_text(const char *pre, const uint8_t *text, size_t len, int fla
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const pres[] = { "gpt-2", "smollm", "llama-bpe", "qwen2" };
+    static const char *const pres[][2] = {
+        { "gpt-2", "gpt-2" }, { "smollm", "smollm" }, { "llama-bpe", "smaug-bpe" }, { "qwen2", "gpt-4o" }
+    };
     fuzz_input in = { data, size };
     int flags = fuzz_byte(&in);
-    const char *pre = flags >> 6 == 3 && size % 2 ? "gpt-4o" : pres[flags >> 6];
+    const char *pre = pres[flags >> 6][size % 2];
     flags &= 63;
     if (flags & UNKNOWN_PARTS && fuzz_byte(&in) % 8) flags &= ~UNKNOWN_PARTS;
     if (flags & ODD_PRE && fuzz_byte(&in) % 8) flags &= ~ODD_PRE;
