@@ -32,10 +32,10 @@
  * only on its length (plain.c), and a smaller trie of all others is walked. Counts that no token can distinguish share
  * a DFA state (gw_register_class).
  *
- * A call may spend GW_MOST_WORK steps: items stepped, edges followed, frames joined, trie nodes below exits. The items
- * of a set, the frames of a stack and the returns of an exit have limits, too. Beyond a limit, the call fails with "too
- * ambiguous". Closures terminate, because left recursion is rejected when a grammar is read, and because rules never
- * match the empty text.
+ * A call may spend GW_MOST_WORK steps: items stepped, edges followed, frames joined, trie nodes below exits, and bytes
+ * saved by garbage collections. The items of a set, the frames of a stack and the returns of an exit have limits, too.
+ * Beyond a limit, the call fails with "too ambiguous". Closures terminate, because left recursion is rejected when a
+ * grammar is read, and because rules never match the empty text.
  *
  * All lasting memory is allocated with the matcher. Stacks, member sets, DFA states, tables and memos are in one array,
  * and are never freed individually. When the array is full, a copying garbage collection saves what is reachable from

@@ -328,3 +328,33 @@ test('jump-forward bytes are the only continuation, and are tokenized like the w
   assert.ok(matcher.finished);
   matcher.dispose();
 });
+
+test('garbage collections of a nearly full DFA cache spend the work budget of a mask', async () => {
+  const vocabulary = await bareEngine(await testModel('gemma-vocab-tiny'));
+  const grammar = 'root ::= "7" root "y" | b\nb ::= [a-z]* "a" [a-z]{12}';
+  const bytes = lower(compile({ grammar }));
+  const chunk = bytesOf('7'.repeat(1000));
+  /** Returns a matcher after at most `most` chunks, and how many it accepted. @param {number} most */
+  const filled = (most) => {
+    const matcher = new Matcher(vocabulary, bytes);
+    let n = 0;
+    try {
+      while (n < most && matcher.acceptBytes(chunk)) n++;
+    } catch (error) {
+      assert.match(/** @type {Error} */ (error).message, /needs more than \d+ bytes of memory/);
+    }
+    return { matcher, n };
+  };
+  const full = filled(Infinity);
+  full.matcher.dispose();
+  for (const [n, isRefused] of /** @type {[number, boolean][]} */ ([
+    [Math.floor(0.9 * full.n), false],
+    [full.n - 1, true],
+  ])) {
+    const { matcher } = filled(n);
+    if (isRefused) assert.throws(() => matcher.mask(), { code: 'bad-format', message: /needs more than \d+ steps/ });
+    else matcher.mask();
+    matcher.dispose();
+  }
+  vocabulary.close();
+});
