@@ -1,4 +1,5 @@
-/* openai-client: OpenAI's client for models in the same process, and a model with given thoughts and answer. */
+/* openai-client: OpenAI's client for models in the same process, a model with given thoughts and answer, and a model
+ * that lists its answers. */
 import OpenAI from 'openai';
 import { createHandler } from '../../js/openai.js';
 import { wrong } from './helpers.js';
@@ -19,4 +20,16 @@ export async function thinker(model) {
     return model.generate(messages, { ...options, format });
   };
   return { model: wrong({ info: model.info, generate }), asked };
+}
+
+/** @param {Model} model */
+export function watched(model) {
+  /** @type {Generation[]} */
+  const begun = [];
+  const generate = (/** @type {any} */ prompt, /** @type {any} */ options) => {
+    const generation = model.generate(prompt, options);
+    begun.push(generation);
+    return generation;
+  };
+  return { begun, model: wrong({ info: model.info, generate }) };
 }

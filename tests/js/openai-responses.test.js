@@ -10,7 +10,7 @@ import { ResponseStore } from '../../js/openai/response-store.js';
 import { startServer } from '../../js/serve/server.js';
 import { failedCalls } from '../support/responses-calls.js';
 import { open, wrong } from './helpers.js';
-import { clientOf, thinker } from './openai-client.js';
+import { clientOf, thinker, watched } from './openai-client.js';
 
 test("all calls of OpenAI's client to a server work", async (t) => {
   const server = await startServer({ local: await open(t, 'qwen3-tools') }, { port: 0 });
@@ -136,12 +136,11 @@ test('a response that was cut off inside a call cannot be continued, and the err
   await assert.rejects(next, { status: 400, message: /cut off inside the call/ });
 });
 
-test('aborting a request and leaving its stream end the answer within 100 ms', async (t) => {
-  const model = await open(t, 'deep');
+test('aborting a request and leaving its stream end the answer', async (t) => {
+  const { model, begun } = watched(await open(t, 'deep'));
   const handler = createHandler(model);
   const asked = { input: 'Hello', seed: 1, stream: true, max_output_tokens: 8000 };
-  /** @param {'abort' | 'cancel'} leave */
-  const timeOf = async (leave) => {
+  for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
     const control = new AbortController();
     const init = { method: 'POST', body: JSON.stringify(asked), signal: control.signal };
     const { body } = await handler('http://local/v1/responses', init);
@@ -150,13 +149,9 @@ test('aborting a request and leaving its stream end the answer within 100 ms', a
     const left = performance.now();
     if (leave === 'abort') control.abort();
     else await reader.cancel();
-    // The engine starts this call only after the aborted answer has ended.
-    await model.generate('x', { maxTokens: 1 }).result();
-    return performance.now() - left;
-  };
-  for (const leave of /** @type {const} */ (['abort', 'cancel'])) {
-    const times = [await timeOf(leave), await timeOf(leave), await timeOf(leave)];
-    assert.ok(Math.min(...times) < 100, `${leave}: ${times} ms`);
+    const { finishReason } = await /** @type {Generation} */ (begun.pop()).result();
+    assert.equal(finishReason, 'aborted');
+    t.diagnostic(`${leave}: ended after ${(performance.now() - left).toFixed(1)} ms`);
   }
 });
 
