@@ -4,9 +4,11 @@
  *   node tools/check/prose.js [FOLDER|FILE …]
  *
  * Strings count as prose if they contain two consecutive words. In tests, only test titles and error messages count;
- * other strings are data.
+ * other strings are data. build/prose.json has the hashes of files without hits, which are not checked again until they,
+ * the rules, this tool or a package change.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { extname } from 'node:path';
 import { TextlintKernel } from '@textlint/kernel';
@@ -139,7 +141,28 @@ const files = listed
   .split('\n')
   .filter((file) => /\.(md|js|ts|c|h|css|py|html)$/.test(file) && !EXCLUDED.test(file) && existsSync(at(file)));
 if (!files.length) found.push('no files to check');
-for (const file of files) found.push(...(await hits(file, readFileSync(at(file), 'utf8'))));
+
+const RECORD = at('build', 'prose.json');
+const tool = createHash('sha256').update(process.version);
+for (const name of ['tools/check/prose.js', 'tools/check/prose.yml', 'package-lock.json'])
+  tool.update(readFileSync(at(name)));
+const keyOf = (/** @type {string[]} */ ...parts) => tool.copy().update(JSON.stringify(parts)).digest('base64');
+const known = new Set(existsSync(RECORD) ? JSON.parse(readFileSync(RECORD, 'utf8')) : []);
+/** @type {string[]} */
+const clean = [];
+for (const file of files) {
+  const text = readFileSync(at(file), 'utf8');
+  const key = keyOf(file, text);
+  const more = known.has(key) ? [] : await hits(file, text);
+  if (!more.length) clean.push(key);
+  found.push(...more);
+}
+if (!wanted.length) {
+  mkdirSync(at('build'), { recursive: true });
+  writeFileSync(`${RECORD}.tmp`, JSON.stringify(clean));
+  renameSync(`${RECORD}.tmp`, RECORD);
+}
+
 for (const hit of found) console.log(hit);
 console.log(`${files.length} files: ${found.length || 'no'} hits`);
 process.exitCode = found.length ? 1 : 0;
