@@ -24,6 +24,13 @@ static float random_float(void) {
     return sum;
 }
 
+/* WIDTH: usual length of a row; TYPE_ROWS: rows of matrices of types other than Q8_0; STEPS: tokens of an answer. They
+ * are smaller under TSan, because a race does not depend on how often a loop runs. */
+#if defined(__SANITIZE_THREAD__)
+enum { WIDTH = 64, TYPE_ROWS = 503, STEPS = 12 };
+#else
+enum { WIDTH = 320, TYPE_ROWS = 2003, STEPS = 60 };
+#endif
 enum { MOST_ROWS = 3000, MOST_K = 320, MOST_N = 10, MOST_BYTES = (MOST_ROWS + 4) * MOST_K / 32 * 34 };
 
 /* A random matrix in the file's layout (file), packed in one plane (one), and packed in planes (high, middle, low). */
@@ -96,7 +103,7 @@ static void random_x(float size) {
 }
 
 static void set_up_random(int threads) {
-    set_up(MOST_ROWS, MOST_K, threads);
+    set_up(MOST_ROWS, WIDTH, threads);
     random_rows(1);
     random_x(1);
 }
@@ -335,7 +342,7 @@ static void worst_rows(bool middle) {
 
 THREADED_TEST(top_bound_holds_for_every_row) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
-    set_up(MOST_ROWS, MOST_K, 2);
+    set_up(MOST_ROWS, WIDTH, 2);
     for (size_t i = 0; i < COUNT(sizes); i++) {
         random_rows(sizes[i] > 1 ? 1e3f : 0.1f);
         random_x(sizes[i]);
@@ -383,7 +390,7 @@ static void each_type(void (*check)(const gw_type *type)) {
     };
     for (size_t i = 0; i < COUNT(types); i++) {
         if (types[i] == GW_Q8_0 || TSAN_LEAVES_OUT(i)) continue;
-        set_up(2003, 256, 1 + i % 3);
+        set_up(TYPE_ROWS, 256, 1 + i % 3);
         CHECK_INT(gw_head_norms(gw_type_of(types[i]), 256), GW_FASTER_INT8);
         CHECK_INT(gw_head_norms(gw_type_of(types[i]), GW_HEAD_MAX_K + 256), 0);
         if (GW_FASTER_INT8) check(gw_type_of(types[i]));
@@ -410,18 +417,18 @@ static void check_type_bound(const gw_type *type) {
 THREADED_TEST(top_bound_holds_for_types_without_planes) { each_type(check_type_bound); }
 
 static void check_type_top(const gw_type *type) {
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 2; round++) {
         random_blocks(type);
         random_x(1);
-        CHECK(check_top(type->name) < 2003 / 4 / 2);
+        CHECK(check_top(type->name) < TYPE_ROWS / 4 / 2);
         check_capped(type->name, 30);
     }
     gw_topk two[] = { { .best = 1 }, { .best = 9 } };
-    size_t ld = gw_ld(2003);
+    size_t ld = gw_ld(TYPE_ROWS);
     gw_matmul_topk(&fixture.ops, x_from(0, 2), &fixture.staged, 0, two, top);
     for (size_t t = 0; t < 2; t++) {
         gw_matmul_topk(&fixture.ops, x_from((int)t, 1), &fixture.staged, 0, two + t, whole);
-        check_same(top + t * ld, whole, 2003, "two rows of activations");
+        check_same(top + t * ld, whole, TYPE_ROWS, "two rows of activations");
     }
 }
 
@@ -475,10 +482,11 @@ THREADED_TEST(top_finds_the_id_of_the_whole_product) {
     static const struct {
         uint32_t rows, k;
     } sizes[] = {
-        { 1, 32 }, { 3, 32 }, { 5, 64 }, { 50, 32 }, { 999, 320 }, { 1030, 96 }, { 3000, 320 },
+        { 1, 32 }, { 3, 32 }, { 5, 64 }, { 50, 32 }, { 999, 320 }, { 1030, 96 }, { 3000, WIDTH },
     };
     for (size_t i = 0; i < COUNT(sizes); i++)
         for (int round = 0; round < 6; round++) {
+            if (TSAN_LEAVES_OUT(i + 2)) continue;
             set_up(sizes[i].rows, sizes[i].k, 1 + round % 4);
             random_rows(1);
             random_x(round % 2 ? 1 : 1e-3f);
@@ -499,7 +507,7 @@ THREADED_TEST(top_reads_little_where_one_stands_out) {
 }
 
 THREADED_TEST(top_gives_the_lowest_id_of_equals) {
-    set_up(2000, MOST_K, 3);
+    set_up(2000, WIDTH, 3);
     random_rows(1);
     random_x(1);
     aim_row(700, 1);
@@ -521,14 +529,14 @@ THREADED_TEST(top_gives_the_lowest_id_of_equals) {
 /* Tests rows with equal high planes, whose low planes decide, and rows with a large value in the high plane that the
  * low plane cancels. */
 THREADED_TEST(top_is_not_misled_by_the_high_plane) {
-    set_up(MOST_ROWS, MOST_K, 2);
-    for (int round = 0; round < 20; round++) {
+    set_up(MOST_ROWS, WIDTH, 2);
+    for (int round = 0; round < 6; round++) {
         random_rows(1);
         random_x(1);
         aim_row(17, 1);
         for (uint32_t r = 100; r < 400; r++) {
             copy_row(r, 17);
-            for (uint32_t i = 0; i < MOST_K; i++) {
+            for (uint32_t i = 0; i < WIDTH; i++) {
                 uint8_t *code = block_of(r, i / 32) + 2 + i % 32;
                 bool with = round % 2 ? fixture.x[i] > 0 : fixture.x[i] < 0;
                 if (r % 3 == 0) *code = (uint8_t)((*code & 0xf0) | (random_bits() & 15));
@@ -545,17 +553,17 @@ THREADED_TEST(top_is_not_misled_by_the_high_plane) {
 THREADED_TEST(top_with_odd_rows) {
     set_up_random(2);
     for (uint32_t r = 0; r < MOST_ROWS; r += 7)
-        for (uint32_t b = 0; b < MOST_K / 32; b++) {
+        for (uint32_t b = 0; b < WIDTH / 32; b++) {
             static const uint16_t scales[] = { 0, 0x0001, 0x8001, 0x03ff, 0x8000, 0xa000 };
             set_scale(block_of(r, b), scales[r / 7 % 6]);
             if (r % 2) block_of(r, b)[2 + b % 32] = 128;
         }
     pack();
     check_top("small and zero scales");
-    for (uint32_t b = 0; b < MOST_K / 32; b++) set_scale(block_of(2000, b), 0x7bff), set_scale(block_of(11, b), 0xfbff);
+    for (uint32_t b = 0; b < WIDTH / 32; b++) set_scale(block_of(2000, b), 0x7bff), set_scale(block_of(11, b), 0xfbff);
     pack();
     check_top("huge scales");
-    memset(block_of(500, 0), 0, MOST_K / 32 * 34);
+    memset(block_of(500, 0), 0, WIDTH / 32 * 34);
     pack();
     check_top("a row of zeros");
     tear_down();
@@ -582,7 +590,7 @@ THREADED_TEST(top_computes_the_rows_that_are_asked_for) {
 /* Several rows of activations, one of them without an error bound, give the same logits as each row alone. */
 THREADED_TEST(top_of_several_rows_is_that_of_each) {
     enum { N = MOST_N, LD = MOST_ROWS };
-    static float one[MOST_ROWS], apart[MOST_ROWS];
+    static float alone[N * LD], apart[MOST_ROWS];
     gw_topk each[N];
     for (int threads = 1; threads <= 3; threads++)
         for (int cap = 0; cap <= 30; cap += 30) {
@@ -593,17 +601,17 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
             pack();
             product(&fixture.plain, N, whole);
             gw_soft_cap(&fixture.ops, whole, N * LD, (float)cap);
+            for (int t = 0; t < N; t++) {
+                each[t] = (gw_topk){ .best = 1 + (uint32_t)t % 3 };
+                gw_matmul_topk(&fixture.ops, x_from(t, 1), &fixture.staged, (float)cap, &each[t], alone + t * LD);
+            }
+            each[1].to = apart;
             for (int n = 2; n <= N; n++) {
-                for (int t = 0; t < n; t++)
-                    each[t] = (gw_topk){ .best = 1 + (uint32_t)t % 3, .to = t == 1 ? apart : NULL };
+                if (TSAN_LEAVES_OUT(n + 2)) continue;
                 gw_matmul_topk(&fixture.ops, x_from(0, n), &fixture.staged, (float)cap, each, top);
                 memcpy(top + LD, apart, sizeof apart);
-                for (int t = 0; t < n; t++) {
-                    each[t].to = NULL;
-                    gw_matmul_topk(&fixture.ops, x_from(t, 1), &fixture.staged, (float)cap, &each[t], one);
-                    check_same(top + t * LD, one, MOST_ROWS, "alone");
-                    CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
-                }
+                check_same(top, alone, (size_t)n * LD, "alone");
+                for (int t = 0; t < n; t++) CHECK_INT(arg_max(top + t * LD), arg_max(whole + t * LD));
             }
             tear_down();
         }
@@ -675,7 +683,7 @@ THREADED_TEST(few_rows_are_those_of_the_whole_product) {
 /* Non-finite values and inputs without an error bound give the result of the full product. */
 THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
-    set_up(1001, MOST_K, 2);
+    set_up(1001, WIDTH, 2);
     random_rows(1);
     for (size_t i = 0; i < COUNT(values); i++) {
         random_x(1);
@@ -689,7 +697,7 @@ THREADED_TEST(top_of_damaged_numbers_is_the_whole_product) {
     static const uint16_t scales[] = { 0x7c00, 0xfc00, 0x7e01 };
     for (size_t i = 0; i < COUNT(scales); i++) {
         random_x(1);
-        set_scale(block_of(77, 3), scales[i]);
+        set_scale(block_of(77, 1), scales[i]);
         pack();
         product(&fixture.plain, 1, whole);
         gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 0, &(gw_topk){ .best = 1 }, top);
@@ -715,16 +723,16 @@ static int ties(float cap) {
 static void close_rows(uint32_t first, uint32_t last) {
     for (uint32_t r = first; r < last; r++) {
         copy_row(r, 700);
-        for (uint32_t b = 0; b < MOST_K / 32; b++) block_of(r, b)[2 + random_bits() % 32] ^= 1;
+        for (uint32_t b = 0; b < WIDTH / 32; b++) block_of(r, b)[2 + random_bits() % 32] ^= 1;
     }
 }
 
 THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
     static const float sizes[] = { 0.01f, 0.5f, 1, 2, 3, 5, 100 };
     int equal = 0;
-    set_up(MOST_ROWS, MOST_K, 3);
+    set_up(MOST_ROWS, WIDTH, 3);
     for (size_t i = 0; i < COUNT(sizes); i++)
-        for (int round = 0; round < 10; round++) {
+        for (int round = 0; round < 3; round++) {
             if (TSAN_LEAVES_OUT(i) || TSAN_LEAVES_OUT(round)) continue;
             random_rows(0.5f);
             random_x(1);
@@ -743,7 +751,7 @@ THREADED_TEST(top_finds_the_lowest_id_of_those_that_a_cap_makes_equal) {
 
 /* If several logits reach the soft cap, the first of them wins, not the greatest. */
 THREADED_TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
-    set_up(MOST_ROWS, MOST_K, 2);
+    set_up(MOST_ROWS, WIDTH, 2);
     random_rows(0.001f);
     random_x(1);
     aim_row(2000, 1), aim_row(900, 0.7f), aim_row(30, 0.5f);
@@ -758,7 +766,7 @@ THREADED_TEST(top_at_the_cap_is_the_first_row_that_comes_there) {
 
 THREADED_TEST(top_excludes_as_much_with_a_cap) {
     set_up_random(2);
-    aim_row(1234, 1);
+    aim_row(1234, 320.0f / WIDTH);
     pack();
     CHECK(check_capped("one stands out", 30) <= 5);
     CHECK(top[1234] < 30 && top[1234] > 20);
@@ -772,7 +780,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
 
 THREADED_TEST(top_of_damaged_numbers_with_a_cap) {
     static const float values[] = { INFINITY, -INFINITY, 1e30f, 3e38f };
-    set_up(1001, MOST_K, 2);
+    set_up(1001, WIDTH, 2);
     random_rows(1);
     pack();
     for (size_t i = 0; i < COUNT(values); i++) {
@@ -801,7 +809,7 @@ THREADED_TEST(top_is_the_same_for_every_thread_count) {
     }
 }
 
-enum { VOCAB = 901, STEPS = 60 };
+enum { VOCAB = 901 };
 
 /* Loads a model whose output matrix is in planes, which by default only a large matrix is. */
 static rig start(int head, int threads) {
