@@ -124,7 +124,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       const next = randoms(5);
       let context = idsOf(model, 60, 6);
       let reused = 0;
-      for (let turn = 0; turn < 24; turn++) {
+      for (let turn = 0; turn < 12; turn++) {
         // Each turn keeps an answer or goes back to a shorter prefix, and then adds text, as retry, edit and the next
         // message do.
         const { tokens, usage } = await draw(model, context, Math.floor(next() * 45));
@@ -234,8 +234,8 @@ for (const name of ['gemma-vocab-tiny', 'medium']) {
     ];
     for (const options of samplings.flatMap((one) => changes.map((change) => ({ ...one, ...change })))) {
       const ids = idsOf(model, 12);
-      const some = await draw(model, ids, 40, options);
-      assert.deepEqual(some.tokens, (await draw(model, ids, 40, { ...options, logprobs: 0 })).tokens);
+      const some = await draw(model, ids, 16, options);
+      assert.deepEqual(some.tokens, (await draw(model, ids, 16, { ...options, logprobs: 0 })).tokens);
       sameBits(
         await model.debug.logits([...ids, ...some.tokens]),
         await fresh(model, [...ids, ...some.tokens]),
