@@ -272,8 +272,8 @@ test('causal models embed several texts in one batch, with the same bits as alon
       const steps = [];
       const together = bitsOf(await model.embed(texts, { pooling, onProgress: ({ done }) => steps.push(done) }));
       assert.ok(steps.length < texts.length / 2, `${name}: ${steps}`);
-      for (const [i, text] of texts.entries()) {
-        assert.equal(bitsOf([await model.embed(text, { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
+      for (const i of [0, 4, 11, 23, 24, 25, 26]) {
+        assert.equal(bitsOf([await model.embed(texts[i], { pooling })])[0], together[i], `${name} ${pooling} ${i}`);
       }
     }
     // Later prompts do not reuse the KV cache of an embedded text with the same beginning.

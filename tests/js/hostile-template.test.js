@@ -141,11 +141,15 @@ test('a template cannot access anything outside the interpreter', () => {
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
+/** The last template of written(), because parsing takes longer than rendering. */
+const last = { source: '', template: /** @type {ChatTemplate | null} */ (null) };
 /** Returns the text that a chat template writes, and the control tokens in this text. @param {string} source
  * @param {...string} contents of the user's messages */
 function written(source, ...contents) {
-  const template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
-  const { ids } = template.apply(users(contents));
+  if (last.source !== source || !last.template)
+    last.template = new ChatTemplate(source, { control: FOUR, encode, bos: null, variables: { bos_token: '<bos>' } });
+  last.source = source;
+  const { ids } = last.template.apply(users(contents));
   const text = ids.map((id) => NAMES[id] ?? String.fromCharCode(id - BASE)).join('');
   return { text, control: ids.filter((id) => id < BASE).map((id) => NAMES[id]) };
 }
