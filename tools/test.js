@@ -47,8 +47,9 @@ const LATER = ['nice', '-n', '5'];
 /** Tasks that compute for ten seconds or more. They start first, so that all lanes (lanes.js) end at about the
  * same time. */
 const LONG = new RegExp(
-  '^(c-(tsan|asan|asan-relaxed|native)|js(-relaxed)?-(exactness|processors|drafts)|prose' +
-    '|js-(bpe|cli|download|embed|hostile-(formats|template)|parity|rows|store-faults|storyteller|tokenizer))$',
+  '^(c-(tsan|asan|asan-relaxed|native|simd128|relaxed)|js(-relaxed)?-(exactness|processors)' +
+    '|js-(bpe|cache|calling|cli|download|embed|family|hostile-(formats|template)|parity|rows|store-faults' +
+    '|storyteller|tokenizer))$',
 );
 
 /** @type {string[]} */
@@ -91,7 +92,6 @@ const BOTH_VARIANTS = new RegExp(
     'engine-fault',
     'evaluate',
     'exactness',
-    'family',
     'floats',
     'formats',
     'generate',
@@ -155,16 +155,17 @@ function fuzzRuns() {
   });
 }
 
-/** C tests to run with relaxed kernels under sanitizers. For the other tests, these kernels make no difference. */
+/** C tests to run natively with relaxed kernels. For the other tests, these kernels make no difference; the stage
+ * c-relaxed runs all tests with them. */
 const KERNEL_TESTS = ['test_kernels', 'test_topk', 'test_proof'];
 
-/** Returns the C tests of a native build and, if SIMDe is installed, of the same engine with relaxed kernels.
- * @param {string} build @param {string[]} only @returns {Task[]} */
-function cTests(build, only) {
+/** Returns the C tests of a native build and, if SIMDe is installed, KERNEL_TESTS of the same engine with relaxed
+ * kernels. @param {string} build @returns {Task[]} */
+function cTests(build) {
   const relaxed = at('build', build, 'gw_tests_relaxed');
   /** @type {Task[]} */
   const tasks = [{ name: `c-${build}`, command: [at('build', build, 'gw_tests')] }];
-  return existsSync(relaxed) ? [...tasks, { name: `c-${build}-relaxed`, command: [relaxed, ...only] }] : tasks;
+  return existsSync(relaxed) ? [...tasks, { name: `c-${build}-relaxed`, command: [relaxed, ...KERNEL_TESTS] }] : tasks;
 }
 
 const node = process.execPath;
@@ -180,8 +181,8 @@ function single(name, counted, needs, command) {
 
 /** @type {Stage[]} */
 const stages = [
-  { name: 'c-native', needs: ['native'], counted: 'tests', tasks: () => cTests('native', []) },
-  { name: 'c-asan', needs: ['asan'], counted: 'tests', tasks: () => cTests('asan', KERNEL_TESTS) },
+  { name: 'c-native', needs: ['native'], counted: 'tests', tasks: () => cTests('native') },
+  { name: 'c-asan', needs: ['asan'], counted: 'tests', tasks: () => cTests('asan') },
   single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), '--threaded']),
   {
     name: 'c-simd128',

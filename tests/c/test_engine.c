@@ -180,11 +180,12 @@ THREADED_TEST(engine_gives_the_last_rows_and_takes_ids_back) {
     static float steps[300 * VOCAB];
     scoped_rig r = rig_new(&base, 2, 0);
     int32_t ids[300];
-    make_ids(ids, 300, VOCAB, 2);
-    by_steps(r.m, ids, 300, VOCAB, steps);
+    uint32_t end = TSAN_LEAVES_OUT(1) ? 100 : 300;
+    make_ids(ids, end, VOCAB, 2);
+    by_steps(r.m, ids, end, VOCAB, steps);
     gw_clear(r.m);
     CHECK_INT(sync_run(r.m, ids, 3), 0);
-    for (uint32_t n = 3, group = 1; n + 4 <= 300; group = group % 4 + 1) {
+    for (uint32_t n = 3, group = 1; n + 4 <= end; group = group % 4 + 1) {
         bool wrong = n % 3 == 0;
         CHECK_INT(gw_want_last(r.m, group), 0);
         for (uint32_t i = 0; i < group; i++) CHECK_INT(gw_append(r.m, wrong && i ? ids[n + i] ^ 1 : ids[n + i]), 0);
@@ -263,6 +264,7 @@ THREADED_TEST(engine_retries_a_long_answer_from_the_saved_rings) {
     make_ids(ids, n, VOCAB, 1);
     sync_run(a.m, ids, n);
     for (uint32_t retry = 0; retry < 3; retry++) {
+        if (TSAN_LEAVES_OUT(retry)) continue;
         append(a.m, ids, &n, 150, 10 + retry);
         CHECK_INT(sync_run(a.m, ids, 200), 199);
         check_fresh(a.m, b.m, ids, 200, "retry");

@@ -82,6 +82,7 @@ THREADED_TEST(sequences_have_the_bits_that_they_have_alone) {
     know_texts();
     for (int threads = 1; threads <= 4; threads++)
         for (int layers = 0; layers < 2; layers++) {
+            if (TSAN_LEAVES_OUT(threads + layers)) continue;
             scoped_rig r = rig_of(threads, N);
             sync_all(r.m);
             run_together(r.m, texts, 15, layers);
@@ -113,7 +114,7 @@ THREADED_TEST(sequences_share_a_prefix_by_a_copy) {
     CHECK(gw_sync(r.m, texts[0].ids, texts[0].n) >= 0);
     CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
     CHECK_INT(gw_select(r.m, 1), 0);
-    for (size_t i = 0; i < COUNT(lengths); i++) {
+    for (size_t i = 0; i < (TSAN_LEAVES_OUT(1) ? 2 : COUNT(lengths)); i++) {
         if (i == 1) { /* the KV rings lose rows, but those before the last id of the prompt are saved */
             CHECK_INT(gw_select(r.m, 0), 0);
             for (int more = 0; more < 200; more++) CHECK_INT(gw_append(r.m, more % VOCAB), 0);
