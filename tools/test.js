@@ -128,7 +128,7 @@ function browserTests() {
   const task = (/** @type {string} */ name, /** @type {string[]} */ ...files) =>
     /** @type {Task} */ ({
       name: `e2e-${name}`,
-      command: [node, '--test-reporter=spec', ...files.map((file) => at('tests/e2e', file))],
+      command: [node, ...QUICKLY, '--test-reporter=spec', ...files.map((file) => at('tests/e2e', file))],
     });
   const all = testFiles('tests/e2e');
   const shared = all.filter((file) => !ALONE.test(file));
@@ -237,7 +237,7 @@ const stages = [
     counted: 'node',
     tasks: () => [{ name: 'e2e-bundlers', command: [node, '--test-reporter=spec', at('tests/apps/apps.test.js')] }],
   },
-  { name: 'e2e', needs: ['wasm', 'page', 'site', 'package', 'types'], counted: 'node', tasks: browserTests },
+  { name: 'e2e', needs: ['wasm', 'quick', 'page', 'site', 'package', 'types'], counted: 'node', tasks: browserTests },
 ];
 
 /** @param {string} text @param {RegExp} pattern */
