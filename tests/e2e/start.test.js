@@ -2,7 +2,7 @@
  * them may run at the same time. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { BROWSERS, FAILED, READY, assertReady, openTab, root, sharedBrowser, until } from './helpers.js';
 
 /** @returns {Promise<{ url: string, stop: () => void, begun: number }>} */
@@ -23,9 +23,12 @@ function start() {
   });
 }
 
+before(async () => {
+  (await start()).stop(); // The first start may have to build, so it is not measured.
+});
+
 for (const name of BROWSERS) {
   test(`${name}, npm start serves a page whose storyteller answers`, async (t) => {
-    (await start()).stop(); // The first start may have to build, so it is not measured.
     const { url, stop, begun } = await start();
     try {
       const address = performance.now() - begun;
