@@ -30,9 +30,9 @@ const load = (page, url, cache = 'usual') =>
           return into.length;
         },
         write: async (/** @type {string} */ name, /** @type {number} */ at, /** @type {Uint8Array} */ bytes) => {
-          const file = files.get(name) ?? new Uint8Array(60e6);
-          if (cache === 'full' && at > 10e6 && at < 40e6) throw new DOMException('full', 'QuotaExceededError');
-          if (cache === 'slow' && at > 20e6 && at < 40e6 && !('heldAt' in window)) {
+          const file = files.get(name) ?? new Uint8Array(30e6);
+          if (cache === 'full' && at > 5e6 && at < 20e6) throw new DOMException('full', 'QuotaExceededError');
+          if (cache === 'slow' && at > 10e6 && at < 20e6 && !('heldAt' in window)) {
             await new Promise((release) => {
               Object.assign(window, { heldAt: at, release });
             });
@@ -96,7 +96,7 @@ const clear = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.mo
 const list = (page) => page.evaluate(() => /** @type {any} */ (window).gemma.modelCache.list());
 
 const test = suite('downloads', async (name) => {
-  const file = await testModel('medium');
+  const file = await testModel('parity-f32');
   const bytes = readFileSync(file);
   const model = await loadModel(file, { threads: 1 });
   const expected = [...(await model.debug.logits(IDS))];
@@ -145,7 +145,7 @@ test('after a tab is closed during a download, the next load resumes and fetches
   forget,
 }, t) => {
   forget();
-  state.delay = 5;
+  state.delay = 10;
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
   while (state.sent < bytes.length / 2) await sleep(20);
@@ -192,7 +192,7 @@ test('while the store does not finish a write, hardly any further bytes are requ
   t.diagnostic(`${ahead} bytes were sent and not stored`);
   // A download runs ahead of the store by at most the rest of the current range and the next range, if that was
   // requested early.
-  assert.ok(ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
+  assert.ok(ahead >= 0 && ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
   await tab.evaluate(() => /** @type {any} */ (window).release());
   const { cache, logits } = await loading;
   assert.deepEqual([cache, logits, state.sent], ['stored', expected, bytes.length]);
@@ -235,7 +235,7 @@ test('two tabs that load one model share one download and its progress', async (
 }) => {
   await clear(page);
   forget();
-  state.delay = 5;
+  state.delay = 10;
   const other = await openPage();
   const both = await Promise.all([load(page, url), load(other, url)]);
   for (const { logits } of both) assert.deepEqual(logits, expected);
@@ -268,7 +268,7 @@ test('if the downloading tab is closed, the waiting tab resumes the download', a
 }) => {
   await clear(page);
   forget();
-  state.delay = 5;
+  state.delay = 10;
   const doomed = await openPage();
   void load(doomed, url).catch(() => {});
   while (state.sent < bytes.length / 4) await sleep(20);
@@ -395,7 +395,7 @@ test('redirects to another host, as on Hugging Face: ranges and cache work, and 
       assert.deepEqual([headers.authorization, headers['if-range']], [undefined, undefined]);
       return headers.range;
     });
-    assert.equal(ranges.length > 20, exposed, String(ranges));
+    assert.equal(ranges.length > 10, exposed, String(ranges));
     assert.ok(hubSaw.splice(0).every(({ authorization }) => authorization === (token && `Bearer ${token}`)));
     files.close();
     hub.close();
