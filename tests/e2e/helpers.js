@@ -113,6 +113,9 @@ export function launch(name, options) {
   });
 }
 
+/** Path of a document without scripts on the server of servePage(). */
+const EMPTY = 'empty';
+
 /**
  * Serves the built page on a free port, with test models under /models/. `storyteller` is the address of the page's
  * storyteller, '' for none.
@@ -129,9 +132,10 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
     ...options,
     intercept: async (request, response) => {
       if (await intercept?.(request, response)) return true;
-      if (!/^\/(\?|$)/.test(request.url ?? '')) return false;
+      const empty = request.url === `/${EMPTY}`;
+      if (!empty && !/^\/(\?|$)/.test(request.url ?? '')) return false;
       response.setHeader('Content-Type', 'text/html; charset=utf-8');
-      response.end(index);
+      response.end(empty ? '<!doctype html><title></title><link rel="icon" href="icon.svg">' : index);
       return true;
     },
   });
@@ -143,11 +147,12 @@ export async function servePage({ storyteller = '', intercept, ...options } = {}
  * @param {BrowserName} name @param {Parameters<typeof servePage>[0]} [options] */
 export async function pageIn(name, options) {
   const [browser, server] = [await sharedBrowser(name), await servePage(options)];
+  const reuse = server.url + EMPTY;
   /** @param {string} [query] @param {TabOptions} [how] */
-  const open = async (query = '', how) => (await openTab(browser, server.url + query, how)).page;
+  const open = async (query = '', how) => (await openTab(browser, server.url + query, { reuse, ...how })).page;
   /** @param {string} model @param {Parameters<typeof openWithModel>[3]} [how] */
   const openWith = async (model, how) => {
-    return (await openWithModel(browser, server.url, await modelAddress(model), how)).page;
+    return (await openWithModel(browser, server.url, await modelAddress(model), { reuse, ...how })).page;
   };
   return { name, browser, server, open, openWith };
 }
@@ -181,8 +186,10 @@ export async function modelAddress(name) {
  */
 
 /** `expected`: errors to ignore; `before` runs in the page before its scripts; `usual`: opens the tab in the profile's
- * default context instead of a new private one.
- * @typedef {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean }} TabOptions */
+ * default context instead of a new private one; `lasting`: suite() does not close the tab when the test ends; `reuse`:
+ * the address of a document without scripts, if later tests may reuse the tab, which saves the start of a process.
+ * @typedef {{ expected?: RegExp, width?: number, height?: number, before?: () => void, usual?: boolean,
+ *   lasting?: boolean, reuse?: string }} TabOptions */
 
 /** Makes page.waitForFunction() check its condition every 30 ms. The default, every frame, would also redraw the page
  * and slow the engine. @param {Page} page */
@@ -191,16 +198,10 @@ function waitCalmly(page) {
   page.waitForFunction = (f, options, ...args) => wait(f, { polling: 30, ...options }, ...args);
 }
 
-/** Opens a URL in a new tab, and waits until the page is no longer opening. suite() closes the tab when the test ends.
- * @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
-export async function openTab(browser, url, { expected, width = 1100, height = 800, before, usual } = {}) {
-  const context = usual ? browser.defaultBrowserContext() : await browser.createBrowserContext();
+/** Opens an empty tab, and records its errors. @param {import('puppeteer-core').BrowserContext} context */
+async function newTab(context) {
   const page = await context.newPage();
   waitCalmly(page);
-  await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
-    // Firefox 140 sets the viewport's size but does not support the screen orientation, which no test needs.
-    if (!/setScreenOrientationOverride/.test(error.message)) throw error;
-  });
   /** @type {string[]} */
   const troubles = [];
   page.on('console', (message) => {
@@ -212,7 +213,69 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
       console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);
     });
   });
-  if (before) await page.evaluateOnNewDocument(before);
+  return { context, page, troubles };
+}
+
+/** Empty tabs of private contexts without data, which reusable tabs become at the end of their test.
+ * @type {Map<import('puppeteer-core').Browser, Awaited<ReturnType<typeof newTab>>>} */
+const spare = new Map();
+
+/** Returns the spare tab in front, or undefined if there is none. @param {import('puppeteer-core').Browser} browser */
+async function takeSpare(browser) {
+  const tab = spare.get(browser);
+  spare.delete(browser);
+  await tab?.page.bringToFront(); // Browsers do not draw hidden tabs.
+  return tab;
+}
+
+/** Deletes everything that the page of an origin has stored. Runs in a page of this origin. */
+async function forget() {
+  localStorage.clear();
+  sessionStorage.clear();
+  const databases = (await indexedDB.databases()).map(
+    ({ name }) =>
+      new Promise((resolve, reject) => {
+        const request = indexedDB.deleteDatabase(String(name));
+        Object.assign(request, { onsuccess: resolve, onerror: reject });
+      }),
+  );
+  await Promise.all(databases);
+  const folder = /** @type {any} */ (await navigator.storage.getDirectory());
+  for await (const name of folder.keys()) await folder.removeEntry(name, { recursive: true });
+}
+
+/** Makes a tab the spare one: leaves its page, which ends its workers, and deletes its data. Closes the tab instead if
+ * that fails, for example because a worker still holds a file.
+ * @param {import('puppeteer-core').Browser} browser @param {Awaited<ReturnType<typeof newTab>>} tab
+ * @param {string} url of a document without scripts @param {string} [script] to remove from the tab */
+async function makeSpare(browser, { context, page, troubles }, url, script) {
+  try {
+    if (script) await page.removeScriptToEvaluateOnNewDocument(script);
+    for (const other of await context.pages()) if (other !== page) await other.close();
+    await page.goto(url);
+    await page.evaluate(forget);
+    if (spare.has(browser)) throw new Error('There is a spare tab already.');
+    spare.set(browser, { context, page, troubles });
+  } catch {
+    await context.close();
+  }
+}
+
+/** Opens a URL in a new tab, and waits until the page is no longer opening. suite() closes the tab when the test ends.
+ * @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
+export async function openTab(
+  browser,
+  url,
+  { expected, width = 1100, height = 800, before, usual, lasting, reuse } = {},
+) {
+  const own = async () => newTab(usual ? browser.defaultBrowserContext() : await browser.createBrowserContext());
+  const made = (reuse && (await takeSpare(browser))) || (await own());
+  const { context, page, troubles } = made;
+  await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
+    // Firefox 140 sets the viewport's size but does not support the screen orientation, which no test needs.
+    if (!/setScreenOrientationOverride/.test(error.message)) throw error;
+  });
+  const script = before && (await page.evaluateOnNewDocument(before));
   await page.goto(url);
   await page.waitForFunction(() => document.body?.dataset.state !== 'opening');
   /** @type {Tab} */
@@ -221,14 +284,15 @@ export async function openTab(browser, url, { expected, width = 1100, height = 8
     troubles,
     async close() {
       tabs.delete(tab);
-      await (usual ? page : context).close();
+      if (reuse) await makeSpare(browser, made, reuse, script?.identifier);
+      else await (usual ? page : context).close();
       assert.deepEqual(
-        troubles.filter((text) => !expected?.test(text)),
+        troubles.splice(0).filter((text) => !expected?.test(text)),
         [],
       );
     },
   };
-  tabs.add(tab);
+  if (!lasting) tabs.add(tab);
   return tab;
 }
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { build } from 'esbuild';
-import { BROWSERS, importConversations, onlyIn, pageIn, root, suite, textOf, wideFormula } from './helpers.js';
+import { BROWSERS, importConversations, onlyIn, openTab, pageIn, root, suite, textOf, wideFormula } from './helpers.js';
 
 const TEXTS = {
   blocks:
@@ -166,7 +166,7 @@ const test = suite(
   'Markdown',
   async (name) => {
     const module = await bundle();
-    const { open } = await pageIn(name, {
+    const { browser, server, open } = await pageIn(name, {
       intercept: (request, response) => {
         if (request.url !== MODULE) return false;
         response.writeHead(200, { 'Content-Type': 'text/javascript' }).end(module);
@@ -174,31 +174,27 @@ const test = suite(
       },
     });
 
-    /** Opens the page. Its window gets newView(), which returns an element and its MarkdownView. */
-    async function opened() {
-      const page = await open();
-      await page.evaluate(async (address) => {
-        const { MarkdownView } = await import(address);
-        // Renders each piece at once, instead of once per frame.
-        window.requestAnimationFrame = (f) => {
-          f(Infinity);
-          return 0;
-        };
-        const newView = () => {
-          const place = document.createElement('div');
-          return { place, view: new MarkdownView(place) };
-        };
-        Object.assign(window, { newView });
-      }, MODULE);
-      return page;
-    }
-    return { open, opened };
+    /** A page for all tests that only render. Its window has newView(), which returns an element and its MarkdownView. */
+    const { page, close } = await openTab(browser, server.url, { lasting: true });
+    await page.evaluate(async (address) => {
+      const { MarkdownView } = await import(address);
+      // Renders each piece at once, instead of once per frame.
+      window.requestAnimationFrame = (f) => {
+        f(Infinity);
+        return 0;
+      };
+      const newView = () => {
+        const place = document.createElement('div');
+        return { place, view: new MarkdownView(place) };
+      };
+      Object.assign(window, { newView });
+    }, MODULE);
+    return { open, page, close };
   },
   onlyIn('firefox'),
 );
 
-test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ opened }) => {
-  const page = await opened();
+test('Markdown rendered piece by piece equals Markdown rendered at once', async ({ page }) => {
   for (const [what, text] of Object.entries(TEXTS)) {
     const whole = await page.evaluate(render, [text]);
     assert.equal(await page.evaluate(render, [...text]), whole, what);
@@ -206,8 +202,7 @@ test('Markdown rendered piece by piece equals Markdown rendered at once', async 
   }
 });
 
-test('each part of a streamed answer looks the same as if it were rendered at once', async ({ opened }) => {
-  const page = await opened();
+test('each part of a streamed answer looks the same as if it were rendered at once', async ({ page }) => {
   const { references, ...texts } = TEXTS; // A link whose target follows later is resolved only at the end.
   const wrong = await page.evaluate(
     (all) => {
@@ -237,8 +232,7 @@ test('each part of a streamed answer looks the same as if it were rendered at on
   assert.deepEqual(wrong.slice(0, 3), []);
 });
 
-test('extremely nested Markdown is shown as text without delay', async ({ opened }) => {
-  const page = await opened();
+test('extremely nested Markdown is shown as text without delay', async ({ page }) => {
   const took = await page.evaluate((all) => {
     return all.map((text) => {
       const { place, view } = /** @type {any} */ (window).newView();
@@ -263,8 +257,7 @@ test('extremely nested Markdown is shown as text without delay', async ({ opened
   }
 });
 
-test('hostile answers become only text and links', async ({ opened }) => {
-  const page = await opened();
+test('hostile answers become only text and links', async ({ page }) => {
   for (const text of HOSTILE) {
     const html = await page.evaluate(render, [...text]);
     const found = await page.evaluate(contents, html);
@@ -289,8 +282,7 @@ test('hostile answers become only text and links', async ({ opened }) => {
   assert.match(image, /<a href="https:\/\/example\.com\/\?a=1&amp;b=2"[^>]*><em>x<\/em><\/a>/);
 });
 
-test('hostile TeX and code are shown as text', async ({ opened }) => {
-  const page = await opened();
+test('hostile TeX and code are shown as text', async ({ page }) => {
   const html = await page.evaluate(async (texts) => {
     const { place, view } = /** @type {any} */ (window).newView();
     document.body.append(place);
@@ -372,9 +364,8 @@ for (const [language, words, before] of /** @type {const} */ ([
   );
 
 test('a selection survives while its paragraph grows, when the next one starts, and when the answer ends', async ({
-  opened,
+  page,
 }) => {
-  const page = await opened();
   const kept = await page.evaluate(() => {
     const { place, view } = /** @type {any} */ (window).newView();
     document.body.append(place);
@@ -437,8 +428,7 @@ test('a long conversation renders its end first; a change of model is shown', as
   assert.deepEqual(stats.slice(-2), ['1 token', 'Other · 1 token']);
 });
 
-test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ opened }) => {
-  const page = await opened();
+test('in a long answer, a new piece does not compare the earlier paragraphs again', async ({ page }) => {
   const renderings = await page.evaluate(() => {
     const { place, view } = /** @type {any} */ (window).newView();
     document.body.append(place);
