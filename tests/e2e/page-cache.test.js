@@ -67,7 +67,7 @@ const test = suite('the cache', async (name) => {
   const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
   return { ...(await pageIn(name, { intercept, storyteller: tiny })), tiny, medium };
 });
-/** @type {typeof test} */
+/** For logic of the page alone. download.test.js resumes downloads in each browser. @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 beforeEach(() => {
@@ -123,7 +123,7 @@ test('a stored model is offered first, starts without a network, and can be dele
   assert.ok(await page.$('#stored[hidden]'));
 });
 
-test('a cancelled download resumes', async ({ open, server, medium }) => {
+testInOne('a cancelled download resumes', async ({ open, server, medium }) => {
   const page = await open('?pick');
   manner = 'slow';
   await submitAddress(page, medium);
@@ -152,42 +152,41 @@ test('a cancelled download resumes', async ({ open, server, medium }) => {
   await page.waitForSelector('#presets button:focus');
 });
 
-test('without storage space the model runs, and a notice says that it is not stored', async ({
-  open,
-  server,
-  name,
-  medium,
-}) => {
-  const page = await open('?pick', {
-    before: () => {
-      if (!navigator.storage) return; // about:blank has no navigator.storage.
-      navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
-      Object.assign(window, { said: '' });
-      addEventListener('DOMContentLoaded', () => {
-        const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
-        new MutationObserver(() => {
-          /** @type {any} */ (window).said += place.textContent;
-        }).observe(place, { childList: true });
-      });
-    },
-  });
-  if (name === 'chromium') {
-    // The engine's worker uses the browser's own estimate of the storage, which a test can override only in Chromium.
-    const devtools = await page.createCDPSession();
-    await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
-  }
-  await loadAddress(page, medium);
-  await assertReady(page);
-  assert.match(
-    await page.evaluate(() => /** @type {any} */ (window).said),
-    /too big to save: only 20\.0\sMB of storage left/,
-  );
-  if (name === 'chromium') {
-    assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved or used/);
-    await unload(page);
-    await until(page, '#stored[hidden]');
-  }
-});
+testInOne(
+  'without storage space the model runs, and a notice says that it is not stored',
+  async ({ open, server, name, medium }) => {
+    const page = await open('?pick', {
+      reuse: '', // The limit of the storage would stay.
+      before: () => {
+        if (!navigator.storage) return; // about:blank has no navigator.storage.
+        navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });
+        Object.assign(window, { said: '' });
+        addEventListener('DOMContentLoaded', () => {
+          const place = /** @type {HTMLElement} */ (document.querySelector('#loading-needs'));
+          new MutationObserver(() => {
+            /** @type {any} */ (window).said += place.textContent;
+          }).observe(place, { childList: true });
+        });
+      },
+    });
+    if (name === 'chromium') {
+      // The engine's worker uses the browser's own estimate of the storage, which a test can override only in Chromium.
+      const devtools = await page.createCDPSession();
+      await devtools.send('Storage.overrideQuotaForOrigin', { origin: new URL(server.url).origin, quotaSize: 20e6 });
+    }
+    await loadAddress(page, medium);
+    await assertReady(page);
+    assert.match(
+      await page.evaluate(() => /** @type {any} */ (window).said),
+      /too big to save: only 20\.0\sMB of storage left/,
+    );
+    if (name === 'chromium') {
+      assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved or used/);
+      await unload(page);
+      await until(page, '#stored[hidden]');
+    }
+  },
+);
 
 testInOne('when the stored models are protected, the focus moves to the next button', async ({ open, tiny }) => {
   const page = await open('?pick', {

@@ -99,7 +99,7 @@ const test = suite('conversations', async (name) => {
   }
   return { openWith, opened };
 });
-/** @type {typeof test} */
+/** For logic of the page alone. The other tests show that each browser stores conversations. @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async ({
@@ -127,7 +127,7 @@ test('a reload keeps the conversation, its settings and the draft, and does not 
   assert.equal(await answerText(page), third, 'with greedy decoding, the new answer is the same');
 });
 
-test('a draft saved when the page was hidden does not come back after it was sent', async ({ opened }) => {
+testInOne('a draft saved when the page was hidden does not come back after it was sent', async ({ opened }) => {
   const page = await opened();
   await ask(page, 'One');
   await page.type('#input', 'Two');
@@ -188,85 +188,89 @@ testInOne('a tab does not overwrite a newer copy of a conversation, or its pin',
   await pinned();
 });
 
-test("two tabs continue one conversation: each shows the other's messages, and all are kept", async ({ opened }) => {
-  const page = await opened();
-  await ask(page, 'One');
-  const other = await page.browserContext().newPage();
-  await other.goto(page.url());
-  await until(other, READY);
-  await ask(other, 'Two');
-  await page.bringToFront(); // Browsers do not draw background tabs.
-  await untilCount(page, '.from-user', 2);
-  assert.deepEqual(await shown(page), await shown(other));
-  // If two tabs add a message at the same time, the messages become two versions of one message.
-  await saidElsewhere(page);
-  await ask(page, 'Said here');
-  const both = () => untilText(page, '#log', /[12]\/2/);
-  await both();
-  assert.equal((await shown(page))[4], 'Said here');
-  await other.bringToFront();
-  await untilCount(other, '.from-user', 3);
-  await setOptions(other, { maxTokens: 12 });
-  await other.click('.from-model:last-child .continue-answer');
-  await until(other, ANSWERED);
-  const longer = await shown(other);
-  await page.bringToFront();
-  await page.waitForFunction(
-    (text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text,
-    {},
-    longer[5],
-  );
-  await other.close();
-  await reload(page);
-  await both();
-});
+testInOne(
+  "two tabs continue one conversation: each shows the other's messages, and all are kept",
+  async ({ opened }) => {
+    const page = await opened();
+    await ask(page, 'One');
+    const other = await page.browserContext().newPage();
+    await other.goto(page.url());
+    await until(other, READY);
+    await ask(other, 'Two');
+    await page.bringToFront(); // Browsers do not draw background tabs.
+    await untilCount(page, '.from-user', 2);
+    assert.deepEqual(await shown(page), await shown(other));
+    // If two tabs add a message at the same time, the messages become two versions of one message.
+    await saidElsewhere(page);
+    await ask(page, 'Said here');
+    const both = () => untilText(page, '#log', /[12]\/2/);
+    await both();
+    assert.equal((await shown(page))[4], 'Said here');
+    await other.bringToFront();
+    await untilCount(other, '.from-user', 3);
+    await setOptions(other, { maxTokens: 12 });
+    await other.click('.from-model:last-child .continue-answer');
+    await until(other, ANSWERED);
+    const longer = await shown(other);
+    await page.bringToFront();
+    await page.waitForFunction(
+      (text) => document.querySelector('.from-model:last-child .md')?.textContent?.trim() === text,
+      {},
+      longer[5],
+    );
+    await other.close();
+    await reload(page);
+    await both();
+  },
+);
 
-test('a failed Retry keeps the previous answer; Back and Forward during an answer lose none of its text', async ({
-  opened,
-}) => {
-  const page = await opened();
-  await ask(page, 'Elsewhere');
-  await page.click('#new-chat');
-  await untilCount(page, '.from-user', 0);
-  await ask(page, 'One');
-  await ask(page, 'Two');
-  const said = await shown(page);
-  const address = page.url();
-  await page.goto(address.replace('#', '?context=32#')); // The conversation does not fit into 32 tokens.
-  await until(page, READY);
-  await page.click('.from-model:last-child .retry');
-  await until(page, '.from-model .error');
-  assert.deepEqual((await shown(page)).slice(0, 4), said);
-  await page.goto(address);
-  await until(page, READY);
-  assert.deepEqual(await shown(page), said);
-  await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
-  await say(page, 'Three');
-  // Waits for the answer's first words: if the conversation were closed earlier, the question would stay without an
-  // answer.
-  await page.waitForFunction(
-    () =>
-      document.querySelectorAll('.from-user').length === 3 &&
-      document.querySelector('#log > .from-model:last-child .md')?.textContent,
-  );
-  await page.evaluate(async () => {
-    const went = (/** @type {'back' | 'forward'} */ where) =>
-      new Promise((resolve) => {
-        addEventListener('popstate', resolve, { once: true });
-        history[where]();
-      });
-    document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
-    history.pushState(null, '', location.href.replace(/#.*/, '#/'));
-    await went('back');
-    await went('forward');
-    await went('back');
-  });
-  await until(page, '#log > .from-model:last-child:not([data-old])');
-  await until(page, ANSWERED);
-  const now = await shown(page);
-  await reload(page);
-  assert.deepEqual(await shown(page), now);
-});
+testInOne(
+  'a failed Retry keeps the previous answer; Back and Forward during an answer lose none of its text',
+  async ({ opened }) => {
+    const page = await opened();
+    await ask(page, 'Elsewhere');
+    await page.click('#new-chat');
+    await untilCount(page, '.from-user', 0);
+    await ask(page, 'One');
+    await ask(page, 'Two');
+    const said = await shown(page);
+    const address = page.url();
+    await page.goto(address.replace('#', '?context=32#')); // The conversation does not fit into 32 tokens.
+    await until(page, READY);
+    await page.click('.from-model:last-child .retry');
+    await until(page, '.from-model .error');
+    assert.deepEqual((await shown(page)).slice(0, 4), said);
+    await page.goto(address);
+    await until(page, READY);
+    assert.deepEqual(await shown(page), said);
+    await setOptions(page, { temperature: 1, seed: 3, maxTokens: 1200 });
+    await say(page, 'Three');
+    // Waits for the answer's first words: if the conversation were closed earlier, the question would stay without an
+    // answer.
+    await page.waitForFunction(
+      () =>
+        document.querySelectorAll('.from-user').length === 3 &&
+        document.querySelector('#log > .from-model:last-child .md')?.textContent,
+    );
+    await page.evaluate(async () => {
+      const went = (/** @type {'back' | 'forward'} */ where) =>
+        new Promise((resolve) => {
+          addEventListener('popstate', resolve, { once: true });
+          history[where]();
+        });
+      document.querySelector('#log')?.lastElementChild?.setAttribute('data-old', '');
+      history.pushState(null, '', location.href.replace(/#.*/, '#/'));
+      await went('back');
+      await went('forward');
+      await went('back');
+    });
+    await until(page, '#log > .from-model:last-child:not([data-old])');
+    await until(page, ANSWERED);
+    const now = await shown(page);
+    await reload(page);
+    assert.deepEqual(await shown(page), now);
+  },
+);
 
 testInOne('a conversation deleted during its answer stays deleted', async ({ opened }) => {
   const page = await opened();
@@ -675,7 +679,7 @@ testInOne('a conversation whose model is not on the device can be read, and name
   assert.equal((await shown(page)).length, 4);
 });
 
-test('exports and imports a file; rejects other files', async ({ opened }) => {
+testInOne('exports and imports a file; rejects other files', async ({ opened }) => {
   const page = await opened();
   await ask(page, 'Take me along');
   await page.click('#library-toggle');

@@ -93,15 +93,18 @@ const CASES = [
 ];
 
 const test = suite('errors', async (name) => pageIn(name, { intercept: await trouble() }));
-/** @type {typeof test} */
+/** For logic of the page alone, such as its messages and fields. @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('each faulty file or server gives an error with a remedy and a code, and the next load works', async ({
+  name,
   open,
 }) => {
   // Expected console errors: browsers log failed requests.
   const page = await open('', { expected: /Failed to load resource|NetworkError|ERR_/ });
-  for (const [address, words, details] of CASES) {
+  // The engine and the page find the faults of files themselves, in every browser alike.
+  const cases = onlyIn('chromium').includes(name) ? CASES : CASES.filter(([address]) => !address.startsWith('/bad/'));
+  for (const [address, words, details] of cases) {
     await loadAddress(page, address);
     assert.match(await textOf(page, FAILED), words, address);
     assert.match(await page.$eval('.error pre', (pre) => pre.textContent ?? ''), details, address);
@@ -258,7 +261,7 @@ function keepMessage() {
   };
 }
 
-test('an access token is sent in a header of one load, and is not stored', async ({ open }) => {
+testInOne('an access token is sent in a header of one load, and is not stored', async ({ open }) => {
   const page = await open('', { before: keepMessage });
   await press(page, '#presets button', 'Enter token…');
   assert.equal(await focused(page), 'token');

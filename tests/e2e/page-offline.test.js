@@ -28,6 +28,7 @@ import {
   assertReady,
   loadAddress,
   modelAddress,
+  onlyIn,
   openTab,
   root,
   say,
@@ -154,6 +155,8 @@ async function open(page, url) {
   await until(page, READY);
 }
 
+/** Tests with onlyIn() are about decisions of the page's code. The others show that the service workers and caches of each
+ * browser work. */
 const inEach = suite('the page on a static host', async (name) => {
   const browser = await sharedBrowser(name);
 
@@ -230,6 +233,7 @@ inEach(
       await talk(page, 'Alone');
     }
   },
+  onlyIn('chromium'),
 );
 
 inEach(
@@ -259,6 +263,7 @@ inEach(
     await until(page, READY);
     assert.equal(await page.evaluate(() => crossOriginIsolated), true);
   },
+  onlyIn('chromium'),
 );
 
 inEach(
@@ -453,6 +458,7 @@ inEach(
     await open(page, site.url);
     await talk(page, 'Repaired');
   },
+  onlyIn('chromium'),
 );
 
 test('site/: a file that does not exist has status 404 and a page that says so', async (t) => {

@@ -32,10 +32,10 @@ import {
 } from './helpers.js';
 
 const test = suite('the page', (name) => pageIn(name, { intercept: slowly(/^\/models\/.*\?slow$/, () => true) }));
-/** @type {typeof test} */
+/** For logic of the page alone. storyteller.test.js compares an answer in each browser. @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
-test('a model loaded from an address gives the same two answers as Node', async ({ openWith }) => {
+testInOne('a model loaded from an address gives the same two answers as Node', async ({ openWith }) => {
   const options = { temperature: 0, maxTokens: 40 };
   const expected = await inNode('tiny', ['Hello there', 'And then?'], options);
   const page = await openWith('tiny', { before: catchCopies });
@@ -97,7 +97,7 @@ test(
   ['chromium'],
 );
 
-test('text has the size that is set in the browser', async ({ open }) => {
+testInOne('text has the size that is set in the browser', async ({ open }) => {
   const page = await open();
   const size = () => page.evaluate(() => getComputedStyle(document.body).fontSize);
   assert.equal(await size(), '16px');
@@ -123,7 +123,7 @@ testInOne('Retry replaces the last answer', async ({ openWith }) => {
   assert.equal((await page.$$('.from-model')).length, 1);
 });
 
-test('after stopping with the button or with Escape, the model still answers', async ({ openWith }) => {
+testInOne('after stopping with the button or with Escape, the model still answers', async ({ openWith }) => {
   const page = await openWith('medium', { before: catchCopies });
   const stop = [() => page.click('#stop'), () => page.keyboard.press('Escape')];
   for (const act of stop) {
