@@ -180,11 +180,12 @@ test('after a long answer of a large model, the list estimates the speed of the 
   };
   const longer = { temperature: 0, maxTokens: 16 };
   // In a reused tab, the network is never idle if workers of an earlier page ended during their requests.
-  const small = await asked({ reuse: '' });
+  const fresh = { reuse: '' };
+  const small = await asked(fresh);
   await setOptions(small, longer);
   await ask(small, 'More');
   assert.ok(await none(small), 'the speed of a small model says nothing');
-  const page = await asked({ before: claimSpeed });
+  const page = await asked({ ...fresh, before: claimSpeed });
   assert.ok(await none(page), 'the answer was too short');
   await page.click('#back');
   await closed(page);
