@@ -1,7 +1,8 @@
 /**
  * quick: makes workers start faster. `npm test` imports it before each test file in Node. A worker becomes one bundled
  * file, as in the package, and V8 compiles the wasm modules once for the process, because this file keeps references to
- * them. That halves the time to load a small model. Test files run by hand do not need it.
+ * them. That halves the time to load a small model. It also lets V8's compiler threads finish before the process ends,
+ * because Node 20 can hang otherwise (nodejs/node#54918). Test files run by hand do not need it.
  *
  *   node tests/js/quick.js                          makes the files, in build/quick/
  *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there
@@ -9,12 +10,16 @@
 import { copyFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
+import { after } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import threads from 'node:worker_threads';
 import { MODULES } from '../../js/modules.js';
 
 const FOLDER = fileURLToPath(new URL('../../build/quick/', import.meta.url));
 const SCRIPTS = ['worker.node.js', 'thread.node.js'];
+/** Time in ms in which V8's compiler threads finish. */
+const SETTLE_MS = 50;
 const source = (/** @type {string} */ name) => new URL(`../../js/${name}`, import.meta.url);
 const named = (/** @type {string} */ end) => Object.keys(MODULES).filter((name) => name.endsWith(end));
 
@@ -52,4 +57,8 @@ function startFromThere() {
 }
 
 if (fileURLToPath(import.meta.url) === process.argv[1]) await make();
-else startFromThere();
+else {
+  startFromThere();
+  const isTest = threads.isMainThread && process.argv.at(-1)?.endsWith('.test.js');
+  if (isTest) after(() => sleep(SETTLE_MS));
+}
