@@ -102,7 +102,7 @@ export class Faults {
   }
 
   /** Makes the complete (`whole`) or the partial (`part`) cached file, for runs that begin with it. For the partial
-   * file, the server fails after the first requests. If nothing was stored by then, as can happen on a busy machine,
+   * file, the server fails after the first requests. On a busy machine, nothing may be stored by then. In this case,
    * tries again and answers one more request.
    * @param {string} name */
   async #copy(name) {

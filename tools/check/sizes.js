@@ -21,8 +21,8 @@ const KB = 1000;
  *               + 40 for Gemma 4, + 66 for small batches and sequences, + 34 for processors without dot product
  *               instructions, + 14 for the output head. In the other files: + 28 for descriptions in the types, + 53
  *               for readable stacks in Node, + 16 for temporary files, + 82 for thoughts, tables on disk, drafts,
- *               longer chats and the documents, + 5 for names of pre-tokenizers, banned tokens and checks of formats, + 12
- *               for draft models
+ *               longer chats and the documents, + 5 for names of pre-tokenizers, banned tokens and checks of formats,
+ *               + 12 for draft models
  *   visit       all files that the project's page loads before its first answer, compressed
  *   server      the script of `gemma-wasm serve` */
 const LIMITS = {
