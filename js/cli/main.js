@@ -181,7 +181,7 @@ function report(error) {
   return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
-// EPIPE means that the reader of standard output closed the pipe, which is no failure.
+// EPIPE means that the reader of standard output closed the pipe, which is not a failure.
 process.stdout.on('error', (error) => process.exit(/EPIPE/.test(error.message) ? 0 : report(error)));
 try {
   await main(process.argv.slice(2));

@@ -1,4 +1,4 @@
-/* Fuzz harness of grammars: of the reader, the matcher and its masks. A quarter of the inputs are the bytes of a
+/* Fuzz harness of the grammar reader, the matcher and its masks. A quarter of the inputs are the bytes of a
  * grammar; the others are choices that build a grammar which is often valid. Errors must be coded, the mask must have
  * every token that is allowed when tried alone and be the same with a small DFA cache, and the matcher must not grow. */
 #include "fuzz.h"

@@ -1,5 +1,5 @@
 /**
- * follow: keeps the newest text in view while it streams, until the reader scrolls up; then shows a button that scrolls
+ * follow: keeps the newest text in view while it streams, until the user scrolls up; then shows a button that scrolls
  * to the end.
  * @module
  */
@@ -32,7 +32,7 @@ export class Follow {
     return s.scrollHeight - s.scrollTop - s.clientHeight;
   }
 
-  /** Returns whether the reader has scrolled up, even by a pixel. The browser also scrolls up when the text gets
+  /** Returns whether the user has scrolled up, even by a pixel. The browser also scrolls up when the text gets
    * shorter, but then the old position no longer exists. */
   #wentUp() {
     const { scrollTop, scrollHeight, clientHeight } = this.#scroller;

@@ -13,7 +13,7 @@ import { BY_SENSE, merged, spoken, wordsOf } from './tree.js';
  * @typedef {object} Head
  * @property {string} id
  * @property {string} title
- * @property {boolean} [named]    the reader has named it
+ * @property {boolean} [named]    the user has named it
  * @property {0 | 1} pinned
  * @property {number} created
  * @property {number} updated

@@ -13,7 +13,7 @@
  * @property {string} [thoughts]   the model's thoughts before an answer
  * @property {number} [thoughtMs]   duration of the thoughts in milliseconds
  * @property {Attached[]} [files]   attached texts
- * @property {'whole' | 'cut' | 'partial'} state   cut: stopped by the reader or a limit; partial: the page was closed
+ * @property {'whole' | 'cut' | 'partial'} state   cut: stopped by the user or a limit; partial: the page was closed
  * @property {string} [stats]   the numbers under an answer
  * @property {string} [hint]   tooltip of these numbers
  * @property {string} [model]   name of the model that answered

@@ -64,7 +64,7 @@ export class Strip {
   }
 
   /** Selects a token and scrolls to it. Ignores tokens that are not shown.
-   * @param {number} at @param {boolean} [asked]   the reader chose it, so it gets the focus, and `on` is called */
+   * @param {number} at @param {boolean} [asked]   the user chose it, so it gets the focus, and `on` is called */
   choose(at, asked = false) {
     const option = this.#options[at - this.first];
     if (!option) return;

@@ -12,7 +12,7 @@ export class Chooser {
   #dialog = byId('chooser', HTMLDialogElement);
   #models = box('models');
 
-  /** @param {() => void} leave   called when the reader leaves without a choice */
+  /** @param {() => void} leave   called when the user leaves without a choice */
   constructor(leave) {
     onClick('back', leave);
     this.#dialog.addEventListener('close', () => update({ models: this.#dialog.open }));

@@ -52,7 +52,7 @@ export class Loads {
     onClick('change-model', actions.changeModel);
   }
 
-  /** Cancels a load that the reader is waiting for; returns whether there was one. */
+  /** Cancels a load that the user is waiting for; returns whether there was one. */
   cancel() {
     if (!state.coming || state.behind) return false;
     this.#models.cancel();
@@ -263,7 +263,7 @@ function placeLoading() {
   if (loading.nextElementSibling !== next) next.before(loading);
 }
 
-/** Focuses the message field, unless the reader is typing elsewhere or a touch keyboard would open. */
+/** Focuses the message field, unless the user is typing elsewhere or a touch keyboard would open. */
 function focusComposer() {
   const at = document.activeElement;
   const writes = at?.matches('input, textarea, select') && at.checkVisibility();

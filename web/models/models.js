@@ -160,7 +160,7 @@ function named(choice, { info }) {
   return info.name && /\.gguf$/i.test(choice.label) ? { ...choice, label: info.name, file: choice.label } : choice;
 }
 
-/** Returns the note by which choiceOfNote() finds a model again. A file of the reader has no source.
+/** Returns the note by which choiceOfNote() finds a model again. A file of the user has no source.
  * @param {Choice} choice @returns {ModelNote} */
 export function noteOf({ label, kind, source, bytes }) {
   const file = source instanceof File || Array.isArray(source);

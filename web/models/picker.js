@@ -214,7 +214,7 @@ export function fillFromLink(query) {
   return query.get('load') === '1' && (query.has('model') || query.has('file'));
 }
 
-/** Loads the model that a link names; from another host only if the reader agrees, because a link is untrusted.
+/** Loads the model that a link names; from another host only if the user agrees, because a link is untrusted.
  * @param {URLSearchParams} query */
 export function submitLink(query) {
   const submit = () => byId(query.has('model') ? 'web-form' : 'hub-form', HTMLFormElement).requestSubmit();

@@ -207,7 +207,7 @@ export async function room() {
   return { usage, quota, persisted };
 }
 
-/** Makes the storage persistent. Called only after a click, because some browsers ask the reader. */
+/** Makes the storage persistent. Called only after a click, because some browsers ask the user. */
 async function keep() {
   const kept = await modelCache.persist().catch(() => false);
   const control = button('stored-keep');

@@ -1,5 +1,5 @@
 /**
- * finds: the search field, which shows the nearest passages while the reader types. The model can be asked about them.
+ * finds: the search field, which shows the nearest passages while the user types. The model can be asked about them.
  * @module
  */
 import { action, announce, el } from '../shell/dom.js';

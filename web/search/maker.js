@@ -1,5 +1,5 @@
 /**
- * maker: the model whose vectors a search compares: EmbeddingGemma, if it is on this device or the reader downloads it;
+ * maker: the model whose vectors a search compares: EmbeddingGemma, if it is on this device or the user downloads it;
  * otherwise the model that answers.
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * search: the panel of the document search: the reader's texts, the passages nearest to a query, and a way to ask about
+ * search: the panel of the document search: the user's texts, the passages nearest to a query, and a way to ask about
  * them. Long work continues when the panel is closed.
  * @module
  */

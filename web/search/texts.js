@@ -1,5 +1,5 @@
 /**
- * texts: the reader's texts with their vectors, stored in this browser. All vectors are of one model, since vectors of
+ * texts: the user's texts with their vectors, stored in this browser. All vectors are of one model, since vectors of
  * two models cannot be compared. With “Don’t save conversations” they are discarded with the tab.
  * @module
  */
@@ -40,7 +40,7 @@ export class Collection {
   #wanted = true;
   #changed;
 
-  /** @param {() => void} changed   called when the reader has deleted texts that cannot be read */
+  /** @param {() => void} changed   called when the user has deleted texts that cannot be read */
   constructor(changed) {
     this.#changed = changed;
   }

@@ -7,7 +7,7 @@ import { action, announce, el } from '../shell/dom.js';
 import { codeOf, errorBox } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 
-/** Codes of errors that are not shown: the page reports a lost model elsewhere, and the reader knows what was
+/** Codes of errors that are not shown: the page reports a lost model elsewhere, and the user knows what was
  * cancelled. */
 const QUIET = ['disposed', 'aborted'];
 

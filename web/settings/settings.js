@@ -77,7 +77,7 @@ export function takeSettings(head) {
 }
 
 /** Fills and connects the form, and implements `actions.sampling`. Called once.
- * @param {() => void} changed   called when the reader has changed a setting */
+ * @param {() => void} changed   called when the user has changed a setting */
 export function setUpSettings(changed) {
   const save = () => {
     read();

@@ -1,5 +1,5 @@
 /**
- * errors: describes failures and remedies in the reader's language, for each code of ModelError. A click shows the raw
+ * errors: describes failures and remedies in the user's language, for each code of ModelError. A click shows the raw
  * details.
  * @module
  */
@@ -52,7 +52,7 @@ function nameOf(error) {
   return known(`error.${code}`) ? code : 'unknown';
 }
 
-/** Returns what failed and what the reader can do, in the reader's language. `advice` can be ''.
+/** Returns what failed and what the user can do, in the user's language. `advice` can be ''.
  * @param {unknown} error @returns {{ title: string, advice: string }} */
 export function explain(error) {
   if (error instanceof PageError) {

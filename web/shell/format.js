@@ -1,5 +1,5 @@
 /**
- * format: formats numbers, sizes and times in the reader's language.
+ * format: formats numbers, sizes and times in the user's language.
  * @module
  */
 import { language, number, t } from './language.js';

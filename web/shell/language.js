@@ -1,5 +1,5 @@
 /**
- * language: the page's texts, numbers and dates in the reader's language. English is a part of the page; every other
+ * language: the page's texts, numbers and dates in the user's language. English is a part of the page; every other
  * language is a file that loads when it is needed. One that cannot be loaded leaves the page in English.
  * @module
  */
@@ -24,7 +24,7 @@ export const ATTRIBUTES = { l: 'aria-label', h: 'title', p: 'placeholder', c: 'c
 
 /** @type {Record<string, string | Plural>} */
 let texts = english;
-/** The reader's locale of the page's language, such as en-GB. */
+/** The user's locale of the page's language, such as en-GB. */
 export let locale = 'en';
 export let language = 'en';
 let plurals = new Intl.PluralRules(locale);
@@ -44,7 +44,7 @@ export function parts(key, values) {
 /** @template T @param {T} value @returns {string | Exclude<T, number>} */
 const written = (value) => (typeof value === 'number' ? number(value) : /** @type {Exclude<T, number>} */ (value));
 
-/** Returns a text in the reader's language; '' while the texts of addLater() are missing.
+/** Returns a text in the user's language; '' while the texts of addLater() are missing.
  * @param {Key} key
  * @param {Record<string, string | number>} [values]   of the placeholders; `n` chooses the plural form */
 export const t = (key, values = {}) => parts(key, values).join('');
@@ -76,8 +76,8 @@ export function addLater() {
   }));
 }
 
-/** Chooses the first of the reader's locales for which the page has texts, and translates the document.
- * @param {readonly string[]} wanted   the reader's, best first */
+/** Chooses the first of the user's locales for which the page has texts, and translates the document.
+ * @param {readonly string[]} wanted   the user's, best first */
 export async function speak(wanted) {
   const languageOf = (/** @type {string} */ one) => one.split('-')[0];
   const chosen = wanted.find((one) => languageOf(one) in LANGUAGES) ?? 'en';

@@ -128,7 +128,7 @@ export function enter(phase, news) {
  * @property {(draft: Draft) => void} say          sends a message, keeps the draft
  * @property {(draft: Draft) => void} edit         puts an earlier message into the field
  * @property {(draft: Draft) => void} ask          adds a question and texts to the draft
- * @property {() => void} focus                    focuses the message field, unless the reader types elsewhere
+ * @property {() => void} focus                    focuses the message field, unless the user types elsewhere
  */
 
 export const actions = /** @type {Actions} */ ({});
