@@ -218,7 +218,7 @@ export class Chat {
   }
 
   /** Returns the messages, the options and the chat's part of the KV cache as bytes. Pass them to model.chat() as the
-   * option `saved`, also after a reload. @param {CallOptions} [options] @returns {Promise<Uint8Array>} */
+   * option `saved`, even after a reload. @param {CallOptions} [options] @returns {Promise<Uint8Array>} */
   async save(options = {}) {
     checkOptions(options, { signal });
     this.#check();

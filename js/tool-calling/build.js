@@ -87,7 +87,7 @@ export class Builder {
     return sequence(call, more, behind);
   }
 
-  /** Returns the grammar of an answer: calls or, with the tool choice `auto`, also text before or instead of them. Text
+  /** Returns the grammar of an answer: calls or, with the tool choice `auto`, text before or instead of them. Text
    * that follows a format can only replace calls, not precede them. @param {Node} calls @param {Node} words */
   answer(calls, words) {
     const free = this.#wanted.choice === 'auto' && !this.#wanted.text;

@@ -13,7 +13,7 @@ enum { VECTORS = GW_BLOCK / 4 };
 
 INLINE v128_t load_f32(const uint8_t *p) { return wasm_v128_load(p); }
 
-/* Converts four f16 to f32, also infinities and NaN, because the file's numbers are not checked yet. */
+/* Converts four f16 to f32, including infinities and NaN, because the file's numbers are not checked yet. */
 INLINE v128_t load_f16(const uint8_t *p) {
     v128_t u = wasm_u32x4_load16x4(p);
     v128_t magnitude = wasm_i32x4_shl(wasm_v128_and(u, wasm_i32x4_splat(0x7fff)), 13);

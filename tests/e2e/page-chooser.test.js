@@ -138,7 +138,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   assert.deepEqual(
     await page.$$eval('#stored-list li:not([hidden])', (all) => all.map((one) => one.textContent)),
     [],
-    'a paused download is not also in the list',
+    'a paused download is not in the list',
   );
   await page.keyboard.press('Escape');
   await closed(page);

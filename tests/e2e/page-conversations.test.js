@@ -378,7 +378,7 @@ testInOne('the list: search, rename, pin', async ({ opened }) => {
   assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'a click elsewhere closes the menu');
   await page.click('.talk-line button');
   await page.keyboard.press('Escape');
-  assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'Escape closes it, also on its button');
+  assert.equal(await page.$('.talk-menu:not([hidden])'), null, 'Escape closes it, even from its button');
   await (await page.$$('.talk-line button'))[1].click();
   await page.click('.talk-menu:not([hidden]) button:nth-child(2)'); // Presses “Pin”.
   await untilText(page, '.talk-title', /^Fire$/);

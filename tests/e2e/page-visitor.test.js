@@ -1,5 +1,5 @@
 /* A scripted visitor (tests/lab/visitor.js) goes through the page, with reloads and kills of the tab at random moments;
- * nothing is lost. `node tests/lab/run.js visitor` does more of that, also in Firefox. WebKit, if installed, omits
+ * nothing is lost. `node tests/lab/run.js visitor` does more of that, in Firefox too. WebKit, if installed, omits
  * steps that need stored models. */
 import { test } from 'node:test';
 import { launch } from './helpers.js';

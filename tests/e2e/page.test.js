@@ -189,7 +189,7 @@ test('the newest text stays in view until the reader scrolls up, and a button le
   await page.keyboard.up('Shift');
   shown = await page.$eval('.from-model:last-child .md', (md) => md.textContent?.length ?? 0);
   await grown();
-  assert.ok((await end()) <= 2, 'the view follows the answer also while a message is typed');
+  assert.ok((await end()) <= 2, 'the view follows the answer even while a message is typed');
   await page.$eval('#scroller', (s) => {
     s.scrollTop -= 12;
   });

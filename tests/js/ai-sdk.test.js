@@ -98,7 +98,7 @@ test('the examples of ai-sdk.md run', async (t) => {
   }
 });
 
-test('the JSON of a growing value is written piece by piece, also with names that are integers', () => {
+test('the JSON of a growing value is written piece by piece, even with names that are integers', () => {
   const values = [
     { what: 'a "quoted"\n text 😀', list: ['x', '', 'yz'] },
     { a: { b: [{ c: 1.5 }, {}], d: [] }, e: null, f: [true, false], g: '' },

@@ -232,7 +232,7 @@ test('a model reports its draft model, and counts its bytes in the progress', as
   assert.ok(model.info.memory.heap > without.info.memory.heap + memory / 2);
 });
 
-test('a loaded model drafts with its draft model, unless `draft` is false, also after a restart', async (t) => {
+test('a loaded model drafts with its draft model, unless `draft` is false, even after a restart', async (t) => {
   const file = await testModel('parity-f32');
   const model = await open(t, 'parity-q4_0', { threads: 2, draftModel: file, restart: true });
   const options = { temperature: 0, maxTokens: 60, seed: 1 };

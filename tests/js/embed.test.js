@@ -166,7 +166,7 @@ test('Qwen3-Embedding has two tasks, pools the last token, and rejects generatio
   );
 });
 
-test('vectors have length 1, also with fewer dimensions, unless normalize is false', async (t) => {
+test('vectors have length 1, even with fewer dimensions, unless normalize is false', async (t) => {
   const model = await open(t, 'embed-f32');
   const whole = await model.embed('some text', { normalize: false });
   const length = (/** @type {Float32Array} */ v) => Math.hypot(...v);

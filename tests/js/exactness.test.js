@@ -118,7 +118,7 @@ for (const name of OWN[features().relaxed ? 'relaxed' : 'simd128'])
       }
     });
 
-    test('logits after a rewind, also beyond the window, equal those of a fresh start', async () => {
+    test('logits after a rewind, even beyond the window, equal those of a fresh start', async () => {
       const model = await opened(2);
       const other = await opened(1);
       const next = randoms(5);

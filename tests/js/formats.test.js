@@ -130,7 +130,7 @@ test('unsupported formats are rejected by name and position before the first tok
   assert.ok((await model.generate('x', { maxTokens: 2, temperature: 0 }).result()).tokens.length);
 });
 
-test('the same seed gives the same answer, also with log probabilities; logitBias applies', async (t) => {
+test('the same seed gives the same answer, even with log probabilities; logitBias applies', async (t) => {
   const model = await open(t);
   // Disables jump-forward for all answers: jump-forward tokens are not sampled and have no log probabilities, so
   // `logprobs` disables them anyway.

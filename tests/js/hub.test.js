@@ -42,7 +42,7 @@ async function hub(t) {
   return { asked, close, address };
 }
 
-test('a repository and a quantisation name a file of a mirror, also offline once it is cached', async (t) => {
+test('a repository and a quantisation name a file of a mirror, even offline once it is cached', async (t) => {
   const { asked, close, address } = await hub(t);
   const cache = openCache(newFolder(t));
   const options = { hub: `${address}/`, cache, threads: 1, token: 'secret' };
@@ -80,7 +80,7 @@ test('a request to a hub that does not answer fails after a time limit', async (
   await refuses(loading, 'network-error', /no answer within 100 ms/);
 });
 
-test('an entry of the cache can be loaded, also offline', async (t) => {
+test('an entry of the cache can be loaded, even offline', async (t) => {
   const { close, address } = await hub(t);
   const cache = openCache(newFolder(t));
   const options = { cache, threads: 1 };

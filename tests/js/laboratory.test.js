@@ -31,7 +31,7 @@ test('each run ends with the right model or an error with a code, no complete co
   for (const { tried, right, coded } of Object.values(rows)) assert.deepEqual([tried, right + coded], [1, 1]);
 });
 
-test('closeAll() calls every function, also after one that fails, and throws the first error', async () => {
+test('closeAll() calls every function, even after one that fails, and throws the first error', async () => {
   /** @type {number[]} */
   const called = [];
   const fails = async (/** @type {number} */ n) => {
@@ -45,7 +45,7 @@ test('closeAll() calls every function, also after one that fails, and throws the
   await closeAll([]);
 });
 
-test('the case `head` compares answers for `count` seeds, also if `first` is not 0', async () => {
+test('the case `head` compares answers for `count` seeds, even if `first` is not 0', async () => {
   const asked = { side: /** @type {const} */ ('node'), seed: 1, kind: '', after: () => {} };
   const { counts, broken } = await compareHeads({ ...asked, count: 2, first: 5 });
   assert.deepEqual([counts.answers, broken], [2 * 2, []], 'two models');

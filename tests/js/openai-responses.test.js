@@ -91,7 +91,7 @@ test('thoughts are reasoning items, and `effort` limits them', async (t) => {
   assert.deepEqual([error.status, error.param], [400, 'reasoning.effort']);
 });
 
-test('errors before the answer set the status, also of streams; later errors end the stream', async (t) => {
+test('errors before the answer set the status, even of streams; later errors end the stream', async (t) => {
   const model = await open(t, 'qwen3-tools');
   const client = clientOf(model);
   const asked = { model: 'any', input: 'word '.repeat(5000) };

@@ -91,7 +91,7 @@ test('formats probabilities, tokens, uncertain positions, the largest weights an
   assert.equal(windowOf([{ key: 'llama.block_count', value: 4 }]), 0);
 });
 
-test('arrow keys move in the direction that they show, also in text from right to left', () => {
+test('arrow keys move in the direction that they show, even in right-to-left text', () => {
   for (const [direction, wanted] of /** @type {const} */ ([
     ['ltr', [3, 1, 3, 1, 0, 8, 2]],
     ['rtl', [1, 3, 3, 1, 0, 8, 2]],

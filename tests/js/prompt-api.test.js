@@ -217,7 +217,7 @@ test('the context window: a prompt that cannot fit fails with QuotaExceededError
   await assert.rejects(Local.create({ initialPrompts: [user(long)] }), dom('QuotaExceededError'));
 });
 
-test('constraints: answers follow a schema or an expression, also after a prefix', async () => {
+test('constraints: answers follow a schema or an expression, even after a prefix', async () => {
   const session = await Local.create();
   const { rating } = JSON.parse(await session.prompt('How was it?', { responseConstraint: RATING }));
   assert.ok(Number.isInteger(rating) && rating >= 0 && rating <= 5);

@@ -211,7 +211,7 @@ const fatal = (message) => ({
   error: { code: 'worker-failed', message, expected: '', got: '', cause: '' },
 });
 
-test('if the worker dies, all calls fail, also later ones', async () => {
+test('if the worker dies, all calls fail, including later ones', async () => {
   for (const kill of [
     (/** @type {ReturnType<typeof fakePort>} */ port) => port.fail(new Error('boom')),
     (/** @type {ReturnType<typeof fakePort>} */ port) => port.hear(fatal('boom')),
@@ -251,7 +251,7 @@ test('a message that cannot be posted fails its call, and does not keep the proc
   assert.equal(port.held, false);
 });
 
-test('close() waits for the end of the worker, also when called twice, and leaves no timer', async () => {
+test('close() waits for the end of the worker, even when called twice, and leaves no timer', async () => {
   const port = fakePort();
   const connection = new Connection(port);
   const closing = [connection.close(DISPOSED), connection.close(DISPOSED)];

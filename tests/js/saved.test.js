@@ -300,7 +300,7 @@ test('`restored` says why only the messages were saved', async (t) => {
   assert.match(await reasonAfter({ messages }, ''), /there is no answer yet/);
 });
 
-test('a chat that ends inside a character completes it, also from a saved copy', async (t) => {
+test('a chat that ends inside a character completes it, even from a saved copy', async (t) => {
   const options = { temperature: 0, seed: 4 };
   const model = await open(t);
   const bytes = (await model.tokenize('\u{10ffff}')).slice(-4); // No token stands for this character.

@@ -105,7 +105,7 @@ test('adding an id again replaces its item, deleting removes it', async () => {
   assert.deepEqual(hits()[0].data, { page: 1 }, 'changes of a result do not reach the index');
 });
 
-test('an index in a folder can be opened again, also after many changes', async (t) => {
+test('an index in a folder can be opened again, even after many changes', async (t) => {
   const folder = newFolder(t);
   const dimensions = 24;
   const all = new Map();

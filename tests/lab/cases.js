@@ -7,7 +7,7 @@
  *   table    for --write: document, table, and number of leading cells that identify a row */
 
 /** Arguments of a case's run(): `first` is the number of its first run, `kind` a pattern for the names of faults.
- * Functions given to `after` are called at the end, also of a run that fails, the last one first.
+ * Functions given to `after` are called at the end, even of a run that fails, the last one first.
  * @typedef {{ side: import('./place.js').Side, count: number, seed: number, first: number, kind: string,
  *   after: (end: () => unknown) => void }} Run */
 /** @typedef {{ counts: Record<string, any>, broken?: string[], rows?: unknown[][], table?: Case['table'] }} Result */

@@ -53,7 +53,7 @@ export class Composer {
     this.#act();
   }
 
-  /** The draft of the next message, also while an earlier message is edited in the field. */
+  /** The draft of the next message, even while an earlier message is edited in the field. */
   get message() {
     return this.#before ?? this.#draft();
   }

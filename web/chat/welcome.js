@@ -18,7 +18,7 @@ export function welcome() {
   if (!model.info.chatTemplate) return [el('strong', t('welcome.text')), t('welcome.text.about')];
   if (choice?.kind !== 'storyteller') return [el('strong', t('welcome.chat')), t('welcome.chat.about')];
   const suggestions = SUGGESTIONS.map((key) => {
-    const text = t(key); // in English, also on right-to-left pages
+    const text = t(key); // in English, even on right-to-left pages
     const say = action(text, () => actions.say({ text, files: [] }));
     return el('li', { dir: 'auto' }, say);
   });

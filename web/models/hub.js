@@ -44,7 +44,7 @@ async function filesOf(repo, revision) {
   const tree = [];
   for (let page = 0; address && page < PAGES; page++) {
     const answer = await fetch(address, { credentials: 'omit' }).catch(() => null);
-    // A network's sign-in page also has status 200, but is no JSON.
+    // A network's sign-in page also has status 200, but is not JSON.
     const files = answer?.ok ? await answer.json().catch(() => null) : null;
     if (!answer || !Array.isArray(files)) throw new PageError('hub.failed', {}, adviceFor(answer?.status ?? 0));
     tree.push(...files);

@@ -198,7 +198,7 @@ const SEVERAL = {
       );
     }
   },
-  'the bytes of tokens are those of the text, also inside of characters': async ({ client, chat }) => {
+  'the bytes of tokens are those of the text, even inside characters': async ({ client, chat }) => {
     for (const seed of [1, 2, 3]) {
       const { choices } = await client.chat.completions.create({
         model: chat,
