@@ -247,7 +247,7 @@ export class CachedFile {
     return this.#entry?.lost(at) ?? '';
   }
 
-  /** Writes bytes of a lane (lanes.js). Returns false if the bytes are no valid replacement for a corrupt piece.
+  /** Writes bytes of a lane (lanes.js). Returns false if the bytes cannot replace a corrupt piece.
    * @param {Lane} lane @param {number} at @param {number} end
    * @param {{ journalEvery: number, same: boolean }} how see Entry.put() */
   async put(lane, at, end, how) {

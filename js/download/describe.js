@@ -77,7 +77,7 @@ function describeText(text, describe) {
     const { username, password } = new URL(descriptor.kind === 'url' ? descriptor.url : 'file:/');
     if (text && !username && !password) return descriptor;
   } catch {
-    /* A text that is no valid URL is refused like a URL with a password. */
+    /* A text that is not a valid URL is refused like a URL with a password. */
   }
   throw new ModelError(
     'unsupported-source',

@@ -182,8 +182,8 @@ export class Entry {
     return bytes.length;
   }
 
-  /** Writes bytes of a lane. Returns false if the bytes are no valid replacement for a corrupt piece. journalEvery:
-   * bytes between two writes of the journal; same: whether the server says that the bytes are of the stored version.
+  /** Writes bytes of a lane. Returns false if the bytes cannot replace a corrupt piece. journalEvery: bytes between
+   * two writes of the journal; same: whether the server says that the bytes are of the stored version.
    * @param {Part} lane @param {number} at @param {number} end @param {{ journalEvery: number, same: boolean }} how */
   async put(lane, at, end, { journalEvery, same }) {
     if (!this.#writes && !this.#lost.size) return true;
@@ -209,8 +209,8 @@ export class Entry {
     if (this.#writes) await this.#store.write(this.name, at, lane.bytes.subarray(at - lane.start, end - lane.start));
   }
 
-  /** Called when all bytes of a piece have arrived. Stores the piece's checksum. Returns false if the bytes are no
-   * valid replacement for a corrupt piece. @param {Checks} checks @param {number} i index @param {Part} lane
+  /** Called when all bytes of a piece have arrived. Stores the piece's checksum. Returns false if the bytes
+   * cannot replace a corrupt piece. @param {Checks} checks @param {number} i index @param {Part} lane
    * @param {{ at: number, same: boolean, written: boolean }} how at: start of the bytes that arrived last */
   async #complete(checks, i, lane, { at, same, written }) {
     const [start, end] = this.#place(i);

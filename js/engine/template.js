@@ -16,8 +16,8 @@ import { ThoughtReader } from './thoughts.js';
  * replaced by ESCAPE and a digit. */
 const SENTINEL = '\ufdd0';
 const ESCAPE = '\ufdd1';
-/** Character that replaces the first character of a control token's name, so that the text is no such name
- * (#checkCopies()). */
+/** Character that replaces the first character of a control token's name, so that the text is not a token
+ * name (#checkCopies()). */
 const OTHER = '\ufdd2';
 
 /** Names of tokens around tool calls, their results and thoughts. Some tokenizers match these names in any text, so

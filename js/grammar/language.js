@@ -128,7 +128,7 @@ export class Languages {
     if ('both' in node) return this.and(node.both.map((part) => this.term(part)));
     if ('except' in node) return this.and([this.term(node.except[0]), this.not(this.term(node.except[1]))]);
     if ('automaton' in node) return this.make('state', [], { automaton: node.automaton, min: node.automaton.start });
-    throw new Error(`no regular node: ${Object.keys(node)}`);
+    throw new Error(`not a regular node: ${Object.keys(node)}`);
   }
 
   /** Returns the derivative of a term by one code point. @param {Term} term @param {number} point @returns {Term} */

@@ -48,8 +48,8 @@ const fileUrl = (text) => (/^file:/i.test(text) ? text : pathToFileURL(resolve(t
 /** @param {() => URL} beside */
 function script(beside) {
   const expected = pathOf(beside);
-  // If the worker's script has another name, a bundler copied it (Turbopack in Next 15). The copy is no ES module, and
-  // the package's other files are missing beside the copy.
+  // If the worker's script has another name, a bundler copied it (Turbopack in Next 15). The copy is not an ES module,
+  // and the package's other files are missing beside the copy.
   if (basename(expected) === SCRIPT && existsSync(expected)) return pathToFileURL(expected);
   try {
     // If this code was bundled, the package may still be installed, so its files are looked for there.

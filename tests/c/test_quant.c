@@ -80,7 +80,7 @@ TEST(quant_supported_types) {
     CHECK_INT(supported, COUNT(expected) + COUNT(ggml_formats));
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1152), 36 * 18);
     CHECK_INT(gw_row_bytes(gw_type_of(GW_Q4_0), 1150), 0);
-    CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0); /* Q4_K blocks have 256 items; 1152 is no multiple of 256 */
+    CHECK_INT(gw_row_bytes(gw_type_of(12), 1152), 0); /* Q4_K blocks have 256 items; 1152 is not a multiple of 256 */
 }
 
 TEST(quant_q4_0_is_ggmls) {

@@ -335,7 +335,7 @@ export const STATES = [
     },
   },
   {
-    name: 'a file that is no model, beside a conversation',
+    name: 'a file that is not a model, beside a conversation',
     async go(page) {
       await dropFile(page, 'wrong.gguf', 'no model');
       await page.waitForSelector(`#chooser[open] ${FAILED}`);

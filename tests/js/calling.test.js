@@ -325,7 +325,7 @@ test('a result that JSON cannot represent is an error for the model and for the 
   }
 });
 
-test('rejects results and arguments in messages that JSON cannot represent, and arguments that are no object', async (t) => {
+test('rejects results and arguments in messages that JSON cannot represent, and arguments that are not an object', async (t) => {
   const model = await open(t, 'generic-tools');
   const loop = /** @type {any} */ ({});
   loop.loop = loop;

@@ -221,7 +221,7 @@ test('continue({ prefix }) starts an answer with the prefix, and replaces the la
   const again = await chat.continue({ prefix: 'Once <end_of_turn> upon' }).result();
   assert.equal(again.text, text);
   assert.equal(chat.messages.length, 2);
-  // In the rendered prompt, an answer's prefix is ordinary text: the name of a control token in it is no control token.
+  // In the rendered prompt, an answer's prefix is ordinary text: the name of a control token in it stays text.
   const head = await model.tokenize('<bos><start_of_turn>user\nHello<end_of_turn>\n<start_of_turn>model\n', {
     special: true,
   });

@@ -63,7 +63,7 @@ test('with the flag i, character sets match the same characters as in the platfo
       const platform = new RegExp(`^${set}$`, flags);
       const wrong = [];
       for (let code = 0; code < (flags === 'iu' ? 0x20000 : 0x10000); code++) {
-        if (code >= 0xd800 && code < 0xe000) continue; // lone surrogates are no characters
+        if (code >= 0xd800 && code < 0xe000) continue; // lone surrogates are not characters
         const accepted = ours.ranges.some(([lo, hi]) => lo <= code && code <= hi);
         if (accepted !== platform.test(String.fromCodePoint(code))) wrong.push(code.toString(16));
       }

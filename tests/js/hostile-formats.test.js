@@ -106,7 +106,7 @@ const HOSTILE = {
   'large multiples': () => ({
     schema: { type: 'integer', multipleOf: 3999, minimum: -1e21, maximum: 1e21, not: { multipleOf: 7 } },
   }),
-  'multiples that are no number': () => ({ schema: { multipleOf: 1e-300 } }),
+  'multiples that are not numbers': () => ({ schema: { multipleOf: 1e-300 } }),
   lookaheads: () => ({ regex: `${times(25, (i) => `(?=.*${String.fromCharCode(97 + i)})`).join('')}.*` }),
   'rules of GBNF that grow': () => ({
     grammar: `root ::= r0\n${times(40, (i) => `r${i} ::= r${i + 1} r${i + 1}`).join('\n')}\nr40 ::= "a"?`,

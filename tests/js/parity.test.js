@@ -154,7 +154,7 @@ for (const [name, { truth, weightsSha256: expected }] of Object.entries(MODELS))
     }
   });
 
-  // llama.cpp ignores the attention windows of Phi models, so it is no reference for them.
+  // llama.cpp ignores the attention windows of Phi models, so it is not a reference for them.
   if (name === 'phi3-window-f32') continue;
   test(`${name}: greedy choices equal llama.cpp's where those are clear`, async (t) => {
     const model = await open(name);

@@ -346,7 +346,7 @@ const STEPS = [
     { stored: 'after' },
   ],
   [
-    'a file that is no model costs nothing',
+    'a file that is not a model costs nothing',
     (page) =>
       page.evaluate(() => {
         const data = new DataTransfer();

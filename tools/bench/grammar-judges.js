@@ -21,9 +21,9 @@ import { testModel } from '../../tests/js/models.js';
  * @typedef {{ open: (schema: any) => Promise<void> | void, refuses: (error: any) => boolean, reset: () => void,
  *   mask: () => Promise<unknown> | void, take: (id: number) => boolean, complete: () => boolean, found: () => number,
  *   bytes: () => number, close: () => void }} Judge */
-/** Result of one case, or the sum of several. `failed`: number of cases with an error that is no refusal. `cut`: number
- * of cases stopped at the time limit. `times`: in milliseconds. `said`: messages of failures. `bytes`: memory of the
- * grammar.
+/** Result of one case, or the sum of several. `failed`: number of cases with an error that is not a refusal. `cut`:
+ * number of cases stopped at the time limit. `times`: in milliseconds. `said`: messages of failures. `bytes`: memory of
+ * the grammar.
  * @typedef {{ accepted: number, refused: number, failed: number, wrong: number, cut: number, bytes: number,
  *   times: Record<string, number[]>, said: string[] }} Found */
 

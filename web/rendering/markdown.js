@@ -36,7 +36,7 @@ const TAGS = 'a blockquote br code del em h1 h2 h3 h4 h5 h6 hr li ol p pre stron
 const ALLOWED = {
   ALLOWED_TAGS: TAGS.split(' '),
   ALLOWED_ATTR: ['align', 'class', 'href', 'start', 'title'],
-  ADD_URI_SAFE_ATTR: ['align', 'start'], // these are no addresses, so ALLOWED_URI_REGEXP does not apply
+  ADD_URI_SAFE_ATTR: ['align', 'start'], // these are not URLs, so ALLOWED_URI_REGEXP does not apply
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
   ALLOW_ARIA_ATTR: false,
   ALLOW_DATA_ATTR: false,

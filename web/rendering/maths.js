@@ -12,7 +12,7 @@ const LIMITS = { maxExpand: 200, maxSize: /** @type {[number, number]} */ ([20, 
 const ALLOWED = { USE_PROFILES: { mathMl: true }, FORBID_ATTR: ['style', 'href', 'src'], ALLOW_DATA_ATTR: false };
 
 /** Returns a formula as sanitised MathML.
- * @param {string} tex @param {boolean} displayMode   on separate lines @returns {Node | null} null: it is no TeX */
+ * @param {string} tex @param {boolean} displayMode   on separate lines @returns {Node | null} null: it is not TeX */
 export function toMathML(tex, displayMode) {
   try {
     const markup = temml.renderToString(tex, { ...LIMITS, displayMode, throwOnError: true, trust: false });

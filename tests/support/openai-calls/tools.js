@@ -87,7 +87,7 @@ const CHOICES = {
       ['{}'],
     );
   },
-  'a choice that is no tool is refused': async ({ client, chat }) => {
+  'a choice that is not a tool is refused': async ({ client, chat }) => {
     const asked = { model: chat, ...ASKED, tools: [SAY], tool_choice: NAMED };
     const { param } = await refused(client.chat.completions.create(asked));
     equal(param, 'tool_choice');
