@@ -4,7 +4,7 @@ import { ModelError, messageOf } from '../errors.js';
 /** @param {any} value */
 const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value);
 
-/** Throws unless a value is an object without other keys than `names`. @param {'item' | 'option'} what
+/** Throws unless a value is an object with no keys except `names`. @param {'item' | 'option'} what
  * @param {any} value @param {string[]} names */
 export function checkNames(what, value, names) {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {

@@ -44,7 +44,8 @@ static bool check_next(gw_model *m, uint32_t i, text *t) {
     CHECK_INT(gw_logit_rows(m), 1);
     CHECK_INT(gw_logit_first(m), gw_position(m) - 1);
     if (memcmp(gw_logits(m), t->logits[t->done], sizeof t->logits[0]))
-        gw_test_fail(__FILE__, __LINE__, "sequence %u, token %u: other logits than alone", i, t->done);
+        gw_test_fail(__FILE__, __LINE__, "sequence %u, token %u: not the logits that the sequence has alone", i,
+                     t->done);
     if (t->done == STEPS) return false;
     CHECK_INT(gw_append(m, t->ids[t->n + t->done++]), 0);
     return true;

@@ -128,7 +128,7 @@ test('the storyteller is not fetched if the link names a model or the list of mo
   await untilReady(page);
 });
 
-test('a file with other bytes than the page was built with is refused, and loaded when the host has the right one', async ({
+test('a file that differs from the one of the build is refused, and loaded when the host has the right one', async ({
   name,
 }) => {
   const address = await modelAddress('tiny');

@@ -87,7 +87,7 @@ test('at most three ranges are fetched at the same time', async (t) => {
 for (const way of [PIECES, LONG]) {
   for (const [what, run] of Object.entries({
     'stalled requests are cut off and retried': stalls,
-    'a server that stops supporting ranges, or sends other ranges than requested, is handled': goneRanges,
+    'a server that stops supporting ranges, or sends ranges that were not requested, is handled': goneRanges,
     'a wrong length is reported by an error with a code': lies,
     'versions of a file that changes during the download are never mixed': changes,
     '429 and 503 are retried after the time in Retry-After': refusals,

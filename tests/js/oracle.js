@@ -105,7 +105,7 @@ export class Oracle {
   save() {
     if (!this.computed) return;
     mkdirSync(FOLDER, { recursive: true });
-    // Files with other names than *.json are still being written, perhaps by another process.
+    // Files not named *.json are still being written, perhaps by another process.
     const old = readdirSync(FOLDER)
       .filter((name) => name.startsWith(`${this.#source.name}-`) && name.endsWith('.json'))
       .map((name) => join(FOLDER, name))

@@ -140,7 +140,7 @@ async function asset(event, name) {
     return isolated(response);
   }
   const right = await fetched(name);
-  if (!right) return new Response(null, { status: 502, statusText: 'The host sent other bytes than this version has' });
+  if (!right) return new Response(null, { status: 502, statusText: 'The file differs from that of this version' });
   event.waitUntil(store(right.clone()).catch(() => {}));
   return isolated(right);
 }
