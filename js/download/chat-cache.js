@@ -72,7 +72,7 @@ export class ChatFiles {
   }
 
   /** Returns the saved chat with a name, or undefined if there is none. Prefers one that this model saved with the same
-   * KV cache type and layout; of others, only the messages can be used. Omits the bytes from the first corrupt piece
+   * KV cache type and layout; only the messages of others can be used. Omits the bytes from the first corrupt piece
    * on. Throws `bad-saved` if the messages are corrupt.
    * @param {string} name @param {Pause} pause
    * @returns {Promise<Uint8Array | undefined>} */

@@ -13,9 +13,9 @@ const STALL_MS = 20_000;
  * @typedef {{ hub?: string | URL, headers: [string, string][], signal?: AbortSignal,
  *   kept: () => Promise<string[]> }} Access */
 
-/** Returns the source with `file` set to the file that has its quantisation. Of several files, chooses the one with the
- * shortest name. Throws `unsupported-source` if no file has it, `http-error` or `network-error` if the hub cannot be
- * read.
+/** Returns the source with `file` set to the file that has its quantisation. If several have it, chooses the one with
+ * the shortest name. Throws `unsupported-source` if no file has it, `http-error` or `network-error` if the hub cannot
+ * be read.
  * @param {HubSource} source @param {Access} access @returns {Promise<HubSource>} */
 export async function withFile(source, access) {
   const { quant } = source;
@@ -31,7 +31,7 @@ export async function withFile(source, access) {
   throw new ModelError('unsupported-source', `${source.repo} has no file with ${quant}. It has: ${got}.`, { got });
 }
 
-/** Returns the names of the GGUF files in a repository; of a split model, only the first file.
+/** Returns the names of the GGUF files in a repository; for a split model, only the first file.
  * @param {HubSource} source @param {Access} access @returns {Promise<string[]>} */
 async function filesOf({ repo, revision = 'main' }, access) {
   const { hub = HUB, headers, signal } = access;

@@ -335,7 +335,7 @@ export class Engine {
   sync(ids, owner = '') {
     if (this.restoredFor && this.restoredFor !== owner) {
       this.restoredFor = '';
-      this.sync([0]); // drops the KV cache: of a single id nothing is kept, because the last id is always evaluated
+      this.sync([0]); // drops the KV cache: the last id of a context is evaluated again, so a single id keeps nothing
     }
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }

@@ -362,8 +362,8 @@ typedef struct {
 
 enum { SAMPLED_ROWS = 64 };
 
-/* Sets the range of rows of tensor i that are sampled for the model's hash: all rows, or a few in the middle of a
- * tensor of which only the rows of a batch's tokens are read, and which may therefore stay in the file. */
+/* Sets the range of rows of tensor i that are sampled for the model's hash: all rows, but only a few in the middle
+ * of a tensor that is read by token (gw_file_by_token), because it may stay in the file. */
 static void find_sampled(const gw_loader *l, uint32_t i, size_t *from, size_t *to) {
     size_t rows = (size_t)gw_store_tensor_at(&l->file->store, i)->info.shape[1];
     size_t n = gw_file_by_token(l->file, i) ? gw_min(rows, SAMPLED_ROWS) : rows;

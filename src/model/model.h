@@ -15,8 +15,8 @@ enum { GW_FLOATS_AUTO, GW_FLOATS_KEEP, GW_FLOATS_Q8_0 };
  * small matrix stays in the CPU cache, so computing bounds would take longer than reading its bytes. */
 enum { GW_OUTPUT_AUTO, GW_OUTPUT_WHOLE, GW_OUTPUT_STAGES };
 
-/* Where matrices are stored of which a batch reads only the rows of its tokens: in memory; in the file from
- * GW_LARGE_TABLE bytes on; always in the file. */
+/* Where to store matrices that are read by token (gw_file_by_token): in memory; in the file if they have at least
+ * GW_LARGE_TABLE bytes; always in the file. */
 enum { GW_TABLES_MEMORY, GW_TABLES_LARGE, GW_TABLES_FILE };
 enum { GW_LARGE_TABLE = 64 << 20 };
 

@@ -53,8 +53,8 @@ static inline uint32_t gw_rows_of(const gw_rows *rows, uint32_t p) {
     return p / 8 < rows->words ? rows->bits[p / 8] >> p % 8 * GW_PANEL & 15 : 0;
 }
 
-/* Multiplies matrix m by one row x of int15 activations. Computes only the panels of which a row is in `rows`; all
- * other elements of y become -INFINITY. */
+/* Multiplies matrix m by one row x of int15 activations. Computes only the panels with a row in `rows`; all other
+ * elements of y become -INFINITY. */
 void gw_matmul_some(gw_ops *o, const float *x, const gw_matrix *m, const gw_rows *rows, float *y);
 
 #endif

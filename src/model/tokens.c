@@ -59,8 +59,8 @@ static void add_end(gw_tokens *t, int32_t id) {
     if (id >= 0 && !gw_tokens_end(t, id) && t->n_ends < GW_MAX_ENDS) t->ends[t->n_ends++] = id;
 }
 
-/* Returns whether BOS begins a text. If the file does not say it, BOS is added as llama.cpp does: of the byte-level
- * vocabularies, only for Llama 3's. */
+/* Returns whether BOS begins a text. If the file does not say, decides as llama.cpp does: among byte-level
+ * vocabularies, BOS begins texts only with Llama 3's. */
 static bool adds_bos(const gw_store *s, const gw_tokenizer_kind *kind) {
     if (!strcmp(kind->model, "gemma4")) return true; /* llama.cpp ignores add_bos_token for gemma4 */
     bool usual = !strcmp(kind->model, "llama") || gw_split_named(kind->pre) == GW_SPLIT_LLAMA3;

@@ -212,7 +212,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
             for (int l = 0; l < 16; l++) hit |= x[i + l] > worst;
         else hit = 1;
         for (; hit && i < end; i++)
-            if (x[i] > h[0].logit) { /* of equal logits, the lower id, which came first, stays in the heap */
+            if (x[i] > h[0].logit) { /* equal logits: the lower id came first and stays in the heap */
                 h[0] = candidate_of(x, i);
                 sink(h, k, 0);
             }

@@ -1,6 +1,6 @@
 /* added: the added tokens of a vocabulary: pieces that match a text literally, before any merge. User-defined tokens
- * always match, control and unknown tokens only if `special` is set. The leftmost and longest match wins; of two pieces
- * with the same text, the user-defined one wins. */
+ * always match, control and unknown tokens only if `special` is set. The leftmost and longest match wins. If two
+ * pieces have the same text, the user-defined one wins. */
 #ifndef GW_ADDED_H
 #define GW_ADDED_H
 

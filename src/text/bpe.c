@@ -40,7 +40,7 @@ static int32_t find(const gw_bpe *b, int32_t left, int32_t right, uint32_t *slot
 static bool insert(gw_bpe *b, uint32_t i) {
     const gw_merge *m = &b->merges[i];
     uint32_t home = hash_pair(m->left, m->right) & b->slot_mask, at;
-    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* of a repeated merge, only the first counts */
+    if (find(b, m->left, m->right, &at) != GW_NO_PIECE) return true; /* only the first of equal merges counts */
     if (((at - home) & b->slot_mask) > MOST_REACH) return false;
     b->slots[at] = i + 1;
     return true;

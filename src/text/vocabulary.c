@@ -248,7 +248,7 @@ static void correct_types(gw_vocabulary *v) {
     }
 }
 
-/* Inserts a piece into the hash table. Of several pieces with the same text, keeps one normal piece (the lowest id;
+/* Inserts a piece into the hash table. If several pieces have the same text, keeps one normal piece (the lowest id;
  * BY_MERGES: the highest) and one of any other type (the lowest id), because a control piece must not hide a piece that
  * merges can make, nor the reverse. Returns false if too many pieces collide. Gemma's pieces need at most 42 probes,
  * four million words 55; only hostile files need more. */

@@ -326,8 +326,8 @@ TEST(unknown_tokenizers_are_refused) {
     }
 }
 
-/* Gemma 4's vocabulary: U+2581 is a space; merges join characters, even into a piece that is marked as unused; of two
- * pieces with the same text, the later one is used; a character without a piece becomes its bytes. */
+/* Gemma 4's vocabulary: U+2581 is a space; merges join characters, even into a piece that is marked as unused; if two
+ * pieces have the same text, the later one is used; a character without a piece becomes its bytes. */
 TEST(merges_over_characters) {
     static const char *const pieces[] = { "\xE2\x96\x81",
                                           "a",

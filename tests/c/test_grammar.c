@@ -311,9 +311,9 @@ static size_t labels_of_many_spans(uint32_t *w) {
     return n + COUNT(rule_and_loop);
 }
 
-/* Writes a grammar with an object of 4000 members, of which half are required and are the most that it may have. From
- * the first state, an edge adds a member; from the second, 1000 edges check whether another member is allowed. Trying
- * each member would take 8 million steps for each edge. Returns the number of words. */
+/* Writes a grammar of objects with at most 2000 of 4000 members, 2000 of which are required. From the first state, an
+ * edge adds a member; from the second, 1000 edges check whether another member is allowed. Trying each member would
+ * take 8 million steps for each edge. Returns the number of words. */
 static size_t edges_of_many_members(uint32_t *w) {
     enum { MEMBERS = 4000, MORE = 1000, EDGES = 1 + MORE };
     /* clang-format off */

@@ -1,5 +1,5 @@
-/* Embedding matrices that stay in the file, of which only the rows of tokens are read: results have the same bits as
- * with matrices in memory, and rows that are not finite give an error. */
+/* Embedding matrices that stay in the file: only the rows of tokens are read, results have the same bits as with
+ * matrices in memory, and rows that are not finite give an error. */
 #include "model/load.h"
 #include "model/rowcache.h"
 #include "run/session.h"

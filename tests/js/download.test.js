@@ -157,7 +157,7 @@ async function goneRanges(t, { usual }) {
 test('only one of several concurrent ranges falls back to reading the whole file', async (t) => {
   tune(t, PIECES.tuning);
   const server = await faultyServer(t, bytes);
-  // Of three concurrent ranges, the server sends wrong bytes for the first and the last, and the middle one arrives
+  // The server sends wrong bytes for the first and the last of three concurrent ranges. The middle one arrives
   // quickly.
   server.state.faults = (_, { headers: { range } }) => {
     const segment = Math.floor(Number(range?.match(/=(\d+)/)?.[1]) / SEGMENT);

@@ -77,7 +77,7 @@ async function restored(file, ids) {
     const engine = engines[k % 2];
     const said = ids.slice(0, k + 1);
     if (k) {
-      engine.sync([0]); // of a single id, the KV cache keeps nothing
+      engine.sync([0]); // empties the KV cache
       assert.deepEqual(await restore(contexts[k % 2], job, { bytes }), { tokens: k });
     }
     assert.equal(engine.sync(said), k, 'ids in the KV cache');

@@ -79,7 +79,7 @@ test('the URL of the first file, or its name on Hugging Face, stands for all fil
   }
 });
 
-/** Serves the parts. Of every seven requests, the fourth gets nine bytes. @param {TestContext} t */
+/** Serves the parts. Every seventh request, beginning with the fourth, gets only nine bytes. @param {TestContext} t */
 async function server(t) {
   const state = { requests: 0 };
   const base = await serveWith(t, (request, response) => {

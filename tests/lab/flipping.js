@@ -28,7 +28,7 @@ import { isCoded } from './rules.js';
  * Ending */
 
 const DIMENSIONS = 24;
-/** Of this number of flipped bits in a cached model, one is tested by loading the model into an engine, the others only
+/** One in this number of flipped bits in a cached model is tested by loading the model into an engine, the others only
  * by reading its bytes. */
 const WITH_ENGINE = 100;
 

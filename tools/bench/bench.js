@@ -117,7 +117,7 @@ async function findModel(name) {
   throw new Trouble(`The model ${name} is neither a file nor one of ${Object.keys(MODELS).join(', ')}.`);
 }
 
-/** Table of Gemma 4 of which a token needs a single row. */
+/** Tensor of Gemma 4 from which decode reads only one row per token. */
 const TABLE = 'per_layer_token_embd.weight';
 
 /** Returns the number of bytes of weights that decode reads for each token: all but those of a table that stays on

@@ -10,9 +10,9 @@ const NORMS = `attn_norm attn_k_norm post_attention_norm ffn_norm post_ffw_norm 
   output_norm`.split(/\s+/);
 
 /** Returns the n-th random model. In models with an even n, the last layers share keys and values, as in E2B and E4B.
- * Of the others, most have no attn_v in global layers and no per-layer embeddings, as 12B. Windows are at most 12 tokens
- * long. As in all published models, the last layer is global. Where layers share, so is the last of the others, and the
- * one before it has a window: only then do llama.cpp and transformers share the same layers.
+ * Of the others, most have no attn_v in global layers and no per-layer embeddings, like 12B. Windows are at most 12
+ * tokens long. As in all published models, the last layer is global. If layers share keys and values, the last two
+ * layers with their own are a local and a global one: only then do llama.cpp and transformers share the same layers.
  * @param {number} n @returns {ModelSpec} */
 export function randomGemma4(n) {
   const random = randoms(4000 + n);

@@ -7,7 +7,7 @@ import { percent, shown, spoken } from './numbers.js';
 
 /** @import { Token } from './numbers.js' */
 
-/** Maximum number of tokens shown: of a longer text, the last ones. */
+/** Maximum number of tokens shown. The last ones of a longer text are shown. */
 const MOST_SHOWN = 600;
 
 /** Returns the index that a key moves to from index `at` in a row of `count`. The row has the direction of the element

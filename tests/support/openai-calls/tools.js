@@ -124,7 +124,7 @@ const STREAMED = {
           called.name,
           called.arguments,
         ]);
-      // `max_tokens` can cut off a tool call, of which then only the stream has a part.
+      // If `max_tokens` cuts off a tool call, only the stream has its beginning.
       const whole = plain(await client.chat.completions.create(asked)) ?? [];
       const streamed = plain(await client.chat.completions.stream(asked).finalChatCompletion()) ?? [];
       equal(streamed.slice(0, whole.length), whole);
