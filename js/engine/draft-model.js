@@ -24,8 +24,8 @@ const ACCEPTANCE = 0.7;
 /** Maximum number of steps without drafts after drafts that cost more time than they saved. */
 const LONGEST_REST = 1024;
 
-/** Loads the draft model of a model while that waits for its memory, so that the memory of both is reserved, or
- * refused, before their weights are loaded.
+/** Loads a draft model while its model waits for memory, so that the memory of both is reserved, or refused, before
+ * their weights are loaded.
  * @param {typeof import('./loading.js').load} load @param {OpenOptions} options of the model
  * @param {LoadDeps & { meter: Meter, reserve: () => void, descriptors: SourceDescriptor[] }} deps of the model.
  * reserve: reserves its memory; descriptors: its files, after which the client sends those of the draft model */

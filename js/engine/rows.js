@@ -321,7 +321,7 @@ export class Rows {
     }
   }
 
-  /** Gives the engine the rows that it requested. If that fails, does not change the evaluation.
+  /** Gives the engine the rows that it requested. After an error, the evaluation still waits for them.
    * @param {{ aborted: boolean }} job */
   async fill(job) {
     try {

@@ -17,8 +17,8 @@ typedef struct {
 /* Returns the stride of rows of `columns` floats, rounded up because a kernel may write whole panels. */
 static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANEL); }
 
-/* Allocates a matrix in the arena, in bit planes if each row has GW_NORMS norms. If the arena only adds up sizes,
- * leaves the matrix unchanged. */
+/* Allocates a matrix in the arena. norms: number of norms of a row (gw_head_norms); a matrix with GW_NORMS norms is
+ * stored in bit planes. If the arena only adds up sizes, leaves the matrix unchanged. */
 void gw_matrix_place(gw_matrix *m, int norms, gw_arena *arena);
 /* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of matrix m; overwrites the source
  * bytes. Returns false if a number or a block's scale is not finite. */

@@ -28,7 +28,7 @@ typedef struct {
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
-    uint32_t rest;  /* number of coming tokens that skip the two-stage output head, because it excluded few rows */
+    uint32_t rest;  /* number of next tokens that skip the two-stage output head, because it excluded few rows */
     gw_topk needed; /* which logits will be used, until the next sync; best = 0: those of all rows in needed.rows */
     int32_t required[GW_MOST_REQUIRED];
 } gw_sequence;

@@ -50,13 +50,13 @@ void gw_state_key(const gw_state_of *of, char key[17]);
  * evaluated or the rings no longer have the rows that these ids need; or GW_E_NO_MEMORY. The session must not change
  * until the last byte is written or gw_state_end is called. */
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n);
-/* Writes the next bytes to the window. Returns their number, or 0 at the end. */
+/* Writes the next bytes to io->window. Returns their number, or 0 at the end. */
 size_t gw_state_next(gw_state_io *io);
 
 /* Begins to restore a state of `bytes` bytes. Returns 0 or GW_E_NO_MEMORY. */
 int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes);
 size_t gw_state_room(const gw_state_io *io); /* returns how many bytes may be written at window + used */
-/* Reads the n bytes that were written to the window. Returns 1 if more bytes are needed, 0 if the state is restored, or
+/* Reads the n bytes that were written to io->window. Returns 1 if more bytes are needed, 0 if the state is restored, or
  * GW_E_BAD_SAVED; if its header had been accepted, the cache is then empty. */
 int gw_state_commit(gw_state_io *io, size_t n);
 

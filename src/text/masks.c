@@ -145,8 +145,8 @@ static int add_return(gw_mask_builder *b, uint32_t first, gw_return r) {
 }
 
 /* Starting from the stack of b->returns[at], appends to b->returns every frame that a rule can return to without
- * reading a byte. Needs no steps of the work budget: enter() spends one for each frame without a memo, and leave() for
- * each return that is added, so add_return()'s comparisons at most doubled the time of a whole budget. */
+ * reading a byte. Spends no steps of the work budget itself: enter() and leave() spend enough, one for each frame
+ * without a memo and for each return that is added. */
 static int find_returns(gw_mask_builder *b, uint32_t at) {
     uint32_t first = b->n_returns, next = first, stack = b->returns[at].stack;
     for (;;) {

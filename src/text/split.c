@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-/* llama.cpp's names of the vocabularies with each expression (src/llama-vocab.cpp), for files of the architectures that
- * load. Each name ends with a NUL, and so does each list. */
+/* llama.cpp's names of the vocabularies with each expression (src/llama-vocab.cpp), for the supported architectures.
+ * Each name ends with a NUL, and so does each list. */
 static const char *const names[GW_SPLIT_UNKNOWN] = {
     [GW_SPLIT_GPT2] = "gpt-2\0granite-docling\0mellum\0trillion\0",
     [GW_SPLIT_SMOLLM] = "smollm\0refact\0starcoder\0minerva-7b\0",

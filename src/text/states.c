@@ -11,7 +11,7 @@ static const uint32_t n_chains[] = { 1 << 16, 1 << 10, 1 << 13 };
 enum { SEEN = 1 << 12, SLOTS = 2 * GW_MOST_ITEMS, FEW = 8, JOINED_DEEP = 12 };
 enum { EDGES_PER_STEP = 3, SET_WORDS_PER_STEP = 16, SAVED_BYTES_PER_STEP = 16 };
 
-/* Entries of the DFA cache's array, as gw_stack is. A member set has the members that a JSON object has so far. */
+/* Entries of the DFA cache's array, like gw_stack. A member set has the members that a JSON object has so far. */
 typedef struct {
     gw_link link;
     uint32_t loop, taken;
@@ -655,7 +655,7 @@ int gw_dfa_collect(gw_dfa *d, const gw_roots *roots) {
     writer w = { .d = d };
     put_roots(&w, roots);
     uint32_t *stacks = w.failed ? NULL : gw_alloc((w.n_stacks + 1) * sizeof *stacks);
-    /* If nearly all of the array is reachable, it soon is full again: the walk of a mask could collect for minutes. */
+    /* If nearly all of the array is reachable, it is soon full again: computing a mask could collect for minutes. */
     int bad = stacks ? gw_dfa_spend(d, (uint32_t)(w.out.used / SAVED_BYTES_PER_STEP)) : 0;
     if (bad) clear_memos(d);
     else if (stacks) {

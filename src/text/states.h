@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     uint32_t next, hash;
-} gw_link; /* head of an array entry that is in a hash chain */
+} gw_link; /* first member of array entries that are linked in hash chains */
 
 /* A node of the graph-structured stack. */
 typedef struct {

@@ -70,7 +70,7 @@ static inline const uint8_t *gw_piece_text(const gw_vocabulary *v, uint32_t id) 
 }
 
 /* gw_find_any searches all pieces for a text, gw_find_normal only the normal ones, which are the results of merges.
- * Both return the lowest id with this text, or -1; of normal pieces of a vocabulary of kind BY_MERGES, the highest. */
+ * Both return the lowest id with this text, or -1. With BY_MERGES, gw_find_normal returns the highest. */
 int32_t gw_find_normal(const gw_vocabulary *v, const uint8_t *p, size_t len);
 int32_t gw_find_any(const gw_vocabulary *v, const uint8_t *p, size_t len);
 

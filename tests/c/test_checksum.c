@@ -1,4 +1,4 @@
-/* checksum: equals js/download/checksum.js, the source of these numbers, and detects changes. */
+/* Tests the checksum: it equals that of js/download/checksum.js, which computed these numbers, and detects changes. */
 #include "base/checksum.h"
 #include "test.h"
 

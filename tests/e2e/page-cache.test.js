@@ -67,7 +67,8 @@ const test = suite('the cache', async (name) => {
   const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
   return { ...(await pageIn(name, { intercept, storyteller: tiny })), tiny, medium };
 });
-/** For logic of the page alone. download.test.js resumes downloads in each browser. @type {typeof test} */
+/** Tests only the page's own code, in one browser. download.test.js resumes downloads in each browser.
+ * @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 beforeEach(() => {
@@ -158,7 +159,7 @@ testInOne(
   'without storage space the model runs, and a notice says that it is not stored',
   async ({ open, server, name, medium }) => {
     const page = await open('?pick', {
-      reuse: '', // The limit of the storage would stay.
+      reuse: '', // A reused tab would keep the storage limit.
       before: () => {
         if (!navigator.storage) return; // about:blank has no navigator.storage.
         navigator.storage.estimate = async () => ({ usage: 0, quota: 20e6 });

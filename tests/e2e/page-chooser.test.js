@@ -184,9 +184,9 @@ test('after a long answer of a large model, the list estimates the speed of the 
   const small = await asked(fresh);
   await setOptions(small, longer);
   await ask(small, 'More');
-  assert.ok(await none(small), 'the speed of a small model says nothing');
+  assert.ok(await none(small), 'no speeds are estimated from a small model');
   const page = await asked({ ...fresh, before: claimSpeed });
-  assert.ok(await none(page), 'the answer was too short');
+  assert.ok(await none(page), 'no speeds are estimated from a short answer');
   await page.click('#back');
   await closed(page);
   await setOptions(page, longer);

@@ -99,7 +99,8 @@ const test = suite('conversations', async (name) => {
   }
   return { openWith, opened };
 });
-/** For logic of the page alone. The other tests show that each browser stores conversations. @type {typeof test} */
+/** Tests only the page's own code, in one browser. The other tests show that each browser stores conversations.
+ * @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('a reload keeps the conversation, its settings and the draft, and does not change the next answer', async ({

@@ -93,7 +93,7 @@ const CASES = [
 ];
 
 const test = suite('errors', async (name) => pageIn(name, { intercept: await trouble() }));
-/** For logic of the page alone, such as its messages and fields. @type {typeof test} */
+/** Tests only the page's own code, in one browser. @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 test('each faulty file or server gives an error with a remedy and a code, and the next load works', async ({

@@ -228,7 +228,7 @@ test('after storage was full earlier than the browser said, its estimate is no l
 }) => {
   if (name !== 'chromium') return; // A test can limit the storage of workers only in Chromium.
   const page = await open('?pick', {
-    reuse: '', // The limit of the storage would stay.
+    reuse: '', // A reused tab would keep the storage limit.
     before: () => {
       if (navigator.storage) navigator.storage.estimate = async () => ({ usage: 0, quota: 11.5e9 });
     },

@@ -32,7 +32,8 @@ import {
 } from './helpers.js';
 
 const test = suite('the page', (name) => pageIn(name, { intercept: slowly(/^\/models\/.*\?slow$/, () => true) }));
-/** For logic of the page alone. storyteller.test.js compares an answer in each browser. @type {typeof test} */
+/** Tests only the page's own code, in one browser. storyteller.test.js compares an answer in each browser.
+ * @type {typeof test} */
 const testInOne = (name, run) => test(name, run, onlyIn('chromium'));
 
 testInOne('a model loaded from an address gives the same two answers as Node', async ({ openWith }) => {

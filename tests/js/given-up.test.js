@@ -75,7 +75,7 @@ test('a write that ends after its timeout writes the right bytes, and no wrong b
     if (mine) await late.closed;
     await memory.write(name, at, bytes);
     written ||= mine;
-    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // A write behind the file's end is its journal.
+    if (written && at > TOTAL && bytes.length >= 4096) done.open(); // Bytes beyond the model are the journal.
   };
   const { download, notices } = await begun(t, await faultyServer(t, FILE), { ...memory, write });
   let at = 0;

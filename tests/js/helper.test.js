@@ -34,6 +34,6 @@ test('a failed start of a helper thread is reported to the engine, and a trap in
   assert.deepEqual(posted, [false, true]);
   await receive({ kind: 'enter', pool: 77, index: 1, stack: 1234 }, () => {});
   assert.equal(words[1], 77, 'gw_pool_fail was called with the pool');
-  assert.equal(words[2], 1, "and with the thread's index");
+  assert.equal(words[2], 1, "gw_pool_fail was called with the thread's index");
   assert.equal(words[0], 1234, 'the stack pointer was reset to the top, which gw_pool_enter had moved');
 });

@@ -197,7 +197,7 @@ test('answers run together, and more calls than sequences wait', async (t) => {
   await Promise.all(['a', 'b', 'c'].map(one));
   const first = (/** @type {string} */ name) => events.indexOf(name);
   const last = (/** @type {string} */ name) => events.lastIndexOf(name);
-  assert.ok(first('a') < last('b') && first('b') < last('a'), 'a and b overlap');
+  assert.ok(first('a') < last('b') && first('b') < last('a'), 'the steps of a and b alternate');
   assert.ok(first('c') > Math.min(last('a'), last('b')), 'c waits');
   assert.equal(events.length, 180);
 });

@@ -113,7 +113,7 @@ test('when the model on the server changes, the old copy is removed only once th
   server.forget();
   assert.deepEqual(await loads(place, {}, expectedOther), ['stored', ['changed']]);
   const starts = server.seen.map(({ range }) => Number(/\d+/.exec(range)));
-  // Before and after the file is locked, two requests each check what the server has.
+  // The first four requests only check the version: two before the file is locked, two after.
   assert.ok(kept > 0 && starts.slice(4).every((at) => at >= kept), `${starts}, ${kept} were stored`);
   assert.deepEqual(await complete(cache), [true]);
 });
@@ -282,7 +282,7 @@ test('malformed journals, and a folder with the name of a copy, do not break lis
       turn: 1,
       piece: 100,
     };
-    const name = `${stem}-${i}a.gguf`; // Loads look for such names.
+    const name = `${stem}-${i}a.gguf`; // Loads ignore files with other names.
     await store.write(name, 0, new Uint8Array(100 + 8 + 16384).fill(32));
     await writeJournal(store, name, journal);
     assert.deepEqual(await readJournal(store, name), journal);
@@ -361,7 +361,7 @@ for (const [how, full] of Object.entries(FULL)) {
     const most = bytes.length - 1000;
     broken(t, {
       writeSync(file, from, at, length, to) {
-        if (to >= bytes.length) return writeSync(file, from, at, length, to); // The journal's space is reserved.
+        if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal always fits
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
     });

@@ -100,7 +100,7 @@ const PHI4 = `{%- for turn in messages -%}
 {%- if add_generation_prompt -%}{{ '<|assistant|>' }}{%- else -%}{{ eos_token }}{%- endif -%}
 `;
 
-/** Chooses by the architecture for Gemma 3 and embedding models, by the tokenizer for all others.
+/** Chooses a chat template: for Gemma 3 and embedding models by the architecture, for others by the tokenizer.
  * @param {string} architecture @param {string} tokenizer
  * @returns {string | null} the chat template; null for models without one */
 export function chatTemplateOf(architecture, tokenizer) {

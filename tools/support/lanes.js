@@ -12,7 +12,7 @@ import { availableParallelism } from 'node:os';
 /**
  * Runs all jobs. A lane runs one job at a time. There are two more lanes than processors, so that no processor is idle
  * while a job waits. The first lane runs the `turn` jobs, then the first two lanes run the `pair` jobs. The other
- * lanes, and at last these two, run the `free` jobs, long ones first.
+ * lanes, and finally these two, run the `free` jobs, long ones first.
  * @param {Job[]} jobs @param {number} [processors]
  */
 export async function inLanes(jobs, processors = availableParallelism()) {

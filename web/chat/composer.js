@@ -24,7 +24,7 @@ export class Composer {
   #conversation;
   #keeper;
   #follow;
-  /** The draft that the field held before the message that is edited in it; null: none is. @type {Draft | null} */
+  /** The draft to restore after an earlier message was edited; null: none is being edited. @type {Draft | null} */
   #before = null;
 
   /** @param {import('./conversation.js').Conversation} conversation @param {import('./keeper.js').Keeper} keeper

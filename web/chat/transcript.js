@@ -120,7 +120,7 @@ export class Answer {
     this.#foot([by, said.stats, cut], said.hint, buttons);
   }
 
-  /** Renders the Markdown of a saved answer: nothing streams, nothing is announced. */
+  /** Renders the Markdown of a saved answer, which screen readers do not announce. */
   render() {
     const body = this.element.querySelector('.raw');
     if (!(body instanceof HTMLElement)) return;

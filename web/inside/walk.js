@@ -139,7 +139,7 @@ function textStep({ tokens, came }) {
   ];
 }
 
-/** @param {Token | null} came @param {'walk.unknown' | ''} unknown   key of the text if none did */
+/** @param {Token | null} came @param {'walk.unknown' | ''} unknown   key of the text if `came` is null */
 function next(came, unknown) {
   return came ? parts('walk.came', { token: quoted(came.text) }) : unknown ? [t(unknown)] : [];
 }

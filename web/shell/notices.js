@@ -16,8 +16,8 @@ export function sentence({ code, message }) {
   return known(`notice.${code}`) ?? message;
 }
 
-/** Returns the texts of the notices that still matter after a load, with '' for no refusal.
- * @param {Notice[]} notices @param {string} refusal   replaces "not-cached", if the reason is known; else '' */
+/** Returns the texts of the notices that still matter after a load, followed by `refusal`.
+ * @param {Notice[]} notices @param {string} refusal   replaces "not-cached" if the reason is known, otherwise '' */
 export function lasting(notices, refusal) {
   const left = refusal ? /^(retry|rows-later|not-cached)$/ : /^(retry|rows-later)$/;
   const others = notices.filter(({ code }) => !left.test(code));

@@ -46,7 +46,7 @@ function sideTable({ results }) {
   return table(['runtime', 'threads', ...columns.map(columnTitle)], rows, columns.length + 1);
 }
 
-/** Models that the test models have the exact shape of, by the beginning of the file's name. */
+/** Real models with the exact shape of a test model, by the beginning of the test model's file name. */
 const SHAPES = { 'oneb-': 'Gemma 3 1B', 'gemma4-e2b-': 'Gemma 4 E2B' };
 
 /** @param {SpeedOf} part */
