@@ -77,7 +77,7 @@ export class Rpc {
         try {
           return this.onRest?.(message);
         } catch {
-          return; // the load is over, so no call can fail with the exception
+          return; // the load has ended, so there is no call to reject
         }
       case 'ask':
         return void this.#answer(message);

@@ -266,7 +266,7 @@ test('steps during which other answers run are not measured', async () => {
     isShared: () => (isAfter ? shared.after : shared.before),
     async settle(/** @type {any} */ job, /** @type {any} */ hooks) {
       await settle.call(runner, job, hooks);
-      isAfter = hooks === undefined; // only the evaluation of the prompt has hooks
+      isAfter = hooks === undefined; // the prompt is evaluated with hooks, a step without
     },
     async pause() {
       isAfter = false;

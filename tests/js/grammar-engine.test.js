@@ -156,7 +156,7 @@ test('masks agree with each token tried alone, and complete texts with another a
   assert.ok(masks > 600 && complete > 200 && refused < 16, JSON.stringify({ masks, complete, refused }));
 });
 
-test('texts are accepted and rejected as by the other acceptor', () => {
+test('texts are accepted and rejected as the other acceptor does', () => {
   let yes = 0;
   let no = 0;
   for (let seed = 1000; seed < 1180; seed++) {
