@@ -127,7 +127,7 @@ static bool keeps_aside(const gw_kv *kv) {
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &s->now->kv;
-    bool idle = s->now->rows == 0; /* if not idle, an evaluation is overwriting rows of rings */
+    bool idle = s->now->rows == 0; /* unless idle, an evaluation is overwriting rows of rings */
     return idle && n && n <= kv->pos && !memcmp(s->now->ids, ids, n * sizeof *ids) &&
            gw_kv_window_start(kv, n) >= kv->low;
 }

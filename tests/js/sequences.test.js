@@ -155,7 +155,7 @@ test('sequences take turns while a joint step takes longer than single ones', ()
     }
     return joint / 1000;
   };
-  assert.equal(new Pace().next(), false, 'the first step is not a joint one, to measure its time');
+  assert.equal(new Pace().next(), false, 'the first step evaluates one sequence, to measure its duration');
   const pace = new Pace();
   assert.ok(share(pace, 39) > 0.98);
   assert.ok(share(pace, 45) < 0.05);
