@@ -249,7 +249,7 @@ class Parser {
     const letter = this.next;
     if (letter === 'b' || letter === 'B') {
       this.at++;
-      // With both flags, ſ and K (the Kelvin sign) would count as word characters.
+      // With the flags i and u, \b counts ſ and K (the Kelvin sign) as word characters.
       if (this.ignoreCase && this.unicode) this.refuse(`\\${letter} with the flags i and u is not supported`, place);
       return { kind: 'boundary', not: letter === 'B' };
     }

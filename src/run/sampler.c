@@ -89,7 +89,7 @@ struct gw_sampler {
 
 /* --- exponentials --- */
 
-typedef double pair __attribute__((vector_size(16))); /* a vector of two doubles; results are the same in every compiler */
+typedef double pair __attribute__((vector_size(16))); /* two doubles; all compilers compute the same results */
 typedef uint64_t pair_bits __attribute__((vector_size(16)));
 
 /* Returns e^x = 2^k e^r for x <= 0, to about 1 ulp; 0 below -700. k is added to the exponent bits; e^r is a Taylor

@@ -303,7 +303,7 @@ const embedders = Object.fromEntries(
  * float32 itself errs by up to 8e-7. Number 14 also shares keys and values without per-layer embeddings. */
 const RANDOM = [0, 1, 2, 3, 4, 5, 7, 8, 9, 14];
 
-/** Weight types of models like MIX: of most matrices, attn_v, attn_output, ffn_down. */
+/** Weight types of models like MIX: the type of most matrices, then those of attn_v, attn_output and ffn_down. */
 const MIXES = /** @type {const} */ ({
   q4_k_m: ['Q5_0', 'Q8_0', 'Q4_K', 'Q6_K'],
   q5_k_m: ['Q5_1', 'Q8_0', 'Q5_K', 'Q6_K'],
