@@ -183,7 +183,7 @@ export class Document {
     const uri = resolved(text, from.base);
     if (uri === undefined) throw new Unsupported(`${key} must be a URI reference (got ${text})`, at);
     const [base, fragment = ''] = uri.split(/#(.*)/s);
-    // If only one schema defines the dynamic anchor, a dynamic reference is an ordinary reference.
+    // If only one schema defines the dynamic anchor, a dynamic reference equals an ordinary one.
     if (key !== '$ref' && (this.dynamic.get(key === '$recursiveRef' ? '' : fragment)?.size ?? 0) > 1) {
       const why = 'resolves to different schemas, depending on the references that lead to it';
       throw new Unsupported(`${key} ${text} ${why}`, at);

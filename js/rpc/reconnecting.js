@@ -86,7 +86,7 @@ export class ReconnectingConnection {
       );
     }
     this.#connection.broken = true;
-    // The message is also that of later calls if the restart fails.
+    // If the restart fails, later calls get this message, too.
     const message = 'The worker was ended by restart(). If that failed, call restart() again; then repeat the call.';
     this.#connection.kill(new ModelError('worker-failed', message));
     this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {

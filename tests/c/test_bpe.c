@@ -344,7 +344,7 @@ TEST(merges_over_characters) {
     add_merge(t, "a b");
     add_merge(t, "\xE2\x96\x81 a");
     add_merge(t, "b a");
-    gw_tokenizer_kind kind = { .model = "gemma4", .space_prefix = true }; /* only score-based tokenizers have it */
+    gw_tokenizer_kind kind = { .model = "gemma4", .space_prefix = true }; /* ignored: not a score-based tokenizer */
     CHECK_INT(gw_tokenizer_finish(t, &kind, &e), 0);
     CHECK_TEXT(ids_of(t, " ab", 0), "256 261");
     CHECK_TEXT(ids_of(t, " aa", 0), "260 257");

@@ -111,7 +111,7 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     scoped_rig few;
     rig_init(&few, 20);
     CHECK_INT(few.kv.layers[0].rows, 32);
-    CHECK_INT(few.kv.saved[0].rows, 0); /* a ring that never wraps saves no rows aside */
+    CHECK_INT(few.kv.saved[0].rows, 0); /* a ring that never wraps needs no saved rows */
 }
 
 TEST(kv_rewinds_as_far_as_the_rings_reach) {

@@ -594,7 +594,7 @@ THREADED_TEST(top_of_several_rows_is_that_of_each) {
     gw_topk each[N];
     for (int threads = 1; threads <= 3; threads++)
         for (int cap = 0; cap <= 30; cap += 30) {
-            if (TSAN_LEAVES_OUT(threads + cap)) continue; /* TSan: only two threads with a cap */
+            if (TSAN_LEAVES_OUT(threads + cap)) continue; /* TSan runs only one of these cases */
             set_up_random(threads);
             fixture.x[2 * MOST_K + 33] = 1e30f;
             aim_row(1000, 1), aim_row(2500, 0.8f);

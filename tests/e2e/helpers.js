@@ -169,7 +169,7 @@ export function pageFolder(t, html = '<!doctype html><title></title>') {
   const folder = mkdtempSync(path.join(tmpdir(), 'gemma-wasm-e2e-'));
   t.after(() => rmSync(folder, { recursive: true }));
   writeFileSync(path.join(folder, 'index.html'), html);
-  writeFileSync(path.join(folder, 'favicon.ico'), ''); // Browsers request it, and log an error if it is missing.
+  writeFileSync(path.join(folder, 'favicon.ico'), ''); // Browsers log an error if a page has no favicon.ico.
   return folder;
 }
 
@@ -562,7 +562,7 @@ export async function wideFormula(page, words) {
     const [root, log] = [document.documentElement, document.getElementById('scroller') ?? line];
     const scrolls = { page: over(root), log: over(log), line: over(line), short: over(short), long: over(long) };
     const baseline = document.createElement('span');
-    baseline.style.display = 'inline-block'; // without content: stands on the baseline
+    baseline.style.display = 'inline-block'; // the bottom of an empty inline-block is on the baseline
     line.prepend(baseline);
     const [letter] = short.getElementsByTagName('mi');
     const depth = () => letter.getBoundingClientRect().bottom - baseline.getBoundingClientRect().bottom;

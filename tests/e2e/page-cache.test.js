@@ -136,7 +136,7 @@ testInOne('a cancelled download resumes', async ({ open, server, medium }) => {
 
   await page.goto(`${server.url}?pick`);
   await until(page, LISTED);
-  // Below the host. The text of the whole row has no line breaks while the list is not shown.
+  // Reads only the line with the sizes: the whole row's text has no line breaks while the list is not shown.
   const state = await textOf(page, `${LISTED} .from ~ .from`);
   const [, here] = /^([\d.]+)\sMB of 40\.6\sMB downloaded/.exec(state) ?? [];
   assert.ok(Number(here) > 8 && Number(here) < 40.6, state);

@@ -144,7 +144,7 @@ test('the dialog shows the running load with Pause and Cancel; Escape stops neit
   await closed(page);
   await page.waitForSelector('#chat > #loading');
   assert.equal(await textOf(page, '#loading-title'), 'Paused');
-  await until(page, ANSWERED); // The answer ended by itself, or with the context.
+  await until(page, ANSWERED); // The answer ended by itself, or the context was full.
   assert.doesNotMatch(await textOf(page, '.from-model:last-child .answer-foot'), /stopped/);
   await openModels(page);
   await press(page, '#loading-cancel', 'Cancel');

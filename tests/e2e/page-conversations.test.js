@@ -707,7 +707,7 @@ testInOne('exports and imports a file; rejects other files', async ({ opened }) 
   await untilText(page, '#library-said', /Nothing was imported/);
   await page.evaluate(() => {
     const { put } = IDBObjectStore.prototype;
-    let left = 5; // The second conversation does not fit.
+    let left = 5; // Writing the second conversation fails.
     IDBObjectStore.prototype.put = function (/** @type {[value: any, key?: IDBValidKey]} */ ...args) {
       if (left-- > 0) return put.apply(this, args);
       throw new DOMException('no room', 'QuotaExceededError');

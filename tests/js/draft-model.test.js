@@ -21,7 +21,7 @@ import { MODELS, STORYTELLER, testModel } from './models.js';
 import { splitModel } from './split.js';
 
 const platform = /** @type {any} */ ({ yield: async () => {} });
-const TIMES = [0, 1e6, 1e6, 1e6, 1e6]; // milliseconds, so that drafts always pay
+const TIMES = [0, 1e6, 1e6, 1e6, 1e6]; // ms by number of tokens in a step: drafts always pay
 const FREE = { room: 3, times: TIMES, answered: 0 };
 const RUNNING = { aborted: false };
 

@@ -202,7 +202,7 @@ test('a worker in Node keeps its event loop for a while after its last message',
   const began = performance.now();
   await once(worker, 'exit');
   assert.equal(message.kind, 'disposed');
-  assert.ok(performance.now() - began > 40); // compiler threads may need its event loop (end() in worker.node.js)
+  assert.ok(performance.now() - began > 40); // V8's compiler threads may need the worker's event loop
 });
 
 test('leave() notices a worker that exited before it was called', async (t) => {

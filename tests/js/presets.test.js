@@ -46,7 +46,7 @@ test('a file whose tables stay on disk is judged by its memory, not by its size'
   assert.equal(tooLarge(memoryOf(listed)), '');
   assert.notEqual(tooLarge(memoryOf({ ...listed, repo: 'other/repository' })), '');
   const [instead, ofItself] = [e4b, e2b].map((preset) => {
-    const [, ...files] = afterRefusal(choiceOfPreset(preset)); // the first one is a shorter context
+    const [, ...files] = afterRefusal(choiceOfPreset(preset)); // the first remedy is a shorter context
     return files.some(({ choice }) => choice.label === e2b.name);
   });
   assert.ok(instead && !ofItself);

@@ -43,7 +43,7 @@ export class Keeper {
    * conversation. */
   #news = false;
   /** Whether another tab has changed the open conversation. */ #elsewhere = false;
-  /** Messages and a draft of the last visit, if they cannot be saved. @type {Left | null} */ #left = null;
+  /** Messages and a draft of the last visit that could not be saved. @type {Left | null} */ #left = null;
   #puts = latest();
 
   /** @param {Conversation} conversation @param {import('../history/library.js').Library} library */

@@ -56,5 +56,5 @@ export function titleOf(text) {
   if (line.length <= TITLE) return line || t('empty-message');
   const space = line.lastIndexOf(' ', TITLE - 1);
   const cut = line.slice(0, space > TITLE / 2 ? space : TITLE);
-  return `${cut.replace(/[\ud800-\udbff]$/, '')}…`; // keeps no half of a character
+  return `${cut.replace(/[\ud800-\udbff]$/, '')}…`; // drops half of a surrogate pair
 }
