@@ -296,7 +296,7 @@ static int read_layers(const job *j) {
         layer->rope = local || unrotated ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
         layer->head_dim = c->rope[layer->rope].head_dim;
         bool alike = layer->head_dim == c->layer->head_dim && layer->n_head_kv == c->layer->n_head_kv;
-        if (c->arch->policy->by_layer && !alike) /* such architectures use one KV cache for all layers */
+        if (c->arch->policy->by_layer && !alike) /* by_layer: one KV cache serves all layers */
             return gw_fail(j->e, GW_E_BAD_METADATA,
                            "The KV heads of layer %u of a %s model must have the number and size of those of layer 0.",
                            l, c->arch->name);

@@ -155,7 +155,7 @@ async function open(page, url) {
   await until(page, READY);
 }
 
-/** Tests with onlyIn() are about decisions of the page's code. The others show that the service workers and caches of each
+/** Tests with onlyIn() test only the page's own code. The others show that the service workers and caches of each
  * browser work. */
 const inEach = suite('the page on a static host', async (name) => {
   const browser = await sharedBrowser(name);

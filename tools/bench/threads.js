@@ -127,7 +127,7 @@ or not faster although it is twice as large
 Speed on more than ${cores} cores was not measured: no such machine was available. The speeds with one and two threads allow an estimate. A
 second thread halves the time except for a part: ${percent(prefill)} of the time in prefill and ${percent(decode)} in decode. This part contains serial code, waiting, the
 start of helper threads, and memory bandwidth that both threads share. If all of it were serial, 8 threads would be at most ${amdahl(prefill, 8).toFixed(1)} times as
-fast as one in prefill, and ${amdahl(decode, 8).toFixed(1)} times in decode. 0.85 of the linear speedup with 8 threads needs a serial part of at most 2.5 %.
+fast as one in prefill, and ${amdahl(decode, 8).toFixed(1)} times in decode. To reach 85 % of the linear speedup with 8 threads, the serial part must be at most 2.5 %.
 `;
 }
 
