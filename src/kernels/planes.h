@@ -4,10 +4,10 @@
 
 #include "kernels/simd.h"
 
-/* INTERLEAVED: panels read at the same time from the high plane alone. SEVERAL_INTERLEAVED: panels read at the same
- * time from several planes; with a middle plane, four panels would be too many memory streams. TILE: rows of
- * activations in a tile. */
-enum { INTERLEAVED = 4, SEVERAL_INTERLEAVED = GW_MIDDLE_PLANE ? 2 : 4, TILE = 4 };
+/* INTERLEAVED: panels read at the same time for approximate logits. WHOLE_INTERLEAVED: panels read at the same time
+ * from all planes; with a middle plane, four panels would be twelve memory streams. TILE: rows of activations in a
+ * tile. */
+enum { INTERLEAVED = 4, WHOLE_INTERLEAVED = GW_MIDDLE_PLANE ? 2 : 4, TILE = 4 };
 
 typedef struct {
     gw_planes w[INTERLEAVED];
@@ -38,11 +38,11 @@ OUTLINE void each_walk(walker *f, int side, gw_planes w, const uint32_t *panel, 
     }
 }
 
-INLINE void each_upper(walker *f, int side, gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
+INLINE void each_upper(walker *f, gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     for (int t = 0; t < a->n; t++) {
         gw_acts row = *a;
         row.q8 += t * GW_BLOCK, row.s8 += t, row.sum8 += t;
-        each_walk(f, side, w, NULL, panels, &row, y + t * ldy);
+        each_walk(f, INTERLEAVED, w, NULL, panels, &row, y + t * ldy);
     }
 }
 
@@ -53,7 +53,7 @@ INLINE void whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ld
         gw_acts rest = *a;
         rest.q16 += t * GW_BLOCK, rest.s16 += t, rest.sum16 += t;
         rows = t + TILE <= a->n ? TILE : 1;
-        if (rows == 1) each_walk(walk_whole, SEVERAL_INTERLEAVED, w, NULL, panels, &rest, y + t * ldy);
+        if (rows == 1) each_walk(walk_whole, WHOLE_INTERLEAVED, w, NULL, panels, &rest, y + t * ldy);
         else
             for (size_t p = 0; p < (size_t)panels; p++)
                 tile(gw_planes_from(w, p * blocks), &rest, y + t * ldy + p * GW_PANEL, ldy);
@@ -62,7 +62,7 @@ INLINE void whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ld
 
 #define DEFINE_PLANES(build)                                                                               \
     void gw_##build##_planes_some(gw_planes w, const uint32_t *panel, int n, const gw_acts *a, float *y) { \
-        each_walk(walk_whole, SEVERAL_INTERLEAVED, w, panel, n, a, y);                                     \
+        each_walk(walk_whole, WHOLE_INTERLEAVED, w, panel, n, a, y);                                       \
     }                                                                                                      \
     void gw_##build##_planes_whole(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {      \
         whole(w, panels, a, y, ldy);                                                                       \

@@ -62,13 +62,12 @@ INLINE void walk_upper(const walk *to, const gw_acts *a, bool middle, bool pairs
     const gw_nibble_masks m = masks();
     v128_t high = unknown(0x3c3c3c3c), low = unknown(0x03030303);
     size_t blocks = a->k / GW_BLOCK;
-    const int side = middle ? SEVERAL_INTERLEAVED : INTERLEAVED;
     v128_t total[INTERLEAVED];
-    for (int s = 0; s < side; s++) total[s] = wasm_f32x4_splat(0);
+    for (int s = 0; s < INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < blocks; b++) {
         UNROLL
-        for (int s = 0; s < side; s++) {
+        for (int s = 0; s < INTERLEAVED; s++) {
             gw_planes block = gw_planes_from(w->w[s], b);
             size_t at = b * a->stride;
             const int8_t *q = a->q8 + at * GW_BLOCK;
@@ -77,7 +76,7 @@ INLINE void walk_upper(const walk *to, const gw_acts *a, bool middle, bool pairs
             total[s] = add_scaled(total[s], dot, scales_from(block.high, &m), SPLAT(a->s8 + at));
         }
     }
-    for (int s = 0; s < side; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 OUTLINE void high_by_dots(const walk *w, const gw_acts *a) { walk_upper(w, a, false, false); }
@@ -87,12 +86,12 @@ OUTLINE void upper_by_pairs(const walk *w, const gw_acts *a) { walk_upper(w, a, 
 
 void gw_relaxed_planes_high(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
     int done = gw_relaxed_few_high(w.high, panels, a, y, ldy);
-    each_upper(adds_pairs() ? high_by_pairs : high_by_dots, INTERLEAVED, gw_planes_from(w, done * (a->k / GW_BLOCK)),
-               panels - done, a, y + done * GW_PANEL, ldy);
+    each_upper(adds_pairs() ? high_by_pairs : high_by_dots, gw_planes_from(w, done * (a->k / GW_BLOCK)), panels - done,
+               a, y + done * GW_PANEL, ldy);
 }
 
 void gw_relaxed_planes_upper(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    each_upper(adds_pairs() ? upper_by_pairs : upper_by_dots, SEVERAL_INTERLEAVED, w, panels, a, y, ldy);
+    each_upper(adds_pairs() ? upper_by_pairs : upper_by_dots, w, panels, a, y, ldy);
 }
 
 /* Four sums over a block: nibbles n (high plane) and l (lower_nibbles()), each multiplied by the upper and by the lower
@@ -159,19 +158,19 @@ OUTLINE void walk_whole(const walk *to, const gw_acts *a) {
     const gw_nibble_masks m = masks();
     size_t blocks = a->k / GW_BLOCK;
     bool eight = takes(64) == UNSIGNED;
-    v128_t total[SEVERAL_INTERLEAVED];
-    for (int s = 0; s < SEVERAL_INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
+    v128_t total[WHOLE_INTERLEAVED];
+    for (int s = 0; s < WHOLE_INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     KEEP_LOOP
     for (size_t b = 0; b < blocks && eight; b++) {
         UNROLL
-        for (int s = 0; s < SEVERAL_INTERLEAVED; s++) total[s] = add_whole(total[s], w, s, b, a, &m, true);
+        for (int s = 0; s < WHOLE_INTERLEAVED; s++) total[s] = add_whole(total[s], w, s, b, a, &m, true);
     }
     KEEP_LOOP
     for (size_t b = 0; b < blocks && !eight; b++) {
         KEEP_LOOP
-        for (int s = 0; s < SEVERAL_INTERLEAVED; s++) total[s] = add_whole(total[s], w, s, b, a, &m, false);
+        for (int s = 0; s < WHOLE_INTERLEAVED; s++) total[s] = add_whole(total[s], w, s, b, a, &m, false);
     }
-    for (int s = 0; s < SEVERAL_INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < WHOLE_INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 OUTLINE void tile(gw_planes w, const gw_acts *a, float *y, size_t ldy) {

@@ -32,7 +32,7 @@ OUTLINE void walk_high(const walk *to, const gw_acts *a) {
 }
 
 void gw_simd_planes_high(gw_planes w, int panels, const gw_acts *a, float *y, size_t ldy) {
-    each_upper(walk_high, INTERLEAVED, w, panels, a, y, ldy);
+    each_upper(walk_high, w, panels, a, y, ldy);
 }
 
 /* Joins vector g of a block in both planes to bytes (quants plus 128): *first receives columns 4 g … 4 g + 3 of the
@@ -58,19 +58,19 @@ INLINE v128_t join_dot(gw_planes w, const int16_t *q) {
 OUTLINE void walk_whole(const walk *to, const gw_acts *a) {
     const walk own = *to, *w = &own;
     size_t blocks = a->k / GW_BLOCK;
-    v128_t total[SEVERAL_INTERLEAVED];
-    for (int s = 0; s < SEVERAL_INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
+    v128_t total[WHOLE_INTERLEAVED];
+    for (int s = 0; s < WHOLE_INTERLEAVED; s++) total[s] = wasm_f32x4_splat(0);
     for (size_t b = 0; b < blocks; b++) {
         size_t at = b * a->stride;
         v128_t offset = wasm_i32x4_shl(SPLAT(a->sum16 + at), 7);
         UNROLL
-        for (int s = 0; s < SEVERAL_INTERLEAVED; s++) {
+        for (int s = 0; s < WHOLE_INTERLEAVED; s++) {
             gw_planes block = gw_planes_from(w->w[s], b);
             v128_t dot = wasm_i32x4_sub(join_dot(block, a->q16 + at * GW_BLOCK), offset);
             total[s] = add_scaled(total[s], dot, f16x4(block.high), SPLAT(a->s16 + at));
         }
     }
-    for (int s = 0; s < SEVERAL_INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
+    for (int s = 0; s < WHOLE_INTERLEAVED; s++) wasm_v128_store(w->y[s], total[s]);
 }
 
 OUTLINE void tile(gw_planes w, const gw_acts *a, float *y, size_t ldy) {
