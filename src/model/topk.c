@@ -229,30 +229,29 @@ static void cap_panel(float *y, uint32_t panel, float cap) {
     if (cap > 0) GW_KERNEL(soft_cap)(y + (size_t)panel * GW_PANEL, GW_PANEL, cap);
 }
 
-static uint32_t open_panels(const topk_job *j, uint32_t begin, uint32_t end, uint32_t *list) {
-    uint32_t count = 0;
+/* Appends the panels begin .. end - 1 that have a row which is not excluded to list[n]. Returns the new n. */
+static uint32_t open_panels(const topk_job *j, uint32_t begin, uint32_t end, uint32_t *list, uint32_t n) {
     float upper[AT_ONCE * GW_PANEL], least = j->threshold;
     upper_of(j, (size_t)begin * GW_PANEL, (end - begin) * GW_PANEL, upper);
     for (uint32_t p = begin; p < end; p++) {
         const float *u = upper + (p - begin) * GW_PANEL;
         if (u[0] < least && u[1] < least && u[2] < least && u[3] < least) continue;
-        list[count++] = p;
+        list[n++] = p;
     }
-    return count;
+    return n;
 }
 
 static void refine_part(void *ctx, int i) {
     topk_job *j = ctx;
-    uint32_t list[AT_ONCE], begin = begin_of(j, i), end = begin_of(j, i + 1);
-    j->part[i].open = 0;
+    uint32_t list[MOST_STEP], n = 0, begin = begin_of(j, i), end = begin_of(j, i + 1);
     for (uint32_t last; begin < end; begin = last) {
         last = (uint32_t)gw_min(begin + AT_ONCE, end);
-        uint32_t n = open_panels(j, begin, last, list);
+        n = open_panels(j, begin, last, list, n);
         for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->out[r] = -INFINITY;
-        gw_multiply_listed(j->m, list, (int)n, &j->acts, j->out);
-        for (uint32_t p = 0; p < n; p++) cap_panel(j->out, list[p], j->cap);
-        j->part[i].open += n;
     }
+    gw_multiply_listed(j->m, list, (int)n, &j->acts, j->out);
+    for (uint32_t p = 0; p < n; p++) cap_panel(j->out, list[p], j->cap);
+    j->part[i].open = n;
 }
 
 /* Computes the required rows one after the other, since there are usually one or two of them. */
