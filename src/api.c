@@ -23,9 +23,10 @@ struct gw_model {
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
-    int kv_type;   /* type of the KV cache, GW_KV_* */
-    int sequences; /* number of the model's sequences besides the first one */
-    double limit;  /* maximum size of the heap in bytes; 0: no limit */
+    gw_model *target; /* of an assistant: the model for which it drafts */
+    int kv_type;      /* type of the KV cache, GW_KV_* */
+    int sequences;    /* number of the model's sequences besides the first one */
+    double limit;     /* maximum size of the heap in bytes; 0: no limit */
 };
 
 const char *gw_build(void) {
@@ -276,6 +277,11 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     if (n > most)
         return gw_fail(e, GW_E_BAD_OPTION,
                        "`contextLength` must be 1 to %u, the length that the model was trained for (got %u).", most, n);
+    if (m->file.config.n_target && !m->target)
+        return gw_fail(
+            e, GW_E_UNSUPPORTED_ARCH,
+            "A %s model only drafts tokens: pass it as `draftModel` of the model that it belongs to, and load that.",
+            m->file.config.arch->name);
     double limit = limit_of(m);
     if (plan_for(m, n).heap > limit) return does_not_fit(m, n, limit);
     int bad = allocate(m, n);
@@ -294,6 +300,7 @@ static double file_bytes(const gw_model *m) {
 }
 
 double gw_model_number(const gw_model *m, const char *key) {
+    if (!strcmp(key, "address")) return (double)(uintptr_t)m;
     if (!strcmp(key, "parts")) return m->loader.parts.used ? m->loader.n_parts : NAN;
     if (m->loader.state < GW_LOAD_PLAN) return NAN;
     if (!strcmp(key, "n_ctx")) return is_reserved(m) ? m->session.n_ctx : NAN;
@@ -427,6 +434,20 @@ int gw_autotune(gw_model *m, int sequential, int layer, int rows) {
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, layer, rows);
     return layer >= 0 ? 0 : prove_kernels(m); /* checks again: the JavaScript engine may have optimised the kernels */
+}
+
+/* --- drafts --- */
+
+int gw_pair(gw_model *m, gw_model *target) {
+    if (!m->file.config.n_target) return 0;
+    int bad = gw_session_pair(&m->file.config, &target->file.config, &m->file.error);
+    if (!bad) m->target = target;
+    return bad ? bad : 1;
+}
+
+int gw_draft(gw_model *m, int32_t id, int chain) {
+    int bad = m->target ? not_ready(m) : GW_E_BAD_STATE;
+    return bad ? bad : gw_session_draft(&m->session, &m->target->session, id, chain);
 }
 
 /* --- inspection --- */

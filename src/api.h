@@ -102,7 +102,8 @@ uint32_t gw_largest_context(const gw_model *m, double bytes);
  * n_head, n_head_kv, head_dim, window, parameters, parts (number of files), file_bytes (of all parts, each up to the
  * end of its last tensor), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), add_eos,
  * bidirectional (1: the model embeds texts and cannot continue them), dense (n_embd if vectors pass through dense
- * layers, otherwise 0), pooling (GW_POOLING_* of arch.h), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack).
+ * layers, otherwise 0), pooling (GW_POOLING_* of arch.h), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack),
+ * address (of the model, for gw_pair).
  * The result is NAN for a missing value or an unknown key.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the most frequent type of the layers'
  * weights), chat_template. The result is NULL for a missing value or an unknown key, otherwise UTF-8,
@@ -237,6 +238,15 @@ void gw_want_top(gw_model *m, int on);
  * gw_vector(i) returns the vector of text i, [n_embd], not normalised. Its bits do not depend on the other texts. */
 int gw_pack(gw_model *m, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling);
 const float *gw_vector(const gw_model *m, uint32_t text);
+/* Assistants: models that compute no keys and values, but use those of their target. In the state PLAN of both models,
+ * gw_pair(m, target) assigns the assistant m to its target. Returns 0 if m is no assistant, 1 if it is, or
+ * GW_E_BAD_OPTION if it belongs to another model. The target must not be freed before the last gw_draft.
+ * gw_draft(m, id, chain) returns the most likely token after `id`, which is not evaluated: with chain 0, the id drawn
+ * from the logits of the target's selected sequence, whose other ids are evaluated; with chain 1, the result of the
+ * last gw_draft. gw_logits(m) then has the logits, with -INFINITY for unlikely tokens. GW_E_BAD_STATE: the target has
+ * no hidden state of the id before `id`. */
+int gw_pair(gw_model *m, gw_model *target);
+int gw_draft(gw_model *m, int32_t id, int chain);
 /* Inspection: call gw_sync or gw_pack, then gw_want_look, which empties the cache. gw_run then also returns
  *   GW_RUN_LOOK     for each batch: before the first layer, after the attention of each layer, and after each layer;
  *                   read the values, then call gw_run again. No logits are computed at the end.

@@ -137,7 +137,7 @@ static const gw_type types[] = {
     KNOWN(22, "IQ2_S", 256, 82),
     KNOWN(24, "I8", 1, 1),
     KNOWN(25, "I16", 1, 2),
-    KNOWN(26, "I32", 1, 4),
+    KNOWN(GW_I32, "I32", 1, 4),
     KNOWN(27, "I64", 1, 8),
     KNOWN(28, "F64", 1, 8),
     KNOWN(29, "IQ1_M", 256, 56),

@@ -13,6 +13,7 @@
 #define ENDS (W(EMBEDDING) | W(OUTPUT_NORM))
 
 static const gw_policy causal = { .generates = true, .texts = 16 };
+static const gw_policy drafting = { .texts = 1, .drafts = true };
 static const gw_policy bidirectional = { .bidirectional = true, .by_layer = true, .texts = GW_TEXTS };
 
 #define GEMMA .norm = GW_NORM_RMS, .act = GW_ACT_GELU, .positions = GW_POSITIONS_HALVES, .scales_embedding = true
@@ -72,6 +73,19 @@ static const gw_arch table[] = {
         .norms_values = true,
     },
     {
+        /* Gemma 4's assistant (2026): transformers 5.23, models/gemma4_assistant/modeling_gemma4_assistant.py */
+        .name = "gemma4-assistant",
+        .policy = &drafting,
+        .required = ENDS | W(ATTN_NORM) | W(Q) | W(Q_NORM) | W(O) | GATED | POST_NORMS | W(LAYER_SCALE) |
+                    W(ROPE_FACTORS) | W(PRE_PROJ) | W(POST_PROJ),
+        .optional = W(CENTROIDS) | W(ORDERING),
+        GEMMA,
+        .rope_base = 1e6,
+        .rope_base_local = 1e4,
+        .pattern = 6,
+        .unit_scale = true,
+    },
+    {
         /* Vera et al. 2025, arXiv 2509.20354: Gemma 3 without a causal mask; some files lack the dense layers */
         .name = "gemma-embedding",
         .policy = &bidirectional,
@@ -83,6 +97,7 @@ static const gw_arch table[] = {
         .pattern = 6,
         .window = 512,
     },
+
     {
         /* Radford et al. 2019, Language models are unsupervised multitask learners */
         .name = "gpt2",
@@ -162,7 +177,7 @@ static const gw_arch table[] = {
 enum { ARCHITECTURES = sizeof table / sizeof *table };
 
 const char gw_arch_list[] =
-    "gemma, gemma2, gemma3, gemma4, gemma-embedding, gpt2, granite, llama, phi3, qwen2, qwen3 or smollm3";
+    "gemma, gemma2, gemma3, gemma4, gemma4-assistant, gemma-embedding, gpt2, granite, llama, phi3, qwen2, qwen3 or smollm3";
 
 const gw_arch *gw_arch_of(const char *name) {
     for (int i = 0; i < ARCHITECTURES; i++)

@@ -47,6 +47,12 @@ typedef struct {
     gw_linear ple_proj;
     gw_norm ple_norm;
     gw_linear dense_2, dense_3; /* dense layers that are applied to the pooled vector of a text */
+    /* Weights of an assistant. pre_proj: from an embedding and a hidden state of its target to n_embd columns;
+     * post_proj: back to a hidden state; centroids: a row for each group of tokens; ordering: the ids of all tokens,
+     * group by group. */
+    gw_linear pre_proj, post_proj;
+    gw_matrix centroids;
+    const float *ordering;
     gw_layer *layers;
 } gw_weights;
 
@@ -83,20 +89,24 @@ typedef struct {
     X(PLE_OUT, "proj.weight", ple_out.matrix, PLE, EMBD)                               \
     X(PLE_POST_NORM, "post_norm.weight", ple_norm.weight, EMBD, NONE)                  \
     X(LAYER_SCALE, "layer_output_scale.weight", scale, ONE, NONE)
-#define GW_MODEL_WEIGHTS(X)                                                    \
-    X(EMBEDDING, "token_embd.weight", embedding, EMBD, BY_TOKEN)               \
-    X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)             \
-    X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                     \
-    X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)       \
-    X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)      \
-    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)        \
-    X(ROPE_SHORT, "rope_factors_short.weight", rope_short, HALF_HEAD, NONE)    \
-    X(ROPE_LONG, "rope_factors_long.weight", rope_long, HALF_HEAD, NONE)       \
-    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, BY_TOKEN)  \
-    X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE) \
-    X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)      \
-    X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                  \
-    X(DENSE_3, "dense_3.weight", dense_3.matrix, DENSE, EMBD)
+#define GW_MODEL_WEIGHTS(X)                                                      \
+    X(EMBEDDING, "token_embd.weight", embedding, EMBD, BY_TOKEN)                 \
+    X(POSITIONS, "position_embd.weight", positions, EMBD, CONTEXT)               \
+    X(OUTPUT, "output.weight", output.matrix, EMBD, VOCAB)                       \
+    X(OUTPUT_NORM, "output_norm.weight", output_norm.weight, EMBD, NONE)         \
+    X(OUTPUT_NORM_BIAS, "output_norm.bias", output_norm.bias, EMBD, NONE)        \
+    X(ROPE_FACTORS, "rope_freqs.weight", rope_factors, HALF_HEAD, NONE)          \
+    X(ROPE_SHORT, "rope_factors_short.weight", rope_short, HALF_HEAD, NONE)      \
+    X(ROPE_LONG, "rope_factors_long.weight", rope_long, HALF_HEAD, NONE)         \
+    X(PLE_TABLE, "per_layer_token_embd.weight", ple_table, ALL_PLE, BY_TOKEN)    \
+    X(PLE_PROJ, "per_layer_model_proj.weight", ple_proj.matrix, EMBD, ALL_PLE)   \
+    X(PLE_NORM, "per_layer_proj_norm.weight", ple_norm.weight, PLE, NONE)        \
+    X(DENSE_2, "dense_2.weight", dense_2.matrix, EMBD, DENSE)                    \
+    X(DENSE_3, "dense_3.weight", dense_3.matrix, DENSE, EMBD)                    \
+    X(PRE_PROJ, "nextn.pre_projection.weight", pre_proj.matrix, PAIR, EMBD)      \
+    X(POST_PROJ, "nextn.post_projection.weight", post_proj.matrix, EMBD, TARGET) \
+    X(CENTROIDS, "masked_embd_centroids.weight", centroids, EMBD, VOCAB)         \
+    X(ORDERING, "masked_embd_ordering", ordering, VOCAB, NONE)
 
 enum {
 #define GW_X(name, ...) GW_WEIGHT_##name,
@@ -118,11 +128,13 @@ enum { GW_POSITIONS_HALVES, GW_POSITIONS_PAIRS, GW_POSITIONS_LEARNED };
 
 enum { GW_TEXTS = 64 }; /* maximum number of texts embedded together */
 
-/* Properties that depend on the direction of attention: arch.c has a causal and a bidirectional policy. */
+/* Properties that depend on what a model computes: arch.c has a policy for text, for drafts, and for embeddings. */
 typedef struct {
     bool bidirectional;
-    /* Whether the model has logits and a sampler; otherwise it only embeds texts. */
+    /* Whether the model has logits and a sampler. */
     bool generates;
+    /* Whether the model only drafts tokens for another model, its target, whose keys and values its layers use. */
+    bool drafts;
     /* Whether each layer finishes all rows of all texts before the next layer begins, so that one cache serves all
      * layers. Otherwise each batch passes through all layers. */
     bool by_layer;
@@ -171,7 +183,8 @@ enum { GW_POOLING_NONE = 0, GW_POOLING_MEAN = 1, GW_POOLING_LAST = 3 };
 typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
     uint32_t window;   /* number of last positions that attention reaches, including the token's; 0: all */
-    uint32_t kv_owner; /* index of the layer whose key/value cache attention reads: this layer or an earlier one */
+    uint32_t kv_owner; /* index of the layer whose key/value cache attention reads: this layer or an earlier one; in an
+                        * assistant n_layer + rope, which stands for a layer of the target */
     int rope;
 } gw_layer_shape;
 
@@ -180,6 +193,7 @@ typedef struct {
     uint32_t n_vocab, n_layer, n_embd, n_head, n_ctx_train;
     uint32_t n_ctx_short; /* longest context with the short RoPE factors */
     int pooling;
+    uint32_t n_target;        /* n_embd of an assistant's target; 0: the model is no assistant */
     uint32_t n_dense;         /* rows of the matrix dense_2; 0: the file has no dense layers */
     uint32_t n_ple;           /* width of the per-layer embeddings; 0: there are none */
     uint32_t n_owners;        /* number of layers that compute keys and values; later layers share them */
@@ -189,7 +203,7 @@ typedef struct {
      * input. */
     float residual_scale, output_scale;
     gw_rope rope[GW_ROPES];
-    gw_layer_shape layer[GW_MAX_LAYERS];
+    gw_layer_shape layer[GW_MAX_LAYERS + GW_ROPES]; /* zeros from n_layer on */
 } gw_config;
 
 #endif

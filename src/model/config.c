@@ -85,6 +85,11 @@ static int read_sizes(const job *j) {
         return gw_fail(j->e, GW_E_UNSUPPORTED_ARCH, "A %s model with a mixture of %u experts is not supported.",
                        c->arch->name, experts);
     if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
+    if (c->arch->policy->drafts) {
+        const char *key = "embedding_length_out";
+        if ((bad = read_size(j, key, 0, 8, 65536, &c->n_target))) return bad;
+        if (c->n_target % 8) return bad_value(j, key, "a multiple of 8", c->n_target);
+    }
     return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }
 
@@ -218,7 +223,7 @@ static int read_reals(const job *j) {
 static int read_pooling(const job *j) {
     gw_config *c = j->c;
     uint32_t kind;
-    if (!c->arch->policy->generates) {
+    if (c->arch->policy->bidirectional) {
         c->pooling = GW_POOLING_MEAN;
         return check_same(j, "pooling_type", GW_POOLING_MEAN, ", the mean");
     }
@@ -231,7 +236,7 @@ static int read_dense(const job *j) {
     gw_config *c = j->c;
     const char *key = "dense_2_feat_out";
     int bad = read_pooling(j);
-    if (bad || c->arch->policy->generates || !find(j, key)) return bad;
+    if (bad || !c->arch->policy->bidirectional || !find(j, key)) return bad;
     if ((bad = read_size(j, key, 0, 8, 1 << 20, &c->n_dense))) return bad;
     if ((bad = check_same(j, "dense_2_feat_in", c->n_embd, ", like embedding_length"))) return bad;
     if ((bad = check_same(j, "dense_3_feat_in", c->n_dense, ", like dense_2_feat_out"))) return bad;
@@ -260,6 +265,9 @@ static int read_owners(const job *j) {
     gw_config *c = j->c;
     uint32_t shared;
     const char *key = "attention.shared_kv_layers";
+    for (uint32_t l = 0; l < c->n_layer && c->n_target; l++)
+        c->layer[l].kv_owner = c->n_layer + (uint32_t)c->layer[l].rope;
+    if (c->n_target) return 0;
     /* With one KV cache for all layers, a layer cannot use the keys and values of an earlier one. */
     int bad = read_optional(j, key, c->arch->policy->by_layer ? 0 : c->n_layer - 1, &shared);
     c->n_owners = c->n_layer - shared;
@@ -278,9 +286,10 @@ static int read_layers(const job *j) {
     gw_config *c = j->c;
     const char *key = "attention.sliding_window";
     const double *listed = NULL;
+    uint32_t own = c->n_target > 0; /* keys of the token at the query's position, which an assistant does not compute */
     c->pattern = c->arch->pattern;
     if (c->pattern && (c->arch->window || find(j, key))) {
-        int bad = read_size(j, key, c->arch->window, 1, GW_MAX_CONTEXT, &c->window);
+        int bad = read_size(j, key, c->arch->window, 1 + own, GW_MAX_CONTEXT, &c->window);
         if (bad || (bad = read_pattern(j, &listed))) return bad;
     }
     if (c->arch->same_window) {
@@ -291,7 +300,7 @@ static int read_layers(const job *j) {
     for (uint32_t l = 0; l < c->n_layer; l++) {
         bool local = c->window && c->pattern && (listed ? listed[l] != 0 : l % c->pattern != c->pattern - 1);
         gw_layer_shape *layer = &c->layer[l];
-        layer->window = local || c->arch->same_window ? c->window : 0;
+        layer->window = local || c->arch->same_window ? c->window - own : 0;
         bool unrotated = c->arch->unrotated && l % c->arch->unrotated == c->arch->unrotated - 1;
         layer->rope = local || unrotated ? GW_ROPE_LOCAL : GW_ROPE_GLOBAL;
         layer->head_dim = c->rope[layer->rope].head_dim;

@@ -93,6 +93,14 @@ gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids) {
     return NULL;
 }
 
+static void find_angles(gw_state *s, const gw_segment *p) {
+    gw_batch *b = &s->batch;
+    for (int r = 0; r < GW_ROPES; r++)
+        if (b->angles[r].at)
+            gw_rope_angles(gw_row(b->angles[r], p->row), p->n, p->pos, &s->config->rope[r],
+                           r == GW_ROPE_GLOBAL ? rope_factors(s) : NULL);
+}
+
 void gw_forward_embed(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
@@ -107,10 +115,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
             gw_matrix_row(&w->positions, p->pos + (size_t)(t - p->row), at);
             for (uint32_t j = 0; j < c->n_embd; j++) x[j] += at[j];
         }
-        for (int r = 0; r < GW_ROPES; r++)
-            if (b->angles[r].at)
-                gw_rope_angles(gw_row(b->angles[r], p->row), p->n, p->pos, &c->rope[r],
-                               r == GW_ROPE_GLOBAL ? rope_factors(s) : NULL);
+        find_angles(s, p);
     }
     if (c->n_ple) embed_per_layer(s, ids);
 }
@@ -278,4 +283,64 @@ uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t) {
 void gw_forward_few(gw_state *s, int token, const gw_rows *rows) {
     const gw_matrix *output = &s->weights->output.matrix;
     gw_matmul_few(&s->ops, head_input(s, token, 1).at, output, s->config->logit_cap, rows, s->logits.at);
+}
+
+void gw_forward_kept(const gw_state *s, int first, int rows, float *out) {
+    gw_view h = s->batch.h;
+    memcpy(out, gw_row(h, first), (size_t)rows * gw_ld(h.columns) * sizeof *out);
+}
+
+/* --- drafts --- */
+
+/* Finds the centroids with the greatest products with h, and returns the tokens of their groups. */
+static gw_rows likely_rows(gw_state *s, gw_view h) {
+    enum { GROUPS = 32 }; /* as many as Gemma 4's assistants were trained with */
+    const gw_weights *w = s->weights;
+    const gw_matrix *centroids[] = { &w->centroids };
+    uint32_t n = s->config->n_vocab, groups = w->centroids.rows, size = n / groups;
+    gw_rows rows = { s->likely, (n + 31) / 32 };
+    float *scores = s->logits.at;
+    gw_matmul(&s->ops, &h, centroids, &scores, 1, true);
+    memset(s->likely, 0, rows.words * sizeof *s->likely);
+    for (uint32_t i = 0; i < gw_min(GROUPS, groups); i++) {
+        uint32_t best = 0;
+        for (uint32_t g = 1; g < groups; g++)
+            if (scores[g] > scores[best]) best = g;
+        scores[best] = -INFINITY;
+        for (uint32_t t = best * size; t < (best + 1) * size; t++) {
+            uint32_t id = (uint32_t)w->ordering[t];
+            s->likely[id / 32] |= 1u << id % 32;
+        }
+    }
+    return rows;
+}
+
+int32_t gw_forward_draft(gw_state *s, const gw_kv *kv, uint32_t pos) {
+    const gw_weights *w = s->weights;
+    gw_batch *b = &s->batch;
+    gw_rows rows = { 0 };
+    b->segments[0] = (gw_segment){ .n = 1, .pos = pos, .kv = kv };
+    gw_forward_begin(s, 1);
+    b->pair.n = s->logits.n = 1;
+    find_angles(s, b->segments);
+    linear(s, b->pair, &w->pre_proj, b->x, true);
+    b->segments[0].pos--; /* the row's own key is not in the cache */
+    for (uint32_t l = 0; l < s->config->n_layer; l++) {
+        gw_forward_keep(s, l, 0);
+        gw_forward_attend(s, l, 0);
+        gw_forward_feed(s, l, 0);
+    }
+    gw_view h = head_input(s, 0, 1);
+    linear(s, h, &w->post_proj, (gw_view){ b->pair.at + s->config->n_target, 1, s->config->n_target }, true);
+    if (w->centroids.type) {
+        rows = likely_rows(s, h);
+        gw_matmul_some(&s->ops, h.at, &w->output.matrix, &rows, s->logits.at);
+    } else linear(s, h, &w->output, s->logits, true);
+
+    int32_t best = -1;
+    for (uint32_t id = 0; id < s->config->n_vocab; id++)
+        if (gw_rows_of(&rows, id / GW_PANEL) >> id % GW_PANEL & 1 &&
+            (best < 0 || s->logits.at[id] > s->logits.at[best]))
+            best = (int32_t)id;
+    return best;
 }

@@ -42,6 +42,7 @@ typedef struct {
     gw_view k, v;                  /* [n_head_kv * head_dim] keys and values */
     gw_view gate, up;              /* [n_ff] */
     gw_view ple;                   /* [n_layer * n_ple] per-layer embeddings of each token; one more row as scratch */
+    gw_view pair;                  /* [2 * n_target] an assistant's input: embedding and hidden state of the target */
     gw_view angles[GW_ROPES];      /* [rotated] cosines, then sines, of RoPE for each row; `at` is NULL without RoPE */
 } gw_batch;
 
@@ -53,6 +54,7 @@ typedef struct {
     gw_ops ops;
     gw_batch batch;
     gw_view logits;    /* [n_vocab] logits, with room for as many rows as are computed at once */
+    uint32_t *likely;  /* [n_vocab / 32] bits of the tokens among which an assistant chooses */
     bool long_context; /* the context has room for more than n_ctx_short tokens */
 } gw_state;
 
@@ -80,6 +82,13 @@ void gw_forward_logits(gw_state *s, int first, int rows);
  * needed; -INFINITY may replace the others. Returns the largest number of panels that the bound did not exclude
  * (gw_matmul_topk). */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
+/* Copies the final hidden states of which the last logits were computed, rows first .. first + rows - 1 of these, to
+ * out[rows][gw_ld(n_embd)]. */
+void gw_forward_kept(const gw_state *s, int first, int rows, float *out);
+/* Drafts a token from the input batch.pair: evaluates an assistant for a row at position `pos` > 0, which attends to
+ * the positions before `pos` in the cache `kv`. Returns the token's id. Replaces the hidden state in batch.pair by the
+ * assistant's. */
+int32_t gw_forward_draft(gw_state *s, const gw_kv *kv, uint32_t pos);
 /* Computes one token's logits for the given rows of the output matrix only, as gw_matmul_few does. */
 void gw_forward_few(gw_state *s, int token, const gw_rows *rows);
 

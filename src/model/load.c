@@ -441,9 +441,26 @@ static size_t sample_some(gw_loader *l, const gw_tensor *t, const gw_matrix *m, 
     return rows * j.row_bytes;
 }
 
+static bool holds_ids(const gw_loader *l) { return l->file->bound[l->order[l->current]].weight == GW_WEIGHT_ORDERING; }
+
+/* Converts token ids, which may be floats already, to floats. These represent all ids up to GW_MAX_VOCAB exactly. */
+static void take_ids(gw_loader *l, const gw_tensor *t, float *to, const uint8_t *bytes) {
+    for (size_t i = 0; i < t->info.shape[0]; i++) {
+        int32_t id;
+        memcpy(&id, bytes + i * sizeof id, sizeof id);
+        if (t->type->id == GW_I32) to[i] = (float)id;
+        else memcpy(&to[i], &id, sizeof id);
+        if (!(to[i] >= 0 && to[i] < l->file->config.n_vocab) && !l->wild) l->wild = 1 + i;
+    }
+}
+
 static size_t take_vector(gw_loader *l, const gw_tensor *t, float *to, const uint8_t *bytes, size_t n) {
     if (n < t->bytes) return 0;
     l->file->sample += gw_hash(gw_hash(1, t->info.name, strlen(t->info.name)), bytes, (size_t)t->bytes);
+    if (holds_ids(l)) {
+        take_ids(l, t, to, bytes);
+        return t->bytes;
+    }
     t->type->dequantise(bytes, to, t->info.shape[0]);
     if (!gw_rows_finite(gw_type_of(GW_F32), (const uint8_t *)to, 1, t->info.shape[0])) l->wild = 1;
     return t->bytes;
@@ -487,10 +504,14 @@ static const gw_tensor *next_tensor(gw_loader *l) {
     return t->part == l->part ? t : NULL;
 }
 
-/* Reports NaN or infinite weights, which would silently produce wrong logits. llama.cpp's --check-tensors rejects them
- * too. */
+/* Reports token ids outside the vocabulary, and NaN or infinite weights, which would silently produce wrong logits.
+ * llama.cpp's --check-tensors rejects the latter too. */
 static int not_finite(gw_loader *l) {
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
+    if (holds_ids(l))
+        return gw_fail(&l->file->error, GW_E_BAD_TOKEN,
+                       "Item %llu of tensor %s must be a token id below %u. " GW_CONVERT,
+                       (unsigned long long)l->wild - 1, t->info.name, l->file->config.n_vocab);
     return gw_fail(&l->file->error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %llu.", t->info.name,
                    (unsigned long long)l->wild - 1);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { EMBD, FF, GATE_UP, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, BY_TOKEN, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
+enum { PAIR = NONE + 1, TARGET }; /* of assistants */
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },
@@ -41,6 +42,8 @@ static uint32_t size_of(const gw_config *c, uint32_t layer, int which) {
     case DENSE: return c->n_dense;
     case PLE: return c->n_ple;
     case ALL_PLE: return c->n_ple * c->n_layer;
+    case PAIR: return 2 * c->n_target;
+    case TARGET: return c->n_target;
     case ONE: return 1;
     default: return c->n_vocab;
     }
@@ -86,19 +89,24 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
         return gw_fail(&f->error, GW_E_BAD_SHAPE,
                        "Tensor %s has two matrices; each must have a multiple of %d rows (got %u).", t->info.name,
                        GW_PANEL, rows / 2);
+    if (b.weight == GW_WEIGHT_CENTROIDS && s[1] && rows % s[1] == 0) rows = (uint32_t)s[1];
     if (s[0] == k && s[1] == rows && s[2] == 1 && s[3] == 1) return 0;
     char expected[48];
     if (is_vector(b.weight)) snprintf(expected, sizeof expected, "[%u]", k);
-    else snprintf(expected, sizeof expected, "[%u, %u]", k, rows);
+    else
+        snprintf(expected, sizeof expected, b.weight == GW_WEIGHT_CENTROIDS ? "[%u, a divisor of %u]" : "[%u, %u]", k,
+                 rows);
     return gw_fail(&f->error, GW_E_BAD_SHAPE, "Tensor %s must have the shape %s (got [%llu, %llu, %llu, %llu]).",
                    t->info.name, expected, (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
                    (unsigned long long)s[3]);
 }
 
 static int check_type(gw_file *f, const gw_tensor *t, int weight) {
-    if (gw_type_supported(t->type)) return 0;
+    bool ids = weight == GW_WEIGHT_ORDERING;
+    if (ids ? t->type->id == GW_I32 || t->type->id == GW_F32 : gw_type_supported(t->type)) return 0;
+    const char *types = is_vector(weight) ? "F32" : gw_type_list;
     return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unsupported type %s; it can be %s.",
-                   t->info.name, t->type->name, is_vector(weight) ? "F32" : gw_type_list);
+                   t->info.name, t->type->name, ids ? "I32 or F32" : types);
 }
 
 /* Rejects weights that the model's architecture does not use: ignoring them would silently produce wrong results. */
@@ -134,11 +142,13 @@ static int bind_tensor(gw_file *f, uint32_t i) {
 }
 
 /* Returns the set of required weights. A model with one of the two dense layers must have both. The same holds for the
- * two sets of RoPE factors. layer: n_layer for weights that belong to no layer. */
+ * two sets of RoPE factors, and for an assistant's centroids and token ids. layer: n_layer for weights that belong to
+ * no layer. */
 static uint64_t required_of(const gw_file *f, uint32_t layer) {
     const gw_config *c = &f->config;
     static const uint64_t pairs[] = { 1ull << GW_WEIGHT_DENSE_2 | 1ull << GW_WEIGHT_DENSE_3,
-                                      1ull << GW_WEIGHT_ROPE_SHORT | 1ull << GW_WEIGHT_ROPE_LONG };
+                                      1ull << GW_WEIGHT_ROPE_SHORT | 1ull << GW_WEIGHT_ROPE_LONG,
+                                      1ull << GW_WEIGHT_CENTROIDS | 1ull << GW_WEIGHT_ORDERING };
     bool owns = layer == c->n_layer || c->layer[layer].kv_owner == layer;
     uint64_t all = (c->arch->required & ~(owns ? 0 : OWNED)) | (c->n_ple ? GW_PER_LAYER_EMBEDDINGS : 0);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)

@@ -9,7 +9,9 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx) {
 }
 
 static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
-    gw_kv_shape shape = { c->n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
+    uint32_t n_layer = c->n_layer +
+                       (c->n_target ? GW_ROPES : 0); /* an assistant's layers use two layers of its target */
+    gw_kv_shape shape = { n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
     /* The cache has GW_KEYS more rows than tokens, because kernels read whole blocks of rows. */
     if (c->arch->policy->by_layer) shape.n_layer = 1, shape.n_ctx = shape.batch = n_ctx + GW_KEYS;
     gw_kv_init(kv, shape, a);
@@ -38,12 +40,20 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
         if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = gw_view_take(a, rows, c->rope[r].rotated);
     for (uint32_t i = 0; i < s->n_sequences; i++) {
         s->sequences[i].ids = gw_arena_take(a, s->n_ctx * sizeof *s->ids);
-        if (c->arch->policy->generates) s->sequences[i].logits = gw_view_take(a, GW_LOGIT_ROWS, c->n_vocab);
+        if (!c->arch->policy->generates) continue;
+        s->sequences[i].logits = gw_view_take(a, GW_LOGIT_ROWS, c->n_vocab);
+        s->sequences[i].hidden = gw_view_take(a, GW_LOGIT_ROWS, c->n_embd);
+    }
+    if (c->n_target) {
+        b->pair = gw_view_take(a, 1, 2 * c->n_target);
+        s->sequences->logits = gw_view_take(a, 1, c->n_vocab);
+        s->state.likely = gw_arena_take(a, ((size_t)c->n_vocab + 31) / 32 * sizeof *s->state.likely);
     }
     if (s->n_sequences > 1) s->logits = gw_view_take(a, s->n_sequences, c->n_vocab);
     gw_vectors_init(&s->vectors, c, c->arch->policy->texts, a);
     gw_heads largest = { .n_head = (int)c->n_head, .head_dim = (int)head };
-    gw_ops_init(&s->state.ops, pool, GW_BATCH, gw_max(gw_max(c->n_embd, ff), gw_max(c->n_dense, q)),
+    gw_ops_init(&s->state.ops, pool, GW_BATCH,
+                gw_max(gw_max(c->n_embd, ff), gw_max(gw_max(c->n_dense, q), 2 * c->n_target)),
                 gw_attention_partials(largest, s->n_ctx), a);
 }
 

@@ -25,6 +25,7 @@ typedef struct {
     uint32_t n_prompt; /* number of ids set by the last sync or sync_texts, until all of them are evaluated; then 0 */
     uint32_t rows;     /* the sequence's rows in the current block; 0: the sequence is not in the block */
     gw_view logits;    /* [n_vocab] logits of the sequence, with room for GW_LOGIT_ROWS rows */
+    gw_view hidden;    /* [n_embd] final hidden states of the rows of logits, for an assistant */
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
@@ -100,6 +101,12 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx);
 void gw_session_drop_block(gw_session *s);
 /* Drops the current block if the selected sequence is a member. */
 void gw_session_leave_block(gw_session *s);
+/* Returns 0, or an error if an assistant's layers cannot use the keys and values of a target. */
+int gw_session_pair(const gw_config *c, const gw_config *target, gw_error *e);
+/* Drafts the token after `id`: in the selected sequence of the target, whose last id has been drawn from the target's
+ * logits but not evaluated, or, if `chain` is set, after the id that the last call returned. Returns an id or an
+ * error. */
+int gw_session_draft(gw_session *s, const gw_session *target, int32_t id, bool chain);
 /* api.h documents gw_session_autotune as gw_autotune. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows);
 

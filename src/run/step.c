@@ -221,6 +221,8 @@ static void give_group(gw_session *s, const group *g) {
     if (g->which == FEW) gw_forward_few(&s->state, (int)g->row, &q->needed.rows);
     else if (g->which == TOP) give_top(s, g);
     else give_all(s, g);
+    for (uint32_t i = g->first, row = 0; i < g->first + g->n; row += wanted(s->members[i++]))
+        gw_forward_kept(&s->state, (int)row, (int)wanted(s->members[i]), s->members[i]->hidden.at);
 }
 
 /* Computes the wanted logits of all sequences whose remaining ids are all in the block. */

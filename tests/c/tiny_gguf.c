@@ -76,26 +76,36 @@ static uint32_t key_array(writer *w, const char *name, int of, uint32_t count) {
     return count;
 }
 
-static void gemma3_u32(writer *w, const char *name, uint32_t v) {
-    char whole[96];
-    snprintf(whole, sizeof whole, "gemma3.%s", name);
-    key_u32(w, whole, v);
+static const char *architecture(const writer *w) { return w->c->target ? "gemma4-assistant" : "gemma3"; }
+
+typedef struct {
+    char text[96];
+} full_key;
+
+static full_key full(const writer *w, const char *name) {
+    full_key k;
+    snprintf(k.text, sizeof k.text, "%s.%s", architecture(w), name);
+    return k;
 }
+
+static void config_u32(writer *w, const char *name, uint32_t v) { key_u32(w, full(w, name).text, v); }
 
 static void put_config(writer *w) {
     const tiny_config *c = w->c;
-    gemma3_u32(w, "context_length", c->n_ctx);
-    gemma3_u32(w, "embedding_length", c->n_embd);
-    gemma3_u32(w, "block_count", c->n_layer);
-    gemma3_u32(w, "feed_forward_length", c->n_ff);
-    gemma3_u32(w, "attention.head_count", c->n_head);
-    gemma3_u32(w, "attention.head_count_kv", c->n_head_kv);
-    gemma3_u32(w, "attention.key_length", c->head_dim);
-    gemma3_u32(w, "attention.value_length", c->head_dim);
-    gemma3_u32(w, "attention.sliding_window", c->window);
-    key_f32(w, "gemma3.attention.layer_norm_rms_epsilon", 1e-6f);
-    key_f32(w, "gemma3.rope.freq_base", 1e6f);
-    const char *pattern = "gemma3.attention.sliding_window_pattern";
+    config_u32(w, "context_length", c->n_ctx);
+    config_u32(w, "embedding_length", c->n_embd);
+    config_u32(w, "block_count", c->n_layer);
+    config_u32(w, "feed_forward_length", c->n_ff);
+    config_u32(w, "attention.head_count", c->n_head);
+    config_u32(w, "attention.head_count_kv", c->n_head_kv);
+    config_u32(w, "attention.key_length", c->head_dim);
+    config_u32(w, "attention.value_length", c->head_dim);
+    config_u32(w, "attention.sliding_window", c->window);
+    key_f32(w, full(w, "attention.layer_norm_rms_epsilon").text, 1e-6f);
+    key_f32(w, full(w, "rope.freq_base").text, 1e6f);
+    if (c->target) config_u32(w, "embedding_length_out", c->target);
+    full_key key_of_pattern = full(w, "attention.sliding_window_pattern");
+    const char *pattern = key_of_pattern.text;
     if (c->pattern && !c->pattern_as_bools) key_u32(w, pattern, c->pattern);
     if (!c->pattern || !c->pattern_as_bools) return;
     uint32_t n = key_array(w, pattern, GW_GGUF_BOOL, c->n_layer);
@@ -150,7 +160,7 @@ static const char *const more_ids[] = { "tokenizer.ggml.eot_token_id", "tokenize
                                         "tokenizer.ggml.padding_token_id" };
 
 static void put_metadata(writer *w) {
-    key_text(w, "general.architecture", "gemma3");
+    key_text(w, "general.architecture", architecture(w));
     key_text(w, "general.name", "tiny");
     if (w->c->alignment) key_u32(w, "general.alignment", w->c->alignment);
     put_config(w);
@@ -221,9 +231,12 @@ static void add_layer(writer *w, uint32_t layer) {
         { "attn_q_norm", GW_F32, c->head_dim, 0 },
         { "attn_q", c->attn, c->n_embd, q },
         { "attn_v", c->attn, c->n_embd, kv },
+        { "layer_output_scale", GW_F32, 1, 0 },
     };
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         char name[64];
+        bool keys = !strncmp(tensors[i].name, "attn_k", 6) || !strcmp(tensors[i].name, "attn_v");
+        if (c->target ? keys : !strcmp(tensors[i].name, "layer_output_scale")) continue;
         snprintf(name, sizeof name, "blk.%u.%s.weight", layer, tensors[i].name);
         add_tensor(w, name, tensors[i].type, tensors[i].k, tensors[i].rows);
     }
@@ -235,6 +248,13 @@ static void add_tensors(writer *w) {
     add_tensor(w, "token_embd.weight", c->embd, c->n_embd, c->n_vocab);
     for (uint32_t l = 0; l < c->n_layer; l++) add_layer(w, l);
     add_tensor(w, "output_norm.weight", GW_F32, c->n_embd, 0);
+    if (!c->target) return;
+    add_tensor(w, "rope_freqs.weight", GW_F32, c->head_dim / 2, 0);
+    add_tensor(w, "nextn.pre_projection.weight", c->attn, 2 * (uint64_t)c->target, c->n_embd);
+    add_tensor(w, "nextn.post_projection.weight", c->attn, c->n_embd, c->target);
+    if (!c->centroids) return;
+    add_tensor(w, "masked_embd_centroids.weight", c->attn, c->n_embd, c->centroids);
+    add_tensor(w, "masked_embd_ordering", GW_I32, c->n_vocab, 0);
 }
 
 static void put_infos(writer *w, const tiny_tensor *t, size_t n) {
