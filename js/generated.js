@@ -123,8 +123,9 @@ export const HELP = {
                            contexts. Default: auto.
   --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
                            cache for --context tokens. Embedding models ignore this option. Default: 1.
-  --draft-model TEXT       A smaller model with the same vocabulary, which drafts tokens for answers. Gets the headers
-                           and the token too, unless it is on another host. Answers are the same. Default: none.
+  --draft-model TEXT       A smaller model with the same vocabulary, or the model's assistant, which drafts tokens for
+                           answers. Gets the headers and the token too, unless it is on another host. Answers are the
+                           same. Default: none.
   --rows-on-disk auto|true|false
                            Which tables stay on disk: matrices with a row for each token, such as Gemma 4's per-layer
                            embeddings. auto: those of 64 MB or more. true: all. false: none. Rows are read from the

@@ -1,6 +1,7 @@
 /* draft-model: a smaller model with the same vocabulary, which drafts the next tokens of an answer (drafts.js). It is
  * loaded into the heap of the model, and uses the same threads. Before each draft, its context becomes that of the
- * answer; so while drafting is paused, the draft model costs nothing. */
+ * answer; so while drafting is paused, the draft model costs nothing. An assistant, such as Gemma 4's, has no context of
+ * its own: it continues the model's last hidden state with the model's keys and values. */
 /** @import { DraftModelInfo, OpenOptions, SourceDescriptor } from '../protocol.js' */
 /** @import { Drafter } from './drafts.js' */
 /** @import { Engine } from './engine.js' */
@@ -32,6 +33,7 @@ const LONGEST_REST = 1024;
 export async function loadDraftModel(load, options, { native, meter, reserve, descriptors, ...deps }) {
   const { draftModel = [], sha256, sequences, ...others } = options;
   const draft = native.beside();
+  let isAssistant = false;
   await load(
     draftModel.map((descriptor) => withoutSecrets(descriptor, descriptors[0])),
     { ...others, draftModel: [], threads: native.threads, rowsOnDisk: false },
@@ -41,13 +43,13 @@ export async function loadDraftModel(load, options, { native, meter, reserve, de
       meter: meterAfter(meter),
       pieces: { reader: (i) => deps.pieces.reader(descriptors.length + i), forget() {} },
       reserve() {
-        checkDraftModel(native, draft);
+        isAssistant = checkDraftModel(native, draft);
         draft.reserve(Math.min(chooseContext(native, options.contextLength), draft.number('context_length')));
         reserve();
       },
     },
   );
-  return new DraftModel(draft, deps.platform, native.number('n_vocab'));
+  return new DraftModel(draft, deps.platform, native.number('n_vocab'), isAssistant);
 }
 
 /** Removes the headers from a source if they are those of a model on another host. @param {SourceDescriptor} source
@@ -78,8 +80,8 @@ function meterAfter(meter) {
   return /** @type {any} */ (after);
 }
 
-/** Throws `not-generative` or `bad-option` if a model cannot draft for another one. @param {Engine} native
- * @param {Engine} draft */
+/** Throws `not-generative` or `bad-option` if a model cannot draft for another one. Returns whether it is an assistant.
+ * @param {Engine} native @param {Engine} draft */
 function checkDraftModel(native, draft) {
   if (draft.number('bidirectional')) {
     throw new ModelError(
@@ -88,7 +90,7 @@ function checkDraftModel(native, draft) {
     );
   }
   const difference = differenceOf(native, draft);
-  if (!difference) return;
+  if (!difference) return draft.call('pair', native.number('address')) > 0;
   throw new ModelError(
     'bad-option',
     `\`draftModel\` must have the vocabulary of the model: ${difference}. Use a smaller model of the same family.`,
@@ -114,6 +116,7 @@ export class DraftModel {
   #runner;
   #vocab;
   #context;
+  #isAssistant;
   /** Moving averages: milliseconds per draft token, undefined before the first, and the share of accepted tokens.
    * @type {number | undefined} */
   #ms;
@@ -122,12 +125,14 @@ export class DraftModel {
   #nextRest = 1;
 
   /** @param {Engine} native @param {ConstructorParameters<typeof Runner>[1]} platform
-   * @param {number} vocab number of tokens of the model */
-  constructor(native, platform, vocab) {
+   * @param {number} vocab number of tokens of the model @param {boolean} [isAssistant] */
+  constructor(native, platform, vocab, isAssistant = false) {
     this.#native = native;
     this.#runner = new Runner(native, platform);
     this.#vocab = vocab;
     this.#context = native.number('n_ctx');
+    this.#isAssistant = isAssistant;
+    if (isAssistant) return;
     native.resetSampler();
     native.setOption('temperature', 0);
   }
@@ -144,11 +149,12 @@ export class DraftModel {
 
   /** Returns draft tokens for a context; none while drafting is paused, or if the context is too long. Throws `aborted`
    * if the job was aborted. Other errors only pause drafting. @type {Drafter['draft']} */
-  async draft(ids, { room, times, answered }, job) {
+  async draft(ids, { room, times, answered, position }, job) {
     if (this.#rest-- > 0) return [];
     const size = Math.min(room, this.#bestSize(times));
     if (ids.length + size > this.#context) return [];
     try {
+      if (this.#isAssistant) return position === ids.length - 1 ? this.#assist(ids[position], size) : [];
       this.#native.sync(ids);
       const isNear = this.#native.call('pending') <= CATCH_UP + CATCH_UP_MORE * answered;
       return isNear ? await this.#evaluate(size, job) : [];
@@ -157,6 +163,25 @@ export class DraftModel {
       this.#pause();
       return [];
     }
+  }
+
+  /** Drafts up to `size` tokens with the model's keys and values, until an end token. Cannot be aborted, because an
+   * assistant takes only milliseconds. @param {number} id of the last token @param {number} size */
+  #assist(id, size) {
+    const ids = /** @type {number[]} */ ([]);
+    const before = performance.now();
+    let count = 0;
+    for (let last = id; count < size; ids.push(last)) {
+      last = this.#native.call('draft', last, Number(count++ > 0));
+      if (this.#ends(last)) break;
+    }
+    this.#measured((performance.now() - before) / count);
+    return ids;
+  }
+
+  /** @param {number} id */
+  #ends(id) {
+    return id >= this.#vocab || this.#native.call('is_end', id) > 0;
   }
 
   /** Evaluates the pending tokens, and drafts up to `size` tokens, until an end token. @param {number} size
@@ -172,7 +197,7 @@ export class DraftModel {
       await this.#runner.settle(job);
       const id = native.draw();
       if (evaluated === unmeasured) before = performance.now();
-      const ends = id >= this.#vocab || native.call('is_end', id);
+      const ends = this.#ends(id);
       if (!ends) ids.push(id);
       if (ends || ids.length === size) {
         if (evaluated > unmeasured) this.#measured((performance.now() - before) / (evaluated - unmeasured));

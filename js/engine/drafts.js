@@ -9,10 +9,11 @@
 /** @import { CallRunner } from './runner.js' */
 
 /** A draft model (draft-model.js). facts: its properties, for model.info; draft: returns draft tokens for a context, at
- * most `room`, if they are likely to save time after `answered` tokens of an answer. `times` has the milliseconds of
- * the model's steps by their number of tokens; judge: learns how many tokens of a draft were accepted.
+ * most `room`, if they are likely to save time after `answered` tokens of an answer. `position` is the number of ids
+ * that the model has evaluated; `times` has the milliseconds of its steps by their number of tokens; judge: learns how
+ * many tokens of a draft were accepted.
  * @typedef {{ facts: { draftModel: DraftModelInfo },
- *   draft: (ids: readonly number[], how: { room: number, times: readonly number[], answered: number },
+ *   draft: (ids: readonly number[], how: { room: number, times: readonly number[], answered: number, position: number },
  *     job: { aborted: boolean }) => Promise<number[]>,
  *   judge: (size: number, accepted: number, times: readonly number[]) => void }} Drafter */
 /** The parts of an answer (jobs.js) that are needed to draft its next tokens.
@@ -102,7 +103,8 @@ export class Drafts {
     const most = isShared ? 0 : Math.min(contextLength - length, args.maxTokens - tokens.length - 1);
     let ids = this.draft(most, forced);
     if (!ids.length && most > 0 && this.#model && this.#age < OLD) {
-      const how = { room: Math.min(MOST, most), times: this.#times, answered: tokens.length };
+      const [room, answered, position] = [Math.min(MOST, most), tokens.length, native.call('position')];
+      const how = { room, times: this.#times, answered, position };
       ids = this.#begin(await this.#model.draft(this.#ids, how, job), this.#model);
     }
     native.call('want_last', 1 + ids.length);

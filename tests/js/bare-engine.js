@@ -43,14 +43,14 @@ async function planned(file, variant = 'simd128', { threads = 1, modules = JS } 
  * @param {string} path of a GGUF file @param {string} [variant] @param {Options} [options] */
 export const bareEngine = async (path, variant, options) => planned(await readFile(path), variant, options);
 
-/** Returns an engine with weights. The context length is 512 by default. The caller must close the engine.
+/** Returns an engine with weights. The context length is 512 by default, or the file's if that is shorter. The caller must close the engine.
  * @param {string} path @param {string} [variant]
  * @param {Options & { context?: number }} [options] context: context length in tokens */
 export async function loadedEngine(path, variant, options) {
   const file = await readFile(path);
   const engine = await planned(file, variant, options);
   engine.loadOption('output', options?.output ?? 'auto');
-  engine.reserve(options?.context ?? 512);
+  engine.reserve(Math.min(options?.context ?? 512, engine.number('context_length')));
   feed(engine, file, LOAD.READY);
   return engine;
 }

@@ -240,6 +240,27 @@ const GEMMA4_TOOLS = {
   edit: withGemma4Tokens,
 };
 
+/** Draft model of the models gemma4-*, with the seed of their vocabulary. @type {ModelSpec} */
+const ASSISTANT = {
+  architecture: 'gemma4-assistant',
+  seed: FAMILY.seed,
+  layers: 4,
+  dModel: 64,
+  ffn: 128,
+  heads: 4,
+  kvHeads: 1,
+  headDim: 128,
+  headDimLocal: 64,
+  window: 24,
+  pattern: [true, true, true, false],
+  sharedLayers: 4,
+  turning: 16,
+  target: 256,
+  context: 256,
+  vocab: 320,
+  quiet: [],
+};
+
 /** @type {ModelSpec} */
 const TOOL = { ...TINY, type: 'Q8_0', context: 2048 };
 
@@ -372,6 +393,19 @@ export const MODELS = {
     keysAsValues: true,
     turning: 16,
   },
+  'assistant-f32': { ...ASSISTANT, name: 'drafter with centroids', type: 'F32', centroids: 80 },
+  'assistant-q4_0': { ...ASSISTANT, name: 'drafter with centroids, q4_0', type: 'Q4_0', centroids: 80 },
+  'assistant-dense-q8_0': { ...ASSISTANT, name: 'drafter without centroids, q8_0', type: 'Q8_0' },
+  // The drafter of gemma4-values-f32: all heads of a global layer share one KV head.
+  'assistant-dense-f32': {
+    ...ASSISTANT,
+    name: 'drafter without centroids',
+    type: 'F32',
+    heads: 6,
+    kvHeads: [3, 1, 3, 1],
+    pattern: [true, false, true, false],
+    outliers: 20,
+  },
   'llama2-f32': {
     ...FAMILY,
     architecture: 'llama',
@@ -446,7 +480,7 @@ export const MODELS = {
 
 /** All test models except embedding models, and except those whose weight types also occur in smaller ones. */
 export const SMALL_MODELS = Object.keys(MODELS).filter(
-  (name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed)/.test(name),
+  (name) => !/^(oneb|medium|gemma-vocab|gemma4-e2b|gemma4r\d|embed|assistant)/.test(name),
 );
 
 /** Modules of tools/models/ that determine the bytes of test models. */

@@ -1,6 +1,7 @@
 /* drafts: answers with draft tokens must have the same token ids as answers without, for many prompts, at temperatures
  * 0 and 1, with one to four threads. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, a type
- * that has special kernels for batches of a few tokens; the latter runs with a draft model in F32, too. */
+ * that has special kernels for batches of a few tokens; the latter runs with a draft model in F32, too. One more has
+ * Gemma 4's architecture, and an assistant. */
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';
@@ -22,7 +23,12 @@ export async function run({ count, seed, first }) {
   const counts = { answers: 0, tokens: 0, drafted: 0, accepted: 0 };
   /** @type {string[]} */
   const broken = [];
-  for (const [name, drafter] of [['storyteller'], ['parity-q4_0'], ['parity-q4_0', 'parity-f32']]) {
+  for (const [name, drafter] of [
+    ['storyteller'],
+    ['parity-q4_0'],
+    ['parity-q4_0', 'parity-f32'],
+    ['gemma4-q4_0', 'assistant-q4_0'],
+  ]) {
     const file = await testModel(name);
     const draftModel = drafter ? await testModel(drafter) : undefined;
     /** @type {string[]} answers without drafts and with one thread */

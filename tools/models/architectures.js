@@ -5,9 +5,9 @@
  *
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
- * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias', shape: number[] }} Part  without its type
- * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'phi3' | 'qwen2' | 'qwen3' |
- *   'smollm3'} ArchitectureName
+ * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias' | '', shape: number[] }} Part  without its type
+ * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma4-assistant' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'phi3' |
+ *   'qwen2' | 'qwen3' | 'smollm3'} ArchitectureName
  *
  * @typedef {object} Architecture
  * @property {string} keys       keys of the header, in order; a key for which the spec has no value is left out
@@ -50,6 +50,9 @@
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
  * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
  * @property {number} [turning]  number of column pairs of a global head that RoPE rotates (gemma4)
+ * @property {number} [target]  width of the model for which the model drafts (gemma4-assistant)
+ * @property {number} [centroids]  number of groups of tokens; without it, a draft chooses among all tokens
+ *   (gemma4-assistant)
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)
  * @property {number} [finalCap]      soft cap of logits (gemma2)
  * @property {number} [embeddingScale]  factor of embeddings (granite)
@@ -121,6 +124,16 @@ export const ARCHITECTURES = {
     qkNorm: true,
     tokenizer: 'gemma4',
     defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, ropeBaseSwa: 1e4, finalCap: 30, perLayer: 0, sharedLayers: 0 },
+  },
+  'gemma4-assistant': {
+    keys:
+      `${GEMMA3} rope.dimension_count rope.dimension_count_swa attention.key_length_swa attention.value_length_swa ` +
+      'attention.shared_kv_layers embedding_length_per_layer_input embedding_length_out nextn_predict_layers',
+    scaled: true,
+    postNorms: true,
+    qkNorm: true,
+    tokenizer: 'gemma4',
+    defaults: { eps: 1e-6, window: 32, ropeBase: 1e6, ropeBaseSwa: 1e4, perLayer: 0 },
   },
   'gemma-embedding': {
     keys: `${GEMMA3} dense_2_feat_in dense_2_feat_out dense_3_feat_in dense_3_feat_out pooling_type`,
@@ -204,6 +217,8 @@ const KEYS = {
   'attention.value_length_swa': ['u32', 'headDimLocal'],
   'attention.shared_kv_layers': ['u32', 'sharedLayers'],
   embedding_length_per_layer_input: ['u32', 'perLayer'],
+  embedding_length_out: ['u32', 'target'],
+  nextn_predict_layers: ['u32', 'layers'],
   embedding_scale: ['f32', 'embeddingScale'],
   residual_scale: ['f32', 'residualScale'],
   'attention.scale': ['f32', 'attentionScale'],
@@ -277,7 +292,7 @@ function layerShapes(s, l) {
     [!fused, 'attn_q', [dModel, q]],
     [!fused && !shares && !keysAsValues, 'attn_v', [dModel, kv]],
     [!!fused, 'attn_qkv', [dModel, q + 2 * kv]],
-    [architecture === 'gemma4', 'layer_output_scale', [1]],
+    [architecture.startsWith('gemma4'), 'layer_output_scale', [1]],
     [!!perLayer, 'inp_gate', [dModel, perLayer]],
     [!!perLayer, 'proj', [perLayer, dModel]],
     [!!perLayer, 'post_norm', [dModel]],
@@ -302,6 +317,10 @@ export function architectureTensors(s, vocabSize, sorted) {
   if (s.ropeScaling || s.turning) before.push(['rope_freqs', [s.headDim / 2]]);
   const factors = [(s.rotated ?? s.headDim) / 2];
   if (s.longRope) before.push(['rope_factors_long', factors], ['rope_factors_short', factors]);
+  if (s.target)
+    behind.push(['nextn.pre_projection', [2 * s.target, s.dModel]], ['nextn.post_projection', [s.dModel, s.target]]);
+  if (s.centroids)
+    behind.push(['masked_embd_centroids', [s.dModel, s.centroids]], ['masked_embd_ordering', [vocabSize]]);
   const perLayer = (s.perLayer ?? 0) * (s.layers ?? 0);
   if (perLayer) {
     before.push(['per_layer_token_embd', [perLayer, vocabSize]], ['per_layer_model_proj', [s.dModel, perLayer]]);
@@ -314,7 +333,7 @@ export function architectureTensors(s, vocabSize, sorted) {
   const parts = [];
   const add = (/** @type {string} */ prefix, /** @type {[string, number[]][]} */ list) => {
     for (const [group, shape] of list) {
-      parts.push({ prefix, group, suffix: 'weight', shape });
+      parts.push({ prefix, group, suffix: group === 'masked_embd_ordering' ? '' : 'weight', shape });
       const bias = /_embd$|^output$|^rope/.test(group) ? false : hasBias(s, group);
       if (bias) parts.push({ prefix, group, suffix: 'bias', shape: [shape[shape.length - 1]] });
     }
@@ -362,7 +381,7 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);
   if (group === 'position_embd' || group === 'output') return 3 / Math.sqrt(d);
   // Gemma 4 does not scale attention scores, so the weights of its norms of queries and keys are smaller.
-  const sharp = s.architecture === 'gemma4' ? 1.4 / Math.sqrt(Math.sqrt(shape[0])) : 1.4;
+  const sharp = s.architecture.startsWith('gemma4') ? 1.4 / Math.sqrt(Math.sqrt(shape[0])) : 1.4;
   if (group === 'attn_q_norm' || group === 'attn_k_norm') return sharp;
   if (shape.length === 1) return 1;
   return (!qkNorm && /^attn_(q|k|qkv)$/.test(group) ? 1.4 : 1) / Math.sqrt(shape[0]);

@@ -31,6 +31,9 @@ export const GGML_TYPES = Object.freeze({
   BF16: { id: 30, items: 1, bytes: 2 },
 });
 
+/** GGML's number of 32-bit integers, which no matrix of weights has. */
+export const I32 = 26;
+
 /** @typedef {keyof typeof GGML_TYPES} TypeName */
 
 const VALUE_TYPES = ['u8', 'i8', 'u16', 'i16', 'u32', 'i32', 'f32', 'bool', 'string', 'array', 'u64', 'i64', 'f64'];
@@ -54,7 +57,7 @@ const BIG = new Set(['u64', 'i64']);
 
 /** Returns the size of a tensor in bytes. Throws if a row is not a whole number of blocks. */
 export function tensorBytes(/** @type {number} */ typeId, /** @type {number[]} */ shape) {
-  const type = Object.values(GGML_TYPES).find((t) => t.id === typeId);
+  const type = typeId === I32 ? GGML_TYPES.F32 : Object.values(GGML_TYPES).find((t) => t.id === typeId);
   if (!type) throw new Error(`The type ${typeId} cannot be written.`);
   if (shape[0] % type.items) throw new Error(`The row length ${shape[0]} is not a multiple of ${type.items}.`);
   return (shape.reduce((a, b) => a * b, 1) / type.items) * type.bytes;

@@ -23,7 +23,7 @@ import { pathToFileURL } from 'node:url';
 import { ARCHITECTURES, architectureKeys, architectureTensors, ropeFactors, sizeOf } from './architectures.js';
 import { tokenizerKeys, vocabularyOf } from './bpe-vocab.js';
 import { chatTemplateOf } from './chat-templates.js';
-import { GGML_TYPES, ggufHeader, writeGguf } from './gguf-write.js';
+import { GGML_TYPES, I32, ggufHeader, writeGguf } from './gguf-write.js';
 import { FORMATS } from './quantise-formats.js';
 import { f16Of, quantise } from './quantise.js';
 
@@ -294,7 +294,8 @@ function tensorsOf(s, vocabSize) {
     const chosen = suffix === 'weight' ? s.types[group] : undefined;
     const embeds = ['token_embd', 'output', 'per_layer_token_embd'].includes(group);
     const typeName = chosen ?? (plain ? 'F32' : projects ? 'F16' : embeds ? embedding : s.type);
-    return { ...part, name: `${prefix}${group}.${suffix}`, type: GGML_TYPES[typeName].id, typeName };
+    const type = group === 'masked_embd_ordering' ? I32 : GGML_TYPES[typeName].id;
+    return { ...part, name: `${prefix}${group}${suffix && '.'}${suffix}`, type, typeName };
   });
 }
 
@@ -417,12 +418,22 @@ function vectorOf({ name, group, suffix, shape, ...rest }, s) {
   if (/^rope_factors/.test(group))
     return Float32Array.from({ length: n }, (_, i) => 1 + i / (group === 'rope_factors_long' ? 3 : 40));
   if (s.ropeScaling && group === 'rope_freqs') return ropeFactors(s.headDim, s.ropeBase ?? 1e4, s.ropeScaling);
+  if (group === 'masked_embd_ordering') return shuffled(random, n);
   if (suffix === 'bias') return bellFloats(random, n, size);
   const weights = normFloats(random, n, size);
   const chosen = s.outlierNorms ? s.outlierNorms.includes(group) : group !== 'attn_q_norm';
   if (s.outliers && chosen) stretch(weights, s.outliers, randomStream(s.seed, `${name}:outliers`));
   if (s.loud && group === 'output_norm') flip(weights, randomStream(s.seed, `${name}:signs`));
   return weights;
+}
+
+/** Returns the integers 0 … n - 1 in random order, as the bytes of 32-bit integers.
+ * @param {(out: Uint32Array) => void} random @param {number} n */
+function shuffled(random, n) {
+  const draws = new Uint32Array(n);
+  random(draws);
+  const ids = Int32Array.from(draws.keys()).sort((a, b) => draws[a] - draws[b]);
+  return new Float32Array(ids.buffer);
 }
 
 /** Makes outliers: multiplies one channel in a hundred, at least one, by 0.4 to 1 times the factor.

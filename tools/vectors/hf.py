@@ -138,7 +138,7 @@ def gpt2_state(f):
 
 
 def state_of(f):
-    shift = 1.0 if f.architecture.startswith('gemma') and f.architecture != 'gemma4' else 0.0
+    shift = 1.0 if f.architecture.startswith('gemma') and not f.architecture.startswith('gemma4') else 0.0
     names = LAYER | PER_LAYER | (PHI3 if f.architecture == 'phi3' else {}) | (POST_NORMS if f.has(0, 'post_ffw_norm') else {})
     state = {'model.embed_tokens.weight': f.w['token_embd.weight'], 'model.norm.weight': f.w['output_norm.weight'] - shift,
              'lm_head.weight': f.w.get('output.weight', f.w['token_embd.weight'])}

@@ -45,7 +45,7 @@ LENGTHS |= {f'gemma4r{n}-outliers': (22,) for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 1
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 LLAMA = {'rope': 'pairs', 'act': 'silu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
-           'gemma4': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': LLAMA, 'granite': LLAMA, 
+           'gemma4': GEMMA, 'gemma4-assistant': GEMMA, 'gpt2': {'act': 'gelu'}, 'llama': LLAMA, 'granite': LLAMA, 
            'phi3': LLAMA | {'rope': 'halves', 'same_window': True},
            'smollm3': LLAMA | {'unrotated': 4}, 'qwen2': LLAMA | {'rope': 'halves'}, 'qwen3': LLAMA | {'rope': 'halves'}}
 
@@ -59,7 +59,8 @@ class File:
         self.w, digest = {}, hashlib.sha256()
         for t in sorted(reader.tensors, key=lambda t: t.name):
             digest.update(t.data.tobytes())
-            self.w[t.name] = dequantize(t.data, t.tensor_type).astype(np.float64)
+            ids = t.tensor_type.name == 'I32'
+            self.w[t.name] = (t.data if ids else dequantize(t.data, t.tensor_type)).astype(np.float64)
         self.sha256 = digest.hexdigest()
 
     def read_header(self, reader):
