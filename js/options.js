@@ -181,8 +181,8 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {boolean} [rowsLater] Whether a model is ready before the tables of `rowsOnDisk` are downloaded.
  *   Meanwhile (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
  * @property {ModelSource} [draftModel] A smaller model with the same vocabulary, or the model's assistant, which drafts
- *   tokens for answers ([more](api.md#speculative-decoding)). Gets the `headers` and the `token` too, unless it is on another host.
- *   Answers are the same. Default: none.
+ *   tokens for answers ([more](api.md#speculative-decoding)). Gets the `headers` and the `token` too, unless it is on
+ *   another host. Answers are the same. Default: none.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
  *   with one for each file. If it differs, loading fails with `sha256-mismatch`.

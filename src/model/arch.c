@@ -97,7 +97,6 @@ static const gw_arch table[] = {
         .pattern = 6,
         .window = 512,
     },
-
     {
         /* Radford et al. 2019, Language models are unsupervised multitask learners */
         .name = "gpt2",

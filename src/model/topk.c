@@ -249,9 +249,10 @@ static void refine_part(void *ctx, int i) {
         n = open_panels(j, begin, last, list, n);
         for (size_t r = (size_t)begin * GW_PANEL; r < (size_t)last * GW_PANEL; r++) j->out[r] = -INFINITY;
     }
+    j->part[i].open = n;
+    if (!n) return;
     gw_multiply_listed(j->m, list, (int)n, &j->acts, j->out);
     for (uint32_t p = 0; p < n; p++) cap_panel(j->out, list[p], j->cap);
-    j->part[i].open = n;
 }
 
 /* Computes the required rows one after the other, since there are usually one or two of them. */
