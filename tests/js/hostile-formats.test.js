@@ -280,14 +280,12 @@ test('jump-forward bytes are searched for in a bounded number of steps, and retu
 });
 
 test('generated formats compile or are refused with a code, and none hangs or kills its thread', async () => {
-  const { all, failures } = await tryHostile(60, 1);
+  const { counts, failures } = await tryHostile(60, 1);
   assert.deepEqual(failures, []);
-  for (const counts of all) {
-    assert.ok(
-      counts.compiled > 25 && counts['format-too-complex'] > 2 && counts['bad-format'] > 2,
-      JSON.stringify(counts),
-    );
-  }
+  assert.ok(
+    counts.compiled > 25 && counts['format-too-complex'] > 2 && counts['bad-format'] > 2,
+    JSON.stringify(counts),
+  );
 });
 
 test('other calls are answered between the passes of the compiler, and an abort takes effect there', async () => {

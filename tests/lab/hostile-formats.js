@@ -260,10 +260,10 @@ function bytesOf(format, judging) {
   return lower(ordered(compile(format, { budget }), budget), { spelling: 'shortest', budget });
 }
 
-/** Compiles the format of a seed, and computes its first token masks. Calls `lap` between the steps. Returns
- * 'compiled', or the code of the expected error. @param {any} engine @param {number} seed @param {() => void} lap
- * @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
-function tryOne(engine, seed, lap) {
+/** Compiles the format of a seed, and computes its first token masks with each engine. Calls `lap` between the steps.
+ * Returns 'compiled', or the code of the expected error. @param {any[]} engines @param {number} seed
+ * @param {() => void} lap @returns {'compiled' | 'bad-format' | 'format-too-complex'} */
+function tryOne(engines, seed, lap) {
   const format = hostileFormat(seed);
   lap();
   let bytes;
@@ -273,22 +273,24 @@ function tryOne(engine, seed, lap) {
     assert.ok(error instanceof Unsupported && error.what.length > 3 && error.what.length < 600, String(error));
     return error.code;
   }
-  let matcher;
-  try {
-    lap();
-    matcher = new Matcher(engine, bytes);
-    for (let i = 0; i < STEPS; i++) {
+  for (const engine of engines) {
+    let matcher;
+    try {
       lap();
-      const mask = matcher.mask();
-      const at = mask.findIndex(Boolean);
-      if (at < 0) break;
-      matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
+      matcher = new Matcher(engine, bytes);
+      for (let i = 0; i < STEPS; i++) {
+        lap();
+        const mask = matcher.mask();
+        const at = mask.findIndex(Boolean);
+        if (at < 0) break;
+        matcher.accept(32 * at + 31 - Math.clz32(mask[at]));
+      }
+      assert.ok(matcher.heapBytes - bytes.length <= MATCHER_BYTES, `${matcher.heapBytes} bytes in the engine`);
+    } catch (error) {
+      if (/** @type {any} */ (error).code !== 'bad-format') throw error;
+    } finally {
+      matcher?.dispose();
     }
-    assert.ok(matcher.heapBytes - bytes.length <= MATCHER_BYTES, `${matcher.heapBytes} bytes in the engine`);
-  } catch (error) {
-    if (/** @type {any} */ (error).code !== 'bad-format') throw error;
-  } finally {
-    matcher?.dispose();
   }
   return 'compiled';
 }
@@ -303,9 +305,9 @@ function cpuTime() {
 }
 
 /** Runs in the compiling thread. Posts the result of each seed, with the elapsed and the CPU time of its longest step.
- * @param {{ vocabulary: string, first: number, end: number }} work */
-async function compileAll({ vocabulary, first, end }) {
-  const engine = await bareEngine(await testModel(vocabulary));
+ * @param {{ first: number, end: number }} work */
+async function compileAll({ first, end }) {
+  const engines = await Promise.all(VOCABULARIES.map(async (name) => bareEngine(await testModel(name))));
   const sound = toBytes({ choices: ['fine'] });
   for (let seed = first; seed < end; seed++) {
     let how;
@@ -318,21 +320,24 @@ async function compileAll({ vocabulary, first, end }) {
       [before, cpuBefore] = [now, cpuNow];
     };
     try {
-      how = tryOne(engine, seed, lap);
-      lap();
-      const matcher = new Matcher(engine, sound);
-      assert.ok(matcher.acceptBytes(new TextEncoder().encode('fine')) && matcher.finished, 'the plain call');
-      matcher.dispose();
+      how = tryOne(engines, seed, lap);
+      for (const engine of engines) {
+        lap();
+        const matcher = new Matcher(engine, sound);
+        assert.ok(matcher.acceptBytes(new TextEncoder().encode('fine')) && matcher.finished, 'the plain call');
+        matcher.dispose();
+      }
     } catch (error) {
       failure = String(/** @type {any} */ (error).stack);
     }
     lap();
-    parentPort?.postMessage({ seed, how, ms, cpu, failure, heap: engine.heapBytes });
+    const heap = Math.max(...engines.map(({ heapBytes }) => heapBytes));
+    parentPort?.postMessage({ seed, how, ms, cpu, failure, heap });
   }
 }
 
 /** Runs a thread until its seeds are done, or until one of them hangs or kills it. Returns the next seed.
- * @param {{ vocabulary: string, first: number, end: number }} work
+ * @param {{ first: number, end: number }} work
  * @param {(done: { seed: number, how?: keyof Counts, ms?: number, cpu?: number, failure?: string,
  *   heap?: number }) => void} hear */
 async function runThread(work, hear) {
@@ -356,52 +361,44 @@ async function runThread(work, hear) {
   return seed;
 }
 
-/** Tries formats with every vocabulary. Returns the counts by vocabulary, and the failures.
+/** Tries formats with every vocabulary. Returns the counts, and the failures.
  * @param {number} count @param {number} first seed @param {number} [limit] in milliseconds for each */
 export async function tryHostile(count, first, limit = Infinity) {
   const end = first + count;
   /** @type {string[]} */
   const failures = [];
-  const all = await Promise.all(
-    VOCABULARIES.map(async (vocabulary) => {
-      const counts = {
-        compiled: 0,
-        'bad-format': 0,
-        'format-too-complex': 0,
-        slowest: { seed: 0, ms: 0 },
-        mostCpu: { seed: 0, ms: 0 },
-        engineHeap: 0,
-      };
-      for (let from = first; from < end; ) {
-        from = await runThread(
-          { vocabulary, first: from, end },
-          ({ seed, how, ms = 0, cpu = 0, failure, heap = 0 }) => {
-            if (how) counts[/** @type {'compiled'} */ (how)]++;
-            if (failure || ms > limit)
-              failures.push(`${vocabulary}, seed ${seed}: ${failure ?? `${ms.toFixed(0)} ms`}`);
-            if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
-            if (cpu > counts.mostCpu.ms) counts.mostCpu = { seed, ms: cpu };
-            counts.engineHeap = Math.max(counts.engineHeap, heap);
-          },
-        );
-      }
-      return { vocabulary, ...counts };
-    }),
-  );
-  return { all, failures };
+  /** @type {Counts} */
+  const counts = {
+    compiled: 0,
+    'bad-format': 0,
+    'format-too-complex': 0,
+    slowest: { seed: 0, ms: 0 },
+    mostCpu: { seed: 0, ms: 0 },
+    engineHeap: 0,
+  };
+  for (let from = first; from < end; ) {
+    from = await runThread({ first: from, end }, ({ seed, how, ms = 0, cpu = 0, failure, heap = 0 }) => {
+      if (how) counts[/** @type {'compiled'} */ (how)]++;
+      if (failure || ms > limit) failures.push(`seed ${seed}: ${failure ?? `${ms.toFixed(0)} ms`}`);
+      if (ms > counts.slowest.ms) counts.slowest = { seed, ms };
+      if (cpu > counts.mostCpu.ms) counts.mostCpu = { seed, ms: cpu };
+      counts.engineHeap = Math.max(counts.engineHeap, heap);
+    });
+  }
+  return { counts, failures };
 }
 
 /** Tries `count` formats with each vocabulary. Also reports the peak memory of the process and the machine's load.
  * @param {import('./cases.js').Run} run */
 export async function run({ count, seed }) {
   const load = [loadavg()[1]];
-  const { all, failures } = await tryHostile(count, seed, LIMIT_MS);
+  const { counts, failures } = await tryHostile(count, seed, LIMIT_MS);
   load.push(loadavg()[1]);
   const peak = `${(process.resourceUsage().maxRSS / 1000).toFixed(0)} MB`;
   return {
-    counts: { lastSeed: seed + count - 1, all, peakOfProcess: peak, loadBeforeAndAfter: load },
+    counts: { lastSeed: seed + count - 1, ...counts, peakOfProcess: peak, loadBeforeAndAfter: load },
     broken: failures,
   };
 }
 
-if (!isMainThread && workerData?.vocabulary) await compileAll(workerData);
+if (!isMainThread && workerData?.end) await compileAll(workerData);
