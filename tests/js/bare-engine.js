@@ -25,8 +25,9 @@ export function feed(engine, file, until) {
   }
 }
 
-/** @param {Uint8Array} file @param {string} [variant] @param {Options} [options] */
-async function planned(file, variant = 'simd128', { threads = 1, modules = JS } = {}) {
+/** Returns an engine that knows a file's metadata and vocabulary, but cannot evaluate.
+ * @param {Uint8Array} file @param {string} [variant] @param {Options} [options] */
+export async function planned(file, variant = 'simd128', { threads = 1, modules = JS } = {}) {
   const { engine } = await createEngine(
     { variant, threads },
     /** @type {any} */ ({
@@ -39,8 +40,7 @@ async function planned(file, variant = 'simd128', { threads = 1, modules = JS } 
   return engine;
 }
 
-/** Returns an engine that knows the file's metadata and vocabulary, but cannot evaluate.
- * @param {string} path of a GGUF file @param {string} [variant] @param {Options} [options] */
+/** Returns an engine as planned() does. @param {string} path of a GGUF file @param {string} [variant] @param {Options} [options] */
 export const bareEngine = async (path, variant, options) => planned(await readFile(path), variant, options);
 
 /** Returns an engine with weights. The context length is 512 by default, or the file's if that is shorter. The caller must close the engine.
