@@ -4,12 +4,13 @@
  * JSDoc that editors show.
  *
  * It omits members that are private, protected or @internal. The build fails if an export needs a type of an internal
- * folder.
+ * folder. If the sources are the same as in the last run, it copies that run's result.
  *
  *   node tools/build/types.js
  */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { relative, sep } from 'node:path';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
 import ts from 'typescript';
 import { Trouble, at, cli, must } from '../support/proc.js';
 
@@ -17,6 +18,8 @@ import { Trouble, at, cli, must } from '../support/proc.js';
  *   | ts.InterfaceDeclaration} Declared */
 
 const MADE = at('build', 'types');
+/** Folder with the result of the last run. Its name contains a digest of the sources. */
+const resultFor = (/** @type {string} */ digest) => at('build', 'types', `dist-${digest}`);
 const ENTRIES = ['index', 'search', 'shared', 'isolate', 'openai', 'ai-sdk', 'prompt-api', 'mcp'];
 const INNER = /^(rpc|platform)\//;
 
@@ -177,7 +180,18 @@ function isDeclared(node) {
   );
 }
 
-await cli(async () => {
+/** Returns a digest of the files that determine the types. */
+function digestOfSources() {
+  const hash = createHash('sha256');
+  const modules = readdirSync(at('js'), { recursive: true }).map((name) => `js/${name}`);
+  const sources = modules.filter((name) => name.endsWith('.js')).sort();
+  const others = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.types.json', 'tools/build/types.js'];
+  for (const name of [...sources, ...others]) hash.update(name).update(readFileSync(at(name)));
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** @param {string} result folder for the declaration files of the entries */
+async function makeTypes(result) {
   rmSync(MADE, { recursive: true, force: true });
   await must('types', process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.types.json']);
   const files = ENTRIES.map((name) => at('build', 'types', `${name}.d.ts`));
@@ -185,13 +199,23 @@ await cli(async () => {
   const { NodeNext } = ts.ModuleKind;
   const program = ts.createProgram(files, { target: ES2022, module: NodeNext, types: [] });
   const exported = readFileSync(at('package.json'), 'utf8');
+  /** @type {Map<string, string>} */
+  const texts = new Map();
   /** @type {RollUp | undefined} */
   let base;
   for (const [i, file] of files.entries()) {
     const entry = new RollUp(program, /** @type {ts.SourceFile} */ (program.getSourceFile(file)), base);
-    writeFileSync(at('dist', `${ENTRIES[i]}.d.ts`), entry.text('./index.js'));
+    texts.set(`${ENTRIES[i]}.d.ts`, entry.text('./index.js'));
     const forRequire = `${ENTRIES[i]}.d.cts`;
-    if (exported.includes(forRequire)) writeFileSync(at('dist', forRequire), entry.text('./index.cjs'));
+    if (exported.includes(forRequire)) texts.set(forRequire, entry.text('./index.cjs'));
     base ??= entry;
   }
+  mkdirSync(result);
+  for (const [name, text] of texts) writeFileSync(join(result, name), text);
+}
+
+await cli(async () => {
+  const result = resultFor(digestOfSources());
+  if (!existsSync(result)) await makeTypes(result);
+  cpSync(result, at('dist'), { recursive: true });
 });
