@@ -14,8 +14,8 @@ import { splitModel } from './split.js';
 
 for (const [name, drafter, least] of /** @type {const} */ ([
   ['storyteller', 'storyteller', 100],
-  ['parity-q4_0', 'parity-f32', 20],
-  ['parity-f32', 'mqa-q4_0', 0],
+  ['tiny-f32', 'tiny', 20],
+  ['parity-q4_0', 'mqa-q4_0', 0],
 ])) {
   test(`${name}: answers are the same with and without drafts of ${drafter}`, async (t) => {
     for (const threads of [1, 2]) {
