@@ -167,7 +167,8 @@ static uint32_t check_capped(const char *what, float cap) {
     uint32_t rows = fixture.plain.rows;
     product(&fixture.plain, 1, whole);
     gw_soft_cap(&fixture.ops, whole, rows, cap);
-    for (uint32_t k = 2; k < 200 && k <= rows; k = k * 3 - 1) check_k(what, cap, k);
+    uint32_t most = TSAN_LEAVES_OUT(1) ? 2 : gw_min(199, rows);
+    for (uint32_t k = 2; k <= most; k = k * 3 - 1) check_k(what, cap, k);
     uint32_t exact = check_k(what, cap, 1);
     CHECK_INT(arg_max(top), arg_max(whole));
     return exact;
@@ -346,6 +347,7 @@ THREADED_TEST(top_bound_holds_for_every_row) {
     static const float sizes[] = { 1, 1e-20f, 1e-37f, 1e-42f, 1e20f };
     set_up(MOST_ROWS, WIDTH, 2);
     for (size_t i = 0; i < COUNT(sizes); i++) {
+        if (TSAN_LEAVES_OUT(i)) continue;
         random_rows(sizes[i] > 1 ? 1e3f : 0.1f);
         random_x(sizes[i]);
         for (int j = 0; j < 100; j++)
@@ -355,6 +357,7 @@ THREADED_TEST(top_bound_holds_for_every_row) {
         check_bound("random", GW_MIDDLE_PLANE);
     }
     for (int round = 0; round < 10; round++) {
+        if (TSAN_LEAVES_OUT(round)) continue;
         random_x(1);
         for (int i = 0; i < MOST_K; i++) /* activations of similar magnitudes, in later rounds with outliers */
             fixture.x[i] = (fixture.x[i] > 0 ? 1 : -1) * (round < 5 ? 1 + 0.01f * random_float()
@@ -420,6 +423,7 @@ THREADED_TEST(top_bound_holds_for_types_without_planes) { each_type(check_type_b
 
 static void check_type_top(const gw_type *type) {
     for (int round = 0; round < 2; round++) {
+        if (TSAN_LEAVES_OUT(round)) continue;
         random_blocks(type);
         random_x(1);
         CHECK(check_top(type->name) < TYPE_ROWS / 4 / 2);
@@ -533,6 +537,7 @@ THREADED_TEST(top_gives_the_lowest_id_of_equals) {
 THREADED_TEST(top_is_not_misled_by_the_high_plane) {
     set_up(MOST_ROWS, WIDTH, 2);
     for (int round = 0; round < 6; round++) {
+        if (TSAN_LEAVES_OUT(round)) continue;
         random_rows(1);
         random_x(1);
         aim_row(17, 1);
