@@ -1,11 +1,12 @@
-/* Runs a part of the fault-injection case `faults` (tests/lab) in browsers, and checks that faults take effect. */
+/* Runs a part of the fault-injection case `faults` (tests/lab) in a browser, and checks that faults take effect. The
+ * faults are injected in JavaScript; download.test.js tests the storage of each browser. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { Faults, planOf } from '../lab/faults.js';
 import { KINDS } from '../lab/inject.js';
 import { testModel } from '../js/models.js';
-import { BROWSERS, sharedBrowser } from './helpers.js';
+import { onlyIn, sharedBrowser } from './helpers.js';
 
 /** Faults that a test injects, by name, each with the state of the cached file before the load.
  * @type {Record<string, 'empty' | 'part' | 'whole'>} */
@@ -17,7 +18,7 @@ const RUNS = {
   'client: aborts and loads again at once': 'empty',
 };
 
-for (const side of BROWSERS) {
+for (const side of onlyIn('chromium')) {
   test(`${side}: faults of the server, the store, copies at rest and the caller`, async () => {
     const bytes = await readFile(await testModel('parity-q4_0'));
     const faults = new Faults(bytes, { side, shared: await sharedBrowser(side) });
