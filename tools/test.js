@@ -9,7 +9,7 @@
  * the JavaScript stages. A stage consists of tasks: each runs a program or a test file. Tasks run in parallel
  * (lanes.js). The output of each task is in build/logs/.
  */
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { inLanes } from './support/lanes.js';
 import { Trouble, at, cli, logged, tail } from './support/proc.js';
@@ -44,13 +44,11 @@ const BROWSERS = /^e2e-/;
 const GROUPS = 2;
 /** Prefix of the commands of `free` jobs (lanes.js): gives priority to the browser tests, which take longest. */
 const LATER = ['nice', '-n', '5'];
-/** Tasks that compute for ten seconds or more. They start first, so that all lanes (lanes.js) end at about the
- * same time. */
-const LONG = new RegExp(
-  '^(c-(tsan|asan|asan-relaxed|native|simd128|relaxed)|js(-relaxed)?-(exactness|processors)' +
-    '|js-(bpe|cache|calling|cli|download|embed|family|hostile-(formats|template)|parity|rows|store-faults' +
-    '|storyteller|tokenizer))$',
-);
+/** Duration of each task in its last run, in milliseconds, by its name. The longest start first, so that all lanes
+ * (lanes.js) end at about the same time. */
+const DURATIONS = at('build', 'durations.json');
+/** @type {Record<string, number>} */
+const lastDurations = existsSync(DURATIONS) ? JSON.parse(readFileSync(DURATIONS, 'utf8')) : {};
 
 /** @type {string[]} */
 let filters = [];
@@ -293,7 +291,7 @@ function report(name, sum, why) {
   console.log(`${name.padEnd(12)} ${result}${sum.skipped ? `, skipped ${sum.skipped}` : ''} (${why})`);
 }
 
-/** Duration of each task, in milliseconds, by its name. @type {Map<string, number>} */
+/** Duration of each task of this run, in milliseconds, by its name. @type {Map<string, number>} */
 const durations = new Map();
 
 /**
@@ -317,7 +315,7 @@ function jobsOf(stage, broken, done) {
   let [left, milliseconds] = [tasks.length, 0];
   return tasks.map((task) => ({
     beside: besides(task.name),
-    long: LONG.test(task.name),
+    expected: lastDurations[task.name] ?? LONGEST_TASK * 1000,
     run: async () => {
       const started = Date.now();
       add(sum, await runTask(stage, task));
@@ -375,6 +373,7 @@ await cli(async () => {
   const sum = { passed: 0, failed: 0, skipped: 0 };
   await inLanes(chosen.flatMap((stage) => jobsOf(stage, broken, (counts) => add(sum, counts))));
   if (sum.failed) process.exitCode = 1;
+  writeFileSync(DURATIONS, JSON.stringify({ ...lastDurations, ...Object.fromEntries(durations) }));
   const slowest = [...durations].sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
   const seconds = slowest.map(([name, milliseconds]) => `${name} ${Math.round(milliseconds / 1000)} s`);
   console.log(`\nThe slowest: ${seconds.join(', ')}`);

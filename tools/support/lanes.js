@@ -6,20 +6,20 @@ import { availableParallelism } from 'node:os';
  * @property {() => Promise<void>} run
  * @property {'turn' | 'pair' | 'free'} beside   turn: runs first, never together with another `turn` or a `pair`; pair:
  * at most two run at once; free: runs together with any job
- * @property {boolean} long      whether it starts before other `free` jobs
+ * @property {number} expected   duration, in any unit: longer `free` jobs start first
  */
 
 /**
  * Runs all jobs. A lane runs one job at a time. There are two more lanes than processors, so that no processor is idle
  * while a job waits. The first lane runs the `turn` jobs, then the first two lanes run the `pair` jobs. The other
- * lanes, and finally these two, run the `free` jobs, long ones first.
+ * lanes, and finally these two, run the `free` jobs, longest first.
  * @param {Job[]} jobs @param {number} [processors]
  */
 export async function inLanes(jobs, processors = availableParallelism()) {
   const of = (/** @type {Job['beside']} */ beside) => jobs.filter((job) => job.beside === beside);
   const turns = of('turn');
   const pairs = of('pair');
-  const free = of('free').sort((a, b) => Number(b.long) - Number(a.long));
+  const free = of('free').sort((a, b) => b.expected - a.expected);
   let left = turns.length;
   const lane = async (/** @type {() => Job | undefined} */ take) => {
     for (let job = take(); job; job = take()) await job.run();
