@@ -1,8 +1,9 @@
 /**
  * quick: makes workers start faster. `npm test` imports it before each test file in Node. A worker becomes one bundled
- * CommonJS file, which spares it the start of Node's loader of ES modules, and V8 compiles the wasm modules once for the
- * process, because this file keeps references to them. That halves the time to load a small model. It also lets V8's compiler threads finish before the process ends,
- * because Node 20 can hang otherwise (nodejs/node#54918). Test files run by hand do not need it.
+ * CommonJS file, which spares it the start of Node's loader of ES modules. V8 compiles the wasm modules once for the
+ * process, because this file keeps references to them. That halves the time to load a small model. It also lets V8's
+ * compiler threads finish before the process ends, because Node 20 can hang otherwise (nodejs/node#54918). Test files
+ * run by hand do not need it.
  *
  *   node tests/js/quick.js                          makes the files, in build/quick/
  *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there
