@@ -34,6 +34,7 @@ export async function loadDraftModel(load, options, { native, meter, reserve, de
   const { draftModel = [], sha256, sequences, ...others } = options;
   const draft = native.beside();
   let isAssistant = false;
+  checkUrls(draftModel, descriptors);
   await load(
     draftModel.map((descriptor) => withoutSecrets(descriptor, descriptors[0])),
     { ...others, draftModel: [], threads: native.threads, rowsOnDisk: false },
@@ -50,6 +51,17 @@ export async function loadDraftModel(load, options, { native, meter, reserve, de
     },
   );
   return new DraftModel(draft, deps.platform, native.number('n_vocab'), isAssistant);
+}
+
+/** Throws `bad-option` if a file of the draft model is a file of the model. Its download would wait for the lock that
+ * the model's own download holds. @param {SourceDescriptor[]} draftModel @param {SourceDescriptor[]} descriptors */
+function checkUrls(draftModel, descriptors) {
+  const urls = descriptors.map((own) => (own.kind === 'url' ? own.url : ''));
+  if (!draftModel.some((descriptor) => descriptor.kind === 'url' && urls.includes(descriptor.url))) return;
+  throw new ModelError(
+    'bad-option',
+    '`draftModel` must not be the model itself. Use a smaller model of the same family, which drafts faster.',
+  );
 }
 
 /** Removes the headers from a source if they are those of a model on another host. @param {SourceDescriptor} source

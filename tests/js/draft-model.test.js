@@ -5,10 +5,10 @@ import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 import { DraftModel } from '../../js/engine/draft-model.js';
 import { ModelError } from '../../js/errors.js';
-import { inspectModel, loadModel } from '../../js/index.node.js';
+import { inspectModel, loadModel, openCache } from '../../js/index.node.js';
 import { isCached } from '../../js/cached.js';
 import { FREE, RUNNING, SAMPLINGS, TIMES, answering, idsOf, pair, platform } from './drafting.js';
-import { essence, open, refuses, serveWith, someIds, until } from './helpers.js';
+import { essence, newFolder, open, refuses, serveWith, someIds, until } from './helpers.js';
 import { MODELS, STORYTELLER, testModel } from './models.js';
 import { splitModel } from './split.js';
 
@@ -222,6 +222,10 @@ test('a draft model with another vocabulary, or one that cannot generate, is ref
     await refuses(open(t, name, { draftModel: /** @type {any} */ (draftModel) }), /** @type {any} */ (code), message);
   }
   await refuses(open(t, 'tiny', { draftModel: '' }), 'bad-option', /`draftModel` must be a model source/);
+  const file = await readFile(await testModel('tiny'));
+  const url = `${await serveWith(t, (_, response) => void response.end(file))}/model.gguf`;
+  const cache = openCache(newFolder(t));
+  await refuses(loadModel(url, { cache, threads: 1, draftModel: url }), 'bad-option', /must not be the model itself/);
 });
 
 test('a draft model can be a stream, the streams of a split file or a download, and is not part of `sha256`', async (t) => {
