@@ -54,7 +54,7 @@ for (const file of files.sort()) {
       problems.push(`${place}: more than ${COLUMNS} columns`);
     // A function definition begins after an empty line and ends with a brace in the first column.
     if (!line) start = i + 1;
-    if (/^\}/.test(line) && i - start > FUNCTION_LINES)
+    if (line === '}' && i - start > FUNCTION_LINES)
       problems.push(`${place}: function of ${i - start} lines (limit ${FUNCTION_LINES})`);
   }
 }
