@@ -315,6 +315,17 @@ static gw_rows likely_rows(gw_state *s, gw_view h) {
     return rows;
 }
 
+/* Returns the first of `rows` with the greatest logit. */
+static int32_t best_of(const gw_rows *rows, const float *logits, uint32_t n) {
+    int32_t best = -1;
+    for (uint32_t p = 0; p < (n + GW_PANEL - 1) / GW_PANEL; p++) {
+        uint32_t bits = gw_rows_of(rows, p);
+        for (uint32_t id = p * GW_PANEL; bits && id < n; id++, bits >>= 1)
+            if (bits & 1 && (best < 0 || logits[id] > logits[best])) best = (int32_t)id;
+    }
+    return best;
+}
+
 int32_t gw_forward_draft(gw_state *s, const gw_kv *kv, uint32_t pos) {
     const gw_weights *w = s->weights;
     gw_batch *b = &s->batch;
@@ -336,11 +347,5 @@ int32_t gw_forward_draft(gw_state *s, const gw_kv *kv, uint32_t pos) {
         rows = likely_rows(s, h);
         gw_matmul_some(&s->ops, h.at, &w->output.matrix, &rows, s->logits.at);
     } else linear(s, h, &w->output, s->logits, true);
-
-    int32_t best = -1;
-    for (uint32_t id = 0; id < s->config->n_vocab; id++)
-        if (gw_rows_of(&rows, id / GW_PANEL) >> id % GW_PANEL & 1 &&
-            (best < 0 || s->logits.at[id] > s->logits.at[best]))
-            best = (int32_t)id;
-    return best;
+    return best_of(&rows, s->logits.at, s->config->n_vocab);
 }
