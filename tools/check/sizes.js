@@ -22,7 +22,7 @@ const KB = 1000;
  *               instructions, + 17 for the output head, + 18 for assistants. In the other files: + 28 for descriptions
  *               in the types, + 53 for readable stacks in Node, + 16 for temporary files, + 82 for thoughts, tables on
  *               disk, drafts, longer chats and the documents, + 5 for names of pre-tokenizers, banned tokens and checks
- *               of formats, + 12 for draft models, + 1 for assistants
+ *               of formats, + 12 for draft models, + 2 for assistants
  *   visit       all files that the project's page loads before its first answer, compressed
  *   server      the script of `gemma-wasm serve` */
 const LIMITS = {
