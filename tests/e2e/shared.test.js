@@ -71,9 +71,12 @@ test('aborts, other calls and errors are the same as with an unshared model', as
         }
         const controller = new AbortController();
         const { signal } = controller;
-        const long = model.generate('y', { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 }, signal });
-        for await (const _ of long) controller.abort();
-        const { finishReason } = await long.result();
+        const long = { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 } };
+        // The second answer waits for the first, so that it cannot end before it is aborted.
+        const answers = [long, { ...long, signal }].map((options) => model.generate('y', options).result());
+        await model.tokenize('z'); // the worker replies to it before the first answer ends
+        controller.abort();
+        const [, { finishReason }] = await Promise.all(answers);
         const refused = await model.debug.logits([1 << 20]).catch((/** @type {any} */ error) => error);
         const [ids, logits] = [await model.tokenize('some text'), await model.debug.logits([2, 300])];
         const saved = await model
