@@ -1,6 +1,7 @@
 /**
  * Answers with drafts of a draft model that always drafts, without a worker, for tests.
  */
+import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { LOAD } from '../../js/engine/engine.js';
 import { DraftModel } from '../../js/engine/draft-model.js';
@@ -79,3 +80,30 @@ export const SAMPLINGS = [
   { temperature: 0.4, topK: 0, topP: 1, repetitionPenalty: 1.2, logitBias: { 9: 3 } },
   { temperature: 0.5, maxTokens: 4 },
 ];
+
+/** Chats, aborts an answer, generates two answers at a time, and continues a saved chat, greedily and sampled. Returns
+ * the texts, and the number of draft tokens of the answers that were generated alone. @param {Model} model */
+export async function talk(model) {
+  const texts = /** @type {string[]} */ ([]);
+  let draftedTokens = 0;
+  for (const temperature of [0, 1]) {
+    const options = { temperature, seed: 3, maxTokens: 40 };
+    const chat = model.chat(options);
+    texts.push(await chat.send('a b c d e f g').text());
+    const control = new AbortController();
+    let count = 0;
+    const cut = model.generate(idsOf(30), { ...options, signal: control.signal });
+    for await (const _ of cut) if (++count === 3) control.abort();
+    const whole = await model.generate(idsOf(30), options).result();
+    draftedTokens += whole.timings.draftedTokens ?? 0;
+    assert.ok(whole.text.startsWith((await cut.result()).text));
+    const both = await Promise.all([
+      model.generate(idsOf(20), options).text(),
+      model.generate(idsOf(20, 7), options).text(),
+    ]);
+    const again = model.chat({ ...options, saved: await chat.save() });
+    await again.restored;
+    texts.push(whole.text, ...both, await again.send('h i j').text(), await chat.send('h i j').text());
+  }
+  return { texts, draftedTokens };
+}
