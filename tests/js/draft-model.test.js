@@ -256,10 +256,8 @@ test('a load is aborted while the draft model is downloaded', async (t) => {
   const control = new AbortController();
   const { signal } = control;
   const onProgress = (/** @type {any} */ { loaded }) => void (loaded > 1e5 && control.abort());
-  const began = performance.now();
   await refuses(
     open(t, 'parity-q4_0', { draftModel: `${address}/draft.gguf`, signal, onProgress, cache: false }),
     'aborted',
   );
-  assert.ok(performance.now() - began < 15_000);
 });

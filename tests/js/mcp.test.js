@@ -205,9 +205,8 @@ test('results become text or JSON; failures and refused media become errors', as
   for (const name of ['image', 'blob']) {
     await assert.rejects(async () => run(strict.find((tool) => tool.name === name)), /reads only text/);
   }
-  const before = performance.now();
-  valueOf({ content: [{ type: 'image', data: `${'='.repeat(2e5)}A` }] }, 'describe');
-  assert.ok(performance.now() - before < 1000, 'the size is computed in linear time');
+  // With quadratic time, this would take hours.
+  valueOf({ content: [{ type: 'image', data: `${'='.repeat(1e7)}A` }] }, 'describe');
 });
 
 function weatherServer() {

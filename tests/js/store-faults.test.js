@@ -554,9 +554,7 @@ test('if a custom store rejects with nothing, or never answers, the load continu
       () => new Promise(() => {}),
     ]) {
       const one = ['write', 'flush', 'estimate'].includes(method) ? empty.store : store;
-      const began = performance.now();
       const [, said] = await loads({ server, cache: faulty(one, { [method]: way }) });
-      assert.ok(performance.now() - began < 5000, method);
       // On a busy machine a connection may also stall, which gives the notice `retry`.
       const codes = said.filter((code) => code !== 'retry');
       if (['list', 'read', 'size'].includes(method)) assert.deepEqual(codes, ['not-cached'], method);

@@ -80,11 +80,12 @@ for (const how of ['aborted', 'killed with its process']) {
     await until(() => server.seen.length > 7);
     if (other) other.process.kill('SIGKILL');
     else control.abort();
+    // The lock is taken over because its owner has ended, not because it is old.
+    const later = Date.now() / 1000 + 3600;
+    for (const name of await locksIn(folder)) await utimes(join(folder, name), later, later).catch(() => {});
     await first;
-    const began = performance.now();
     const { logits, kept } = await second;
     assert.deepEqual([logits, kept], [expected, 'stored']);
-    assert.ok(performance.now() - began < 10_000);
     // Bytes lost in transit: one piece for each of three requests, and the contents of the sockets' buffers.
     assert.ok(server.sent < bytes.length + 6 * (1 << 18), `${server.sent} of ${bytes.length} bytes were sent`);
     assert.deepEqual(await locksIn(folder), []);
