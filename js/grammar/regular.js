@@ -324,7 +324,8 @@ class Keys {
   /** @type {Map<number, Entry>} */
   #byHash = new Map();
 
-  /** Returns the state of the first call with an equal key. @param {ArrayLike<number>} key @param {number} state */
+  /** Returns the state that the first call with an equal key passed. @param {ArrayLike<number>} key
+   * @param {number} state */
   first(key, state) {
     let hash = key.length;
     for (let i = 0; i < key.length; i++) {

@@ -283,7 +283,7 @@ export class Logic {
     return all;
   }
 
-  /** Returns the clause that a value matches a whole schema, such as the target of a reference.
+  /** Returns the clause of a whole schema, such as the target of a reference: the value matches it.
    * @param {Located} place @param {Type} type @param {boolean} track @returns {Clause} */
   subschema(place, type, track) {
     return { demand: () => this.fit(place, type, track), deny: () => this.misfit(place, type) };
@@ -310,7 +310,7 @@ export class Logic {
     return all;
   }
 
-  /** Returns the clause that a value equals one of `values`, of which only those of the type count.
+  /** Returns the clause of `const` or `enum`: the value equals one of `values` that have the type.
    * @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
   values(place, values, type) {
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
@@ -380,7 +380,7 @@ export class Logic {
     return parts.map((part, i) => this.child(place, part, `/${key}/${i}`));
   }
 
-  /** Returns the clause that at least one of the schemas matches.
+  /** Returns the clause of `anyOf`: at least one of the schemas matches.
    * @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
   anyOf(parts, type, track, pointer) {
     return {
@@ -413,7 +413,7 @@ export class Logic {
     return arms;
   }
 
-  /** Returns the clause that exactly one of the schemas matches.
+  /** Returns the clause of `oneOf`: exactly one of the schemas matches.
    * @param {Located[]} parts @param {Type} type @param {boolean} track @param {string} pointer @returns {Clause} */
   oneOf(parts, type, track, pointer) {
     return {
