@@ -414,7 +414,7 @@ export default {
   'drop.model': 'أفلت ملف GGUF لتحميله',
   'option.wrong': 'أحد خيارات التحميل ليس رقمًا.',
   'option.wrong.do': 'صحّحه تحت ”خيارات التحميل“، أو اتركه فارغًا.',
-  'link.label': 'ما يطلبه الرابط',
+  'link.label': 'نموذج من رابط',
   'link.asks': 'يريد هذا الرابط تحميل نموذج من {host}',
   'link.yes': 'حمّله من {host}',
   'link.no': 'ليس الآن',

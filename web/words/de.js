@@ -378,7 +378,7 @@ export default {
   'drop.model': 'Zieh die GGUF-Datei hierher, um sie zu laden',
   'option.wrong': 'Eine Ladeoption ist keine Zahl.',
   'option.wrong.do': 'Korrigiere sie unter „Ladeoptionen“, oder lass sie leer.',
-  'link.label': 'Was ein Link verlangt',
+  'link.label': 'Modell aus einem Link',
   'link.asks': 'Dieser Link möchte ein Modell von {host} laden',
   'link.yes': 'Von {host} laden',
   'link.no': 'Nicht jetzt',

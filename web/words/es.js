@@ -381,7 +381,7 @@ export default {
   'drop.model': 'Suelta el archivo GGUF para cargarlo',
   'option.wrong': 'Una opción de carga no es un número.',
   'option.wrong.do': 'Corrígela en «Opciones de carga», o déjala vacía.',
-  'link.label': 'Lo que pide un enlace',
+  'link.label': 'Modelo de un enlace',
   'link.asks': 'Este enlace quiere cargar un modelo de {host}',
   'link.yes': 'Cargarlo de {host}',
   'link.no': 'Ahora no',

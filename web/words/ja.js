@@ -369,7 +369,7 @@ export default {
   'drop.model': 'GGUF ファイルをドロップして読み込む',
   'option.wrong': '数値でない読み込みオプションがあります。',
   'option.wrong.do': '「読み込みオプション」で直すか、空にしてください。',
-  'link.label': 'リンクの要求',
+  'link.label': 'リンクのモデル',
   'link.asks': 'このリンクは {host} からモデルを読み込もうとしています',
   'link.yes': '{host} から読み込む',
   'link.no': '今はしない',
