@@ -58,7 +58,7 @@ export function markdown({ here, version, model, bytes, rows, planned }) {
     '|---|---:|---:|---:|---:|---:|---:|---:|---|',
     ...rows.map(line),
     '',
-    'Sampled: temperature 1, top-k 64, top-p 0.95. 4 tokens over 1: time of a step. MB: peak memory of the process.',
+    'Sampled: temperature 1, top-k 64, top-p 0.95. 4 tokens over 1: ratio of the times of a step. MB: peak memory of the process.',
     ...(missing ? [`Interrupted: ${missing} of ${planned} rows are missing.`] : []),
   ].join('\n');
 }

@@ -41,7 +41,7 @@ transformers.Gemma4TextConfig.kv_sharing_modes = property(modes)
 
 def drafter(f, target):
     """Returns transformers' model of a drafter."""
-    f.shared = 0   # the configuration below sets it to all layers
+    f.shared = 0   # Gemma4AssistantConfig shares the keys and values of all layers
     _, text = gemma4(f)
     text.vocab_size_per_layer_input = 0
     centroids = f.w.get('masked_embd_centroids.weight', np.zeros((1, 1)))

@@ -107,8 +107,9 @@ def main():
         found = [study(folder, n, n < quantised) for n in range(count)]
     ours, own = (np.concatenate([one[i] for one in found]) for i in (2, 3))
     above, exact = ours > LIMIT, own <= EXACT
-    summary = (f'{count} models, {len(ours)} positions: {above.sum()} above {LIMIT:g}, {(above & exact).sum()} of them where '
-               f'transformers errs by at most {EXACT:g}. Largest NMSE {ours.max():.1e}, {ours[exact].max():.1e} there')
+    summary = (f"{count} models, {len(ours)} positions: largest NMSE {ours.max():.1e}, {above.sum()} positions above {LIMIT:g}. "
+               f"Where transformers' own error is at most {EXACT:g}: largest NMSE {ours[exact].max():.1e}, "
+               f'{(above & exact).sum()} positions above {LIMIT:g}')
     print(summary)
     text = RECORD % (summary, json.dumps(versions()), '\n'.join(line for line, *_ in found),
                      '\n'.join(line for _, more, *_ in found for line in more))
@@ -118,18 +119,20 @@ def main():
 
 RECORD = '''# Random Gemma 4 models
 
-Made by `tools/vectors/gemma4.py`: models of the random shapes of `tools/models/random-gemma4.js`, with channels in norms
-that weigh up to the factor times the others, run over one prompt of 60 random ids. The vectors `gemma4r*-outliers` in
-`parity.json` are of the models with these numbers, with prompts of 22 ids. Errors are NMSE of a position's logits.
+Made by `tools/vectors/gemma4.py`. `tools/models/random-gemma4.js` chooses the shapes of the models. In some norms, a few
+channels are up to a factor larger than the others (column "outliers": factor, then norms). Each model evaluates one
+prompt of 60 random ids. The error is the NMSE ([parity.md](parity.md#reference)) of the logits at one position. For
+prompts of 22 ids, `parity.json` has reference logits of some of these models (`gemma4r` and the model's number).
 
-F32 files against transformers in float32:
+F32 files, compared with transformers in float32:
 **%s.**
-Elsewhere, rounding in float32 alone causes errors near 1e-6, as the column for transformers against float64 shows.
+At the other positions, rounding in float32 alone causes errors near 1e-6, as the column for transformers against float64 shows.
 Versions: `%s`.
 
-Layers: L local, G global; layers after + share keys and values of those before. Two numbers of a feed-forward: of layers
-with own keys and values, and of those that share; of kv heads and of head sizes: of local and of global layers.
-Errors: mean and worst position.
+- "layers": L is local, G is global. Layers after + use the keys and values of layers before it.
+- "ffn": if there are two numbers, the second is for the layers after +.
+- "kv heads", "head_dim": if there are two numbers, the first is for local layers, the second for global layers.
+- Errors: the mean over all positions, and the worst position.
 
 | | layers | d_model | ffn | heads / kv heads | head_dim | window | per-layer | V = K | cap | outliers | ours against transformers | transformers against float64 | ours against float64 |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|

@@ -95,7 +95,7 @@ export function document(records, presets) {
   const constants = records
     .filter(({ name }) => presets[name])
     .map(({ name }) => `${name}: ${presets[name].loud} loud rows, branch ${presets[name].branch}`);
-  return `# Greedy tokens of whole models at true shapes, beside llama.cpp
+  return `# Greedy tokens of models with real shapes, compared with llama.cpp
 
 The models are presets of \`tools/models/make-model.js\` with random weights (${constants.join('; ')}; \`ModelSpec\` in
 \`tools/models/architectures.js\` explains these words).
