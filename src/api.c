@@ -23,7 +23,7 @@ struct gw_model {
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
-    gw_model *target; /* of an assistant: the model for which it drafts */
+    gw_model *target; /* model for which an assistant drafts */
     int kv_type;      /* type of the KV cache, GW_KV_* */
     int sequences;    /* number of the model's sequences besides the first one */
     double limit;     /* maximum size of the heap in bytes; 0: no limit */

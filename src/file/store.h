@@ -21,7 +21,7 @@ typedef struct {
     gw_gguf_tensor info;
     const gw_type *type;
     uint64_t bytes; /* bytes of the tensor's data in the file */
-    uint32_t part;  /* of a split model: index of the file that holds the tensor */
+    uint32_t part;  /* index of the file that holds the tensor, in a split model */
 } gw_tensor;
 
 typedef struct {

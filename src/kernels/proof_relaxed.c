@@ -80,7 +80,7 @@ DOT_SHAPE(splats, v128_t c = C, s = SUM;
 DOT_SHAPE(chained, v128_t x = X, c = C, zero = wasm_i32x4_splat(0);
           RESULT(DOT(zero, C, DOT(x, c, DOT(X, zero, DOT(zero, c, SUM))))); KEEP(x, x); KEEP(c, c);)
 
-/* Shapes that look up bytes in the table x by the low nibbles of c. */
+/* These shapes look up bytes of the table x by the low nibbles of c. */
 #define SWIZZLE_SHAPE(name, ...) \
     OUTLINE void swizzle_##name(const operands *in, outcome *out) { __VA_ARGS__ }
 #define INDEX wasm_v128_and(C, unknown(0x0f0f0f0f))

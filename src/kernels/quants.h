@@ -184,7 +184,7 @@ OUTLINE void header_of_table(const uint8_t *group, header *restrict out) {
 typedef struct {
     uint32_t bits, offset, subs;    /* bits of a quant; offset: quant of value 0; subs: sub-scales in a block, 1 or 2 */
     bool mins, table;               /* table: quants are indices of table_values */
-    uint32_t blocks, bytes, header; /* of a group: number of blocks, size in bytes, bytes before the quants */
+    uint32_t blocks, bytes, header; /* number of blocks of a group, its size in bytes, its bytes before the quants */
     header_reader *read;            /* reader of super-blocks with one scale per block; NULL: read_header() is used */
 } format;
 
@@ -383,8 +383,8 @@ typedef struct {
     size_t step;
 } walk;
 
-/* Returns walk i of `each` walks of n panels. The panels of a walk are read at the same time and are far apart: panels
- * i, i + each, i + 2 each … */
+/* Returns the walk with number i of `each` walks. A walk reads n panels at the same time: panels i, i + each,
+ * i + 2 each … */
 INLINE walk walk_of(const job *j, int i, int each, int n) {
     return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };
 }

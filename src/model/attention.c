@@ -193,7 +193,7 @@ typedef struct {
     int n;
     float *out;
     int tokens, heads;   /* maximum number of tokens, and of query heads, in a group */
-    int parts, items;    /* number of groups for the same tokens: per KV head, and of all KV heads */
+    int parts, items;    /* number of groups that the same tokens form: for one KV head, and for all */
     uint32_t first_span; /* fields first_span, partials and rows are set only for a single token */
     float *partials;     /* partial softmaxes [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */

@@ -294,7 +294,7 @@ void gw_forward_kept(const gw_state *s, int first, int rows, float *out) {
 
 /* Finds the centroids with the greatest products with h, and returns the tokens of their groups. */
 static gw_rows likely_rows(gw_state *s, gw_view h) {
-    enum { GROUPS = 32 }; /* as many as Gemma 4's assistants were trained with */
+    enum { GROUPS = 32 }; /* number of groups with which Gemma 4's assistants were trained */
     const gw_weights *w = s->weights;
     const gw_matrix *centroids[] = { &w->centroids };
     uint32_t n = s->config->n_vocab, groups = w->centroids.rows, size = n / groups;

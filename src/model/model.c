@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { EMBD, FF, GATE_UP, Q, KV, QKV, HEAD, HALF_HEAD, VOCAB, BY_TOKEN, CONTEXT, DENSE, PLE, ALL_PLE, ONE, NONE };
-enum { PAIR = NONE + 1, TARGET }; /* of assistants */
+enum { PAIR = NONE + 1, TARGET }; /* sizes that only assistants have */
 
 #define LAYER_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_layer, field), columns, rows, true },
 #define MODEL_ROW(name, tensor, field, columns, rows) { tensor, offsetof(gw_weights, field), columns, rows, false },

@@ -17,7 +17,7 @@ typedef struct gw_row_cache {
     gw_rows_wanted_list wanted;
     uint32_t slot[GW_ROWS_AT_ONCE];
     const gw_type *from;
-    gw_matrix panel;  /* one panel, in which a row is packed and unpacked like weights in memory, for the same bits */
+    gw_matrix panel;  /* packs and unpacks a row like weights in memory, so that results have the same bits */
     uint8_t *scratch; /* [row_bytes] copy of a row, because packing overwrites its source */
     size_t row_bytes;
     uint32_t n_slots, clock;

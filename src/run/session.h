@@ -30,7 +30,7 @@ typedef struct {
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
     uint32_t rest;  /* number of next tokens that skip the two-stage output head, because it excluded few rows */
-    gw_topk needed; /* which logits will be used, until the next sync; best = 0: those of all rows in needed.rows */
+    gw_topk needed; /* logits that are used until the next sync; best = 0: the logits of all rows in needed.rows */
     int32_t required[GW_MOST_REQUIRED];
 } gw_sequence;
 
@@ -103,9 +103,8 @@ void gw_session_drop_block(gw_session *s);
 void gw_session_leave_block(gw_session *s);
 /* Returns 0, or an error if an assistant's layers cannot use the keys and values of a target. */
 int gw_session_pair(const gw_config *c, const gw_config *target, gw_error *e);
-/* Drafts the token after `id`: in the selected sequence of the target, whose last id has been drawn from the target's
- * logits but not evaluated, or, if `chain` is set, after the id that the last call returned. Returns an id or an
- * error. */
+/* Drafts the token after `id`. By default, `id` was drawn from the logits of the target's selected sequence and is not
+ * evaluated yet. If `chain` is set, `id` is the result of the last call. Returns an id or an error. */
 int gw_session_draft(gw_session *s, const gw_session *target, int32_t id, bool chain);
 /* api.h documents gw_session_autotune as gw_autotune. */
 void gw_session_autotune(gw_session *s, int sequential, int layer, int rows);

@@ -36,7 +36,7 @@ typedef struct {
     gw_state_of of;
     gw_state_header head;
     int phase;
-    uint32_t layer, kind, at; /* of the next row: layer; keys, values or copies of these (state.c); position */
+    uint32_t layer, kind, at; /* layer, kind (keys, values, or copies of these: state.c) and position of the next row */
     uint64_t hash;
     uint8_t *window; /* buffer of the state's bytes; NULL: no save or restore in progress */
     size_t size, used;

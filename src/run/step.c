@@ -165,7 +165,7 @@ static bool may_exclude(gw_sequence *q) {
 /* Sequences whose logits are computed with one product: n of s->members from index `first` on, whose wanted rows are
  * adjacent; rows `row` .. row + rows - 1 of the batch. */
 typedef struct {
-    enum { ALL, TOP, FEW } which; /* which logits: all, candidates of the two-stage output head, or needed.rows */
+    enum { ALL, TOP, FEW } which; /* logits to compute: all, candidates of the two-stage output head, or needed.rows */
     uint32_t first, n, row, rows;
 } group;
 

@@ -9,8 +9,8 @@
 typedef enum {
     GW_SPLIT_GPT2,
     GW_SPLIT_SMOLLM,
-    GW_SPLIT_LLAMA3, /* a word that is itself a piece becomes that piece, regardless of merges; texts begin with BOS */
-    GW_SPLIT_DBRX,   /* Llama 3's expression without these two rules */
+    GW_SPLIT_LLAMA3, /* whole-word rule: a word that is a piece becomes that piece, whatever the merges; BOS */
+    GW_SPLIT_DBRX,   /* Llama 3's expression; no whole-word rule, no BOS */
     GW_SPLIT_QWEN2,
     GW_SPLIT_GPT4O,
     GW_SPLIT_UNKNOWN

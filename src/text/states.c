@@ -16,7 +16,7 @@ typedef struct {
     gw_link link;
     uint32_t loop, taken;
     uint32_t missing; /* number of required members that the object lacks */
-    uint32_t open;    /* number of members that it lacks or may have again */
+    uint32_t open;    /* number of members that the object lacks or may have again */
     uint32_t bits[];
 } member_set;
 typedef struct {

@@ -26,7 +26,7 @@ static const tiny_config assistant = {
     .head = -1,
     .seed = 8,
     .target = 32,
-    .centroids = 50, /* of which 32 are used */
+    .centroids = 50, /* gw_draft() uses the best 32 of these */
 };
 
 /* Loads an assistant of a target. */
@@ -110,7 +110,7 @@ TEST(drafts_need_a_hidden_state) {
     CHECK_INT(gw_draft(m, -1, 1), GW_E_BAD_STATE);
     gw_truncate(target.m, 2);
     CHECK_INT(gw_draft(m, 5, 0), GW_E_BAD_STATE);
-    CHECK(gw_sync(target.m, ids, 40) >= 0); /* as many ids as the assistant's context has */
+    CHECK(gw_sync(target.m, ids, 40) >= 0); /* the ids fill the assistant's context */
     CHECK_INT(gw_run(target.m, 0), GW_RUN_DONE);
     CHECK_INT(gw_draft(m, 5, 0), GW_E_BAD_STATE);
 }

@@ -19,7 +19,7 @@ static const gw_layer_shape shapes[LAYERS] = {
 typedef struct {
     gw_kv kv;
     void *block;
-    float stored[CONTEXT]; /* per position: the number of the write that its row must hold */
+    float stored[CONTEXT]; /* number of the write that the row of each position must hold */
     float count;
 } rig;
 

@@ -25,7 +25,7 @@ typedef enum {
 typedef struct {
     uint32_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, window, n_ctx, n_vocab;
     uint32_t target;       /* n_embd of the target: the file is an assistant; 0: the file is a Gemma 3 model */
-    uint32_t centroids;    /* of an assistant; 0: none */
+    uint32_t centroids;    /* number of an assistant's centroids; 0: none */
     uint32_t pattern;      /* every pattern-th layer is global; 0: no key, which means 6 */
     bool pattern_as_bools; /* the pattern is written as an array of n_layer bools, true for local layers */
     int embd, attn, ffn;   /* GGML types of the matrices */

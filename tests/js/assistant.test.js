@@ -248,7 +248,7 @@ test('the engine refuses to draft where the model has no hidden state', async (t
   for (const id of [-1, 320]) await refuses(drafts(id), 'bad-state', /no hidden state/);
   native.call('truncate', 60);
   await refuses(drafts(5), 'bad-state', /no hidden state/);
-  evaluate(native, ids.slice(0, 64)); // as many as the assistant's context has
+  evaluate(native, ids.slice(0, 64)); // the ids fill the assistant's context
   await refuses(drafts(5), 'bad-state', /no hidden state/);
 });
 

@@ -1,5 +1,5 @@
 /* Tests speculative decoding with a draft model: answers are the same with and without it, whatever it drafts and
- * whatever fails or is aborted meanwhile, and drafting pauses where it does not pay. */
+ * whatever fails or is aborted meanwhile, and drafting pauses where it saves no time. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

@@ -15,7 +15,7 @@ import { features } from '../../js/platform/features.js';
 import { feed, loadedEngine } from './bare-engine.js';
 
 export const platform = /** @type {any} */ ({ yield: async () => {} });
-export const TIMES = [0, 1e6, 1e6, 1e6, 1e6]; // ms by number of tokens in a step: drafts always pay
+export const TIMES = [0, 1e6, 1e6, 1e6, 1e6]; // ms by number of tokens in a step, with which drafts always save time
 export const FREE = { room: 3, times: TIMES, answered: 0, position: 0 };
 export const RUNNING = { aborted: false };
 

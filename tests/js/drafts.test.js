@@ -1,5 +1,5 @@
 /* Tests speculative decoding: answers are the same with and without draft tokens, with every sampling, limit and stop
- * sequence; draft tokens are accepted in repeated text, and drafting pauses where it does not pay. */
+ * sequence; draft tokens are accepted in repeated text, and drafting pauses where it saves no time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Drafts } from '../../js/engine/drafts.js';
@@ -168,7 +168,7 @@ async function openWithDrafts(t, name) {
 test('a chat with drafts has the same answers and saved cache as one without', async (t) => {
   const model = await openWithDrafts(t, 'parity-q4_0');
   const talk = async (/** @type {boolean} */ draft) => {
-    const options = { temperature: 0, frequencyPenalty: -0.5, maxTokens: 40, draft }; // the penalty makes repetitions
+    const options = { temperature: 0, frequencyPenalty: -0.5, maxTokens: 40, draft }; // repeats words
     const chat = model.chat(options);
     const first = await chat.send('a b c d a b c d a b c').text();
     const second = await chat.send('a b c d a b c d').result();
@@ -266,7 +266,7 @@ test('steps during which other answers run are not measured', async () => {
     isShared: () => (isAfter ? shared.after : shared.before),
     async settle(/** @type {any} */ job, /** @type {any} */ hooks) {
       await settle.call(runner, job, hooks);
-      isAfter = hooks === undefined; // the prompt is evaluated with hooks, a step without
+      isAfter = hooks === undefined; // the prompt is evaluated with hooks, a later step without them
     },
     async pause() {
       isAfter = false;

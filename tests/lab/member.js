@@ -57,7 +57,7 @@ export function memberOf({ api, environment, address, files, cacheOf, calm, read
 
   return {
     tune: async (/** @type {object} */ tuning) => void (environment.tuning = tuning),
-    /** Adds the model that the server sends to the known models. */
+    /** Downloads the server's current model, and adds it to the known models. */
     async know() {
       const bytes = new Uint8Array(await (await fetch(address, { cache: 'no-store' })).arrayBuffer());
       known.push({ bytes, ...(await load(bytes.slice())) });

@@ -9,5 +9,5 @@ addEventListener('message', ({ data }) => {
   fault = data.fault ? Object.assign(fault ?? {}, data.fault) : fault;
 });
 
-/** Returns the store with the fault of the messages so far, if there is one. Later messages change that fault. */
+/** Returns the store, with the current fault. Messages that arrive later still change the fault. */
 export const openStore = () => faultyStore(open(), fault);

@@ -375,7 +375,7 @@ export function sizeOf({ group, suffix, shape }, s) {
   if (group === 'per_layer_token_embd') return 1 / Math.sqrt(s.perLayer ?? 1);
   if (group === 'layer_output_scale') return 0.7;
   const short = s.loud ? 2 : 1; // makes embeddings smaller, so that loud rows do not outweigh the layers' output
-  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // so that not all of the best logits reach the soft cap
+  const room = s.loud && s.architecture === 'gemma2' ? 4 : 1; // makes logits smaller, so that few reach the soft cap
   if (group === 'token_embd') return (scaled ? 3 / d : 3 / Math.sqrt(d)) / short;
   if (group === 'output_norm' && embeds) return 1;
   if (group === 'output_norm') return first ? 10 : (short / room) * (scaled && !s.ownOutput ? Math.sqrt(d) : 1);

@@ -218,7 +218,7 @@ export class Library {
 
   /** @param {string} id @param {Partial<Head>} news */
   async #change(id, news) {
-    this.on.changed(id, news); // updates the open conversation first: it may be saved meanwhile
+    this.on.changed(id, news); // first, because the open conversation may be saved during the change
     closeMenu();
     await this.#do(() => this.archive.change(id, news));
   }

@@ -223,7 +223,7 @@ export class Loads {
     const { text } = this.#models.rest;
     const rest = text.data && text; // empty unless a part of the model is downloaded later
     showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices, refused), rest]);
-    if (!state.coming) enter('ready'); // coming: another model was chosen meanwhile
+    if (!state.coming) enter('ready'); // if state.coming is set, another model was chosen meanwhile
     this.#conversation.use(loaded, note);
     // Another model cannot continue a story, so it begins a new conversation.
     const told = this.#conversation.head?.model?.kind === 'storyteller';

@@ -233,9 +233,9 @@ function addCopy(pre) {
 export class MarkdownView {
   #root;
   #changed;
-  #kept = 0; // number of nodes of the settled blocks
+  #kept = 0; // number of nodes of the blocks that no longer change
   #rest = ''; // text of the blocks that may still change
-  #html = ''; // HTML of the settled blocks
+  #html = ''; // HTML of the blocks that no longer change
   #frame = 0;
   #cost = 0; // milliseconds that the last rendering took
   #ended = 0;
