@@ -276,7 +276,7 @@ export default {
   'story.note': 'Tells children’s stories and nothing else. Included with this page.',
   'preset.270m': '8-bit. Small and fast, good for a first try.',
   'preset.1b': 'Mixed 4 to 8 bits (Q4_K_M). Best choice for chatting.',
-  'preset.qat': '4-bit, trained for it: best quality at this size. Requires a licence and an access token.',
+  'preset.qat': 'Trained for 4 bits: best quality at this size. Requires a licence and an access token.',
   'preset.gemma4':
     '4-bit. Better answers, slower; can think first. Needs {memory} of memory, the rest stays on disk. Apache 2.0 licence.',
   'preset.q4_0': 'Plain 4-bit, the smallest 1B model here.',
