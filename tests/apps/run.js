@@ -173,7 +173,7 @@ function environment(folder, { env = {}, newer }) {
 /** @param {App} app @param {string} folder @param {Look} look */
 async function fromServer(app, folder, look) {
   const { port, close } = await serve({ root: folder });
-  await close(); // This server only finds a free port.
+  await close(); // serve() is used only to find a free port.
   const server = start(
     (app.dev ?? []).map((word) => word.replace(/PORT$|PORT(?= )/, String(port))),
     app,

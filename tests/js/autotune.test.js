@@ -82,7 +82,7 @@ describe('the number of threads', () => {
   test('takes a bounded number of trials', () => {
     const { trials } = chosen(64, (n, i) => (i % 4 < 2 ? 3 : 2) / n + 4);
     assert.ok(trials <= 4 + 10 * 26, `${trials} trials`);
-    // On a machine whose reported cores cannot all be used, it ends at the first number that is clearly slower.
+    // If not all reported cores can be used, autotuning ends at the first number of threads that is clearly slower.
     assert.ok(chosen(64, (n) => (n > 4 ? n : 4 / n)).trials <= 20 + 3 * 10);
   });
 });

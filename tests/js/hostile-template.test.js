@@ -142,7 +142,7 @@ test('a template cannot access anything outside the interpreter', () => {
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
-/** The last template of written(), because parsing takes longer than rendering. */
+/** The last template of written(), kept because parsing takes longer than rendering. */
 const last = { source: '', template: /** @type {ChatTemplate | null} */ (null) };
 /** Returns the text that a chat template writes, and the control tokens in this text. @param {string} source
  * @param {...string} contents of the user's messages */

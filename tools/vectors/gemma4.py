@@ -1,8 +1,8 @@
 """Compares the errors of this package, transformers and llama.cpp on random Gemma 4 models with outliers.
 
-tools/models/random-gemma4.js chooses the shapes. As F32 files, each model runs in transformers in float32 (hf.py) and in
-this package, as quantised files in this package and llama.cpp (llama.js); float64 arithmetic (parity.py) is the reference
-of quantised files. Prints tables and writes them to tests/vectors/gemma4-random.md. Exits with status 1 if an F32 file's
+tools/models/random-gemma4.js chooses the shapes. Each model runs as an F32 file in transformers in float32 (hf.py) and in
+this package, and as quantised files in this package and in llama.cpp (llama.js). The reference of quantised files is
+float64 arithmetic (parity.py). Prints tables and writes them to tests/vectors/gemma4-random.md. Exits with status 1 if an F32 file's
 NMSE against transformers exceeds 1e-6 at a position where that of transformers itself, against float64, is at most 1e-7, or
 if a quantised file's mean error exceeds llama.cpp's. Needs the packages of parity.py and llama.js, and a built package.
 

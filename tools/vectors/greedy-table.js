@@ -41,7 +41,7 @@ const HEAD_TRUTH = headOf([
  * @param {number[]} a @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
-/** Returns the line of a run. It `failed` if a clear choice differs from llama.cpp's. Without a run, the cells of this
+/** Returns the line of a run. `failed`: whether a clear choice differs from llama.cpp's. Without a run, the cells of this
  * engine are empty. @param {Recorded} record @param {string} place @param {Run | null} run */
 export function row({ name, types, bytes, led: { ids, margins } }, place, run) {
   const sorted = [...margins].sort((a, b) => a - b);

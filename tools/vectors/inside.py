@@ -34,7 +34,7 @@ def streams(model, ids):
 
 
 def lens(f, model, trunk, x):
-    """Returns the logits that a residual stream has as the output of the last layer."""
+    """Returns the logits of a residual stream, as if the last layer had returned it."""
     final = trunk.ln_f if hasattr(trunk, 'ln_f') else trunk.norm
     with torch.no_grad():
         logits = model.lm_head(final(x))
