@@ -7,8 +7,7 @@
  * that arrives too late, or never because another program occupies its core, delays nothing: the caller computes the
  * items itself.
  *
- * gw_helper.at is the state of a helper. Brackets show which side (helper or caller) enters the state, and from which
- * state:
+ * gw_helper.at is the state of a helper. Brackets show which thread sets the state, and from which state:
  *   HERE        asleep, or counted by `inside`
  *   AWAY + i    not counted, computing item i of gw_parallel_pure; the caller does not wait yet  [helper, from HERE]
  *   PUTTING     not counted, storing the result; the caller waits  [helper, from AWAY + i]

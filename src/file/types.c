@@ -1,5 +1,5 @@
 /* types: see types.h. Block layouts as in ggml (ggml-common.h): Q4_0 is an f16 scale and 16 bytes, byte j holding item
- * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The others are in
+ * j in its low and item j + 16 in its high half, biased by 8; Q8_0 is an f16 scale and 32 int8. The other types are in
  * formats.c. */
 #include "file/types.h"
 

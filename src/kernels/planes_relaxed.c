@@ -104,8 +104,8 @@ INLINE sums add_nibbles(sums s, v128_t up, v128_t low, v128_t n, v128_t l) {
     return (sums){ DOT(up, n, s.n_up), DOT(low, n, s.n_low), DOT(up, l, s.l_up), DOT(low, l, s.l_low) };
 }
 
-/* Returns the product of a block with int15 activations: subtracts 128 times their sum, because quants are stored plus
- * 128. */
+/* Returns the product of a block with int15 activations: subtracts 128 times the sum of the activations, because quants
+ * are stored plus 128. */
 INLINE v128_t joined(sums s, const int32_t *sum) {
     v128_t up = wasm_i32x4_add(wasm_i32x4_shl(s.n_up, 4), s.l_up);
     v128_t low = wasm_i32x4_add(wasm_i32x4_shl(s.n_low, 4), s.l_low);

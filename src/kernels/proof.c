@@ -9,8 +9,8 @@
 
 /* Sizes of test products. Up to four rows of activations are multiplied by PANELS panels (eight that are read at the
  * same time, and a single one), more rows by FEW panels (a pair and a single one). The reference is slow, so it
- * computes only OTHER_ROWS rows and one panel; the other rows and panels are these times powers of two, chosen so that
- * no two in the same product are equal. MOST_K: the columns of a super-block. */
+ * computes only OTHER_ROWS rows and one panel; the other rows and panels are copies of these, times powers of two. No
+ * two rows and no two panels of a product are equal. MOST_K: the columns of a super-block. */
 enum {
     ROWS = 11,
     OTHER_ROWS = 2,

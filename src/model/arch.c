@@ -1,4 +1,4 @@
-/* arch: see arch.h. One row per architecture. */
+/* arch: see arch.h. One row per architecture, below its source. */
 #include "model/arch.h"
 
 #include <string.h>

@@ -7,7 +7,8 @@
 #include "model/matrix.h"
 
 /* A norm: y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and
- * Sennrich 2019; a GGUF stores Gemma's 1 + w). weight NULL: the model lacks this norm; bias NULL: no bias is added. */
+ * Sennrich 2019; files store Gemma's weights as 1 + w). weight NULL: the model lacks this norm; bias NULL: no bias is
+ * added. */
 typedef struct {
     const float *weight, *bias;
 } gw_norm;
@@ -47,9 +48,9 @@ typedef struct {
     gw_linear ple_proj;
     gw_norm ple_norm;
     gw_linear dense_2, dense_3; /* dense layers that are applied to the pooled vector of a text */
-    /* Weights of an assistant. pre_proj: from an embedding and a hidden state of its target to n_embd columns;
-     * post_proj: back to a hidden state; centroids: a row for each group of tokens; ordering: the ids of all tokens,
-     * group by group. */
+    /* Weights of an assistant. pre_proj maps an embedding and a hidden state of the target to n_embd columns; post_proj
+     * maps n_embd columns to a hidden state of the target. centroids has a row for each group of tokens; ordering has
+     * the ids of all tokens, group by group. */
     gw_linear pre_proj, post_proj;
     gw_matrix centroids;
     const float *ordering;

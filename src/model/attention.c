@@ -1,4 +1,5 @@
-/* attention: see attention.h. The softmax has a running maximum (Milakov & Gimelshein 2018; Dao 2022), span by span.
+/* attention: see attention.h. Computes the softmax span by span, with a running maximum (Milakov & Gimelshein 2018; Dao
+ * 2022).
  *
  * Positions are divided at fixed multiples: blocks of GW_KEYS inside spans of GW_SPAN. Each query passes through the
  * blocks of a span in order, first for its scores, then for its weighted values, and through the spans in order; so its
@@ -193,7 +194,7 @@ typedef struct {
     int n;
     float *out;
     int tokens, heads;   /* maximum number of tokens, and of query heads, in a group */
-    int parts, items;    /* number of groups that the same tokens form: for one KV head, and for all */
+    int parts, items;    /* number of groups for the same tokens: of one KV head, and of all KV heads */
     uint32_t first_span; /* fields first_span, partials and rows are set only for a single token */
     float *partials;     /* partial softmaxes [spans][n_head][2 + head_dim]: max, total, acc */
     const uint8_t *rows; /* [n_head][query_bytes] queries in the kernels' layout */

@@ -286,7 +286,7 @@ static int read_layers(const job *j) {
     gw_config *c = j->c;
     const char *key = "attention.sliding_window";
     const double *listed = NULL;
-    uint32_t own = c->n_target > 0; /* keys of the token at the query's position, which an assistant does not compute */
+    uint32_t own = c->n_target > 0; /* 1 for an assistant, which computes no key for the query's own position */
     c->pattern = c->arch->pattern;
     if (c->pattern && (c->arch->window || find(j, key))) {
         int bad = read_size(j, key, c->arch->window, 1 + own, GW_MAX_CONTEXT, &c->window);

@@ -443,7 +443,7 @@ static size_t sample_some(gw_loader *l, const gw_tensor *t, const gw_matrix *m, 
 
 static bool holds_ids(const gw_loader *l) { return l->file->bound[l->order[l->current]].weight == GW_WEIGHT_ORDERING; }
 
-/* Converts token ids, which may be floats already, to floats. These represent all ids up to GW_MAX_VOCAB exactly. */
+/* Converts token ids, which may be floats already, to floats. Floats represent all ids up to GW_MAX_VOCAB exactly. */
 static void take_ids(gw_loader *l, const gw_tensor *t, float *to, const uint8_t *bytes) {
     for (size_t i = 0; i < t->info.shape[0]; i++) {
         int32_t id;

@@ -75,7 +75,7 @@ static gw_bound find_weight(const gw_file *f, const char *name) {
         /* Some files have unused weights for keys and values in layers that use those of another layer. */
         if (rest && f->config.layer[layer].kv_owner != layer && OWNED >> w & 1) break;
         if (found.weight == GW_WEIGHTS || known >> w & 1)
-            found = (gw_bound){ w, layer }; /* if two weights have this tensor name, takes the architecture's */
+            found = (gw_bound){ w, layer }; /* if two weights have this name, takes the one of the architecture */
     }
     return found;
 }

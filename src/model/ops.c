@@ -1,5 +1,5 @@
 /* ops: see ops.h. A product quantises its input once; then threads multiply items of whole panels with the kernel that
- * the table `products` has for the matrix's type. With one row, the calling thread may repeat a late thread's item
+ * the table `products` has for the matrix's type. With one row, the calling thread may repeat a late helper's item
  * (base/pure.h). Attention is in attention.c, the two-stage output head in topk.c. */
 #include "model/ops.h"
 #include "kernels/pack.h"

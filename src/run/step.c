@@ -191,7 +191,8 @@ static bool join(const gw_session *s, group *g, const group *next) {
 }
 
 static void give_top(gw_session *s, const group *g) {
-    /* If fewer than LEAST_EXCLUDED quarters of all panels are excluded, the next REST tokens skip the head. */
+    /* If fewer than LEAST_EXCLUDED quarters of all panels are excluded, the next REST tokens skip the two-stage output
+     * head. */
     enum { LEAST_EXCLUDED = 3, REST = 100 };
     gw_topk needed[GW_SEQUENCES];
     uint64_t panels = gw_ld(s->state.config->n_vocab) / GW_PANEL;
@@ -318,8 +319,8 @@ static void choose_members(gw_session *s, uint32_t mask) {
         room -= q->rows;
         if (completes(q)) continue;
         room = 0;
-        /* This prompt continues in the next block and comes first there. It also comes first in this block, because it
-         * has no rows whose logits are wanted, and these must be at the end. */
+        /* This prompt continues in the next block and comes first there. It also comes first in this block, because
+         * rows whose logits are wanted must be at the end, and it has none. */
         s->turn = (uint32_t)(q - s->sequences);
         s->members[s->n_members - 1] = s->members[0];
         s->members[0] = q;

@@ -1,5 +1,6 @@
 /* bpe: see bpe.h. Merges become pairs of ids when the tokenizer is made, and are found in a hash table with linear
- * probing. A bound on the probes keeps hostile files from making it slow. merge_queue.h applies the merges in order. */
+ * probing. The number of probes is bounded, because in hostile files many pairs can collide. merge_queue.h applies the
+ * merges in order. */
 #include "text/bpe.h"
 #include "text/alphabet.h"
 

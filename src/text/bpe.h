@@ -34,7 +34,7 @@ void gw_bpe_merge(const gw_bpe *b, gw_word *w);
 
 /* Encodes a text that contains no added tokens, up to the last word that ends at or before byte `limit`. Returns 0 or
  * an error code; *taken receives the number of bytes encoded. A byte without a piece becomes the unknown piece, or
- * nothing, as in other implementations; in the supported families, every byte has a piece. */
+ * nothing if there is none, as in other implementations; in the supported families, every byte has a piece. */
 int gw_bpe_encode(const gw_bpe *b, const gw_vocabulary *v, gw_scratch *scratch, gw_text_span text, gw_ids *to,
                   size_t *taken);
 

@@ -1,5 +1,5 @@
 /* grammar: reads the automaton that js/grammar/lower.js compiles from an answer's `format` option, and validates it
- * like an untrusted file. Immutable afterwards. matcher.h explains how the automaton runs.
+ * like an untrusted file. The automaton is then immutable. matcher.h explains how the automaton runs.
  *
  * Layout, in little-endian words of 32 bits:
  *   header   struct below

@@ -14,9 +14,9 @@ typedef struct {
     uint32_t n_items;
     uint32_t *ids; /* [n_vocab] scratch: ids of the tokens that a walk of the trie finds */
     uint32_t n_ids;
-    uint32_t *exits; /* [most_exits] trie nodes where a walk reached the bottom (matcher.h); IN_ODD: of trie->odd */
+    uint32_t *exits; /* [most_exits] nodes where a walk reached the bottom (matcher.h); IN_ODD: nodes of trie->odd */
     uint32_t n_exits, most_exits;
-    gw_return *returns; /* [GW_MOST_RETURNS] where the text continues after the end of a rule */
+    gw_return *returns; /* [GW_MOST_RETURNS] places where the text continues after the end of a rule */
     uint32_t n_returns;
     uint16_t *path; /* [longest + 1] the DFA state at each depth of a walk of the trie */
     gw_plain plain;

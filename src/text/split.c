@@ -122,7 +122,8 @@ static size_t gpt2_word(span s, bool numbers_are_out) {
     return blanks(last, end, class != END && !(numbers_are_out && class == GW_NUMBER));
 }
 
-/* Matches \p{N}{1,numbers}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+, with slash: [\r\n/]*. */
+/* Matches \p{N}{1,numbers}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+, with [\r\n/]* for [\r\n]* if `slash` is
+ * set. */
 static size_t without_letters(span s, size_t numbers, bool slash) {
     size_t n, last, end, body = s.text[0] == ' ';
     if (class_at(s, 0, &n) == GW_NUMBER) return run(s, 0, GW_NUMBER, numbers);

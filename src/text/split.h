@@ -9,7 +9,7 @@
 typedef enum {
     GW_SPLIT_GPT2,
     GW_SPLIT_SMOLLM,
-    GW_SPLIT_LLAMA3, /* whole-word rule: a word that is a piece becomes that piece, whatever the merges; BOS */
+    GW_SPLIT_LLAMA3, /* whole-word rule: a word that is a piece becomes that piece, whatever the merges; adds BOS */
     GW_SPLIT_DBRX,   /* Llama 3's expression; no whole-word rule, no BOS */
     GW_SPLIT_QWEN2,
     GW_SPLIT_GPT4O,
@@ -20,8 +20,9 @@ typedef enum {
  * values. */
 gw_split gw_split_named(const char *name);
 
-/* Returns the length in bytes of the first word of text[0..len), len > 0. Beyond the word it only reads a run of white
- * space, or of upper case for gpt-4o. That run is the next word, so splitting a whole text takes linear time. */
+/* Returns the length in bytes of the first word of text[0..len), len > 0. Of the text after the word, only a run of
+ * white space, or of upper case for gpt-4o, is read. That run is the next word, so splitting a whole text takes linear
+ * time. */
 size_t gw_split_word(gw_split kind, const uint8_t *text, size_t len);
 
 /* Returns whether the character at text[at], at > 0, continues a run of upper case for gpt-4o: the text after the run

@@ -13,7 +13,7 @@ typedef struct {
     const gw_bpe *merges; /* merges of the file; NULL: pairs merge by score */
 } gw_spm;
 
-/* Makes the tables of a vocabulary. merges: those of the file, or NULL. Returns 0 or GW_E_NO_MEMORY. */
+/* Makes the tables of a vocabulary. merges: the merges of the file, or NULL. Returns 0 or GW_E_NO_MEMORY. */
 int gw_spm_make(gw_spm *s, const gw_vocabulary *v, const gw_bpe *merges);
 void gw_spm_free(gw_spm *s);
 size_t gw_spm_bytes(const gw_spm *s);

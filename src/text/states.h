@@ -86,7 +86,7 @@ int gw_dfa_init(gw_dfa *d, const gw_grammar *g, gw_error *e);
 void gw_dfa_free(gw_dfa *d);
 size_t gw_dfa_bytes(const gw_dfa *d);
 
-/* Where a rule returns to: a DFA state, and the stack below it. */
+/* A place to which a rule returns: a DFA state, and the stack below it. */
 typedef struct {
     uint32_t state, stack;
 } gw_return;

@@ -69,7 +69,8 @@ static void check_drafts(const tiny_config *c, int threads) {
     int32_t ids[280];
     make_ids(ids, 280, VOCAB, 4);
     for (uint32_t n = 1; n < 280; n += n < 30 ? 7 : 61) {
-        /* In one batch, token by token, in another sequence, and as the first of several rows with logits. */
+        /* Drafts are the same after one batch, and in another sequence after single tokens and several rows of
+         * logits. */
         CHECK(gw_select(target.m, 0) == 0 && gw_sync(target.m, ids, n) >= 0);
         CHECK_INT(gw_run(target.m, 0), GW_RUN_DONE);
         drafts expected = draft_after(m, ids[n]), again = draft_after(m, ids[n]);

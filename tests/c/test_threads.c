@@ -117,7 +117,7 @@ THREADED_TEST(threads_a_helper_that_traps_is_not_waited_for) {
     }
 }
 
-/* Helper threads that hang in the middle of an item, as if other programs had taken their cores. */
+/* Numbers of helper threads that hang in an item, and that should hang, as if other programs had taken their cores. */
 static _Atomic int stuck, held;
 
 static void stick(const void *ctx, int i, float *out) {

@@ -286,7 +286,7 @@ TEST(bad_elements) {
     gw_tokenizer_free(NULL);
 }
 
-/* A space that is put before a text, or after an added token, can be a token. */
+/* Returns the ids of a text, at most two for each byte, because an inserted space can be a token. */
 static const char *prefixed(gw_tokenizer *t, const char *text, int flags) {
     return ids_within(t, text, flags, 2 * strlen(text));
 }

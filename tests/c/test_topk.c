@@ -331,7 +331,7 @@ static void check_bound(const char *what, bool middle) {
 }
 
 /* Makes rows for which the first pass is as wrong as possible, so that the errors of the logits nearly reach their
- * bound: the bits of quants that it does not read are all ones where x is positive, and zeros elsewhere. */
+ * bound: the bits of quants that this pass does not read are all ones where x is positive, and zeros elsewhere. */
 static void worst_rows(bool middle) {
     int unread = middle ? 3 : 15;
     for (uint32_t r = 0; r < fixture.plain.rows; r++)
@@ -775,7 +775,7 @@ THREADED_TEST(top_excludes_as_much_with_a_cap) {
     pack();
     CHECK(check_capped("one stands out", 30) <= 5);
     CHECK(top[1234] < 30 && top[1234] > 20);
-    static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1235 is in the panel of 1234, the greatest */
+    static const int32_t exact[] = { 8, 1235, 2999 }; /* row 1234 has the greatest logit and is in the panel of 1235 */
     product(&fixture.plain, 1, whole);
     gw_soft_cap(&fixture.ops, whole, MOST_ROWS, 30);
     gw_matmul_topk(&fixture.ops, x_from(0, 1), &fixture.staged, 30, &(gw_topk){ 1, 3, exact, all_rows, NULL }, top);

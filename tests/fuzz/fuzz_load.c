@@ -244,7 +244,7 @@ static outcome load(gw_pool *pool, const bytes *files, unsigned n_files, const u
         if (!strchr(o.text, '.')) fprintf(stderr, "error %d: %s\n", o.state, o.text);
         REQUIRE(strchr(o.text, '.'));
         REQUIRE(!strcmp(gw_error_text(m, "code"), gw_error_name(o.state)));
-        if (state == GW_LOAD_PLAN) o.text[0] = 0; /* says how many bytes were passed, which depends on the chunks */
+        if (state == GW_LOAD_PLAN) o.text[0] = 0; /* the text has the number of bytes, which depends on the chunks */
     } else {
         o.logits = evaluate(m);
     }
