@@ -549,7 +549,7 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
 
 int gw_check_logits(gw_model *m) { return check_rows(m, m->session.now->logits.at, m->session.now->logit_rows); }
 
-/* Draws a token. banned: subject and verb of the error message "all … -infinity", used if no token can be drawn. */
+/* Draws a token. banned: the part of the error message before "-infinity", used if no token can be drawn. */
 static int32_t draw(gw_model *m, const float *logits, const char *banned) {
     int32_t id = gw_sampler_draw(m->sampler, logits);
     if (id >= 0) return id;

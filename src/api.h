@@ -67,13 +67,14 @@ int gw_load_end(gw_model *m);              /* ends a file; returns 0 if the stat
 void gw_load_limit(gw_model *m, double bytes);
 /* Sets an option that the memory plan depends on. Call it before gw_load_reserve. The first value is the default:
  *   "quantizeFloats"  "auto" "keep" "q8_0": whether F32, F16 and BF16 matrices are kept, or packed as Q8_0 if their
- *                     rows are whole blocks. auto: keep, because rounding the embedding can be most of a file's error;
- *                     q8_0 is faster and smaller. In a block of 32 with the largest magnitude M, no weight changes by
- *                     more than M / 254 + M / 2048, half a step and the rounding of the block's scale to f16 (for
- *                     M >= 0.0078; below, M / 254 + 3.8e-6).
+ *                     rows are whole blocks. q8_0 is faster and smaller. auto: keep, because rounding the embedding
+ *                     can cause most of a file's error. In a block of 32 whose largest magnitude is M, no weight
+ *                     changes by more than M / 254 + M / 2048 (M / 254 + 3.8e-6 if M < 0.0078): half a step and the
+ *                     rounding of the block's scale to f16.
  *   "output"          "auto" "whole" "stages": how a quantised output matrix is multiplied (gw_want_top). stages:
  *                     bounds all logits first, and computes only candidates exactly; a row takes 16 more bytes in
- *                     Q8_0, 4 in other types. auto: stages for 2^22 weights or more. Results are the same. For tests.
+ *                     Q8_0, 4 in other types. auto: stages for 2^22 weights or more. For tests; does not change
+ *                     results.
  *   "kvType"          "auto" "f32" "i16" "q8_0": type of the keys and values in the cache, for all layers. i16: 16-bit
  *                     integers with a scale for each head; q8_0: bytes with a scale for each 32 items of a head.
  *                     auto: f32 if the layers' weights are floats; otherwise i16 in global layers, and f32 in layers
@@ -90,9 +91,9 @@ int gw_load_option(gw_model *m, const char *name, const char *value);
  * limited to 4096. After GW_E_NO_MEMORY, whose message names the context length that would fit, it may be called
  * again. */
 int gw_load_reserve(gw_model *m, uint32_t n_ctx);
-/* Returns a size in bytes: of the "weights", "kv" caches or "scratch" memory that gw_load_reserve(n_ctx) would
- * allocate, of their "total", of the resulting whole "heap", or of the weights that stay on "disk". Exact even beyond 4
- * GB. Valid from state PLAN on; NAN if n_ctx is too long for the model. */
+/* Returns the bytes of a part of the memory plan: the "weights", "kv" caches or "scratch" memory that
+ * gw_load_reserve(n_ctx) would allocate, their "total", the whole "heap" afterwards, or the weights that stay on
+ * "disk". Exact even beyond 4 GB. Valid from state PLAN on; NAN if n_ctx is too long for the model. */
 double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
 /* Returns the longest context for which "heap" is at most `bytes`, or 0 if there is none. Valid from state PLAN on. */
 uint32_t gw_largest_context(const gw_model *m, double bytes);
@@ -173,9 +174,9 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
  * All functions below, including those of saved states and of the sampler, refer to the selected sequence (gw_select),
  * by default the first.
  * gw_sync(m, ids, n) sets the context to ids[0..n) without evaluating it. Keeps the longest common prefix with the
- *   evaluated ids for which the KV cache still has all rows, but not the last id, which is always evaluated again.
+ *   evaluated ids for which the KV cache still has all rows. The last id is never kept: it is always evaluated again.
  *   Returns the number of ids kept, or GW_E_CONTEXT if n > n_ctx, GW_E_BAD_TOKEN, GW_E_BAD_OPTION if n = 0.
- * gw_append(m, id) appends an id to the context, but not to texts (gw_pack). GW_E_CONTEXT: the context is full.
+ * gw_append(m, id) appends an id to the context. GW_E_CONTEXT: the context is full; GW_E_BAD_STATE: after gw_pack.
  * gw_run(m, layers) evaluates pending ids, at most about `layers` layers of one batch (0: everything). It returns
  *   GW_RUN_DONE     no id is pending; gw_logits() has the logits after the last id
  *   GW_RUN_MORE     call gw_run again
@@ -194,8 +195,8 @@ int32_t gw_match_draw(gw_model *m, gw_matcher *x, float *logits, int masked);
 
 int gw_sync(gw_model *m, const int32_t *ids, uint32_t n);
 int gw_append(gw_model *m, int32_t id);
-/* Truncates the context to its first n ids; does nothing if it has no more than n ids, or if n is 0. After removing
- * fewer than GW_BATCH ids, the remaining ids never have to be evaluated again. */
+/* Truncates the context to its first n ids; does nothing if it has no more than n ids, or if n is 0. If it removes
+ * fewer than GW_BATCH ids, no remaining id has to be evaluated again. */
 void gw_truncate(gw_model *m, uint32_t n);
 /* Sets for how many of the last pending ids gw_run computes logits: 1 to 4. When gw_run is done, gw_logits() is the
  * address of the last row, and the other rows are before it in memory. The next gw_sync sets the number to 1. */
@@ -207,8 +208,8 @@ int gw_select(gw_model *m, uint32_t i);
  * one pending id, and the next rows of the other sequences' prompts. layers: as for gw_run. Returns GW_RUN_MORE,
  * GW_RUN_ROWS, or GW_RUN_DONE after a block; then gw_logits() of each sequence without pending ids (gw_pending) has its
  * logits, as after gw_run. Between two calls for the same block, sequences that are not in the block may change. The
- * block starts again if `mask` lacks one of its sequences, and after gw_run. GW_E_BAD_STATE: all logits, vectors or an
- * inspection are wanted. */
+ * block starts again if `mask` lacks one of its sequences, and after gw_run. GW_E_BAD_STATE: gw_want_all, gw_pack or
+ * gw_want_look is in effect. */
 int gw_step(gw_model *m, uint32_t mask, int layers);
 /* Returns how many of the ids gw_sync would keep if sequence i were selected. */
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
@@ -241,10 +242,10 @@ const float *gw_vector(const gw_model *m, uint32_t text);
 /* Assistants: models that compute no keys and values, but use those of their target. In the state PLAN of both models,
  * gw_pair(m, target) assigns the assistant m to its target. Returns 0 if m is no assistant, 1 if it is, or
  * GW_E_BAD_OPTION if it belongs to another model. The target must not be freed before the last gw_draft.
- * gw_draft(m, id, chain) returns the most likely token after `id`, which is not evaluated: with chain 0, the id drawn
- * from the logits of the target's selected sequence, whose other ids are evaluated; with chain 1, the result of the
- * last gw_draft. gw_logits(m) then has the logits, with -INFINITY for unlikely tokens. GW_E_BAD_STATE: the target has
- * no hidden state of the id before `id`. */
+ * gw_draft(m, id, chain) returns the most likely token after `id`, which the target has not evaluated. With chain 0,
+ * `id` was drawn from the last logits of the target's selected sequence; with chain 1, `id` is the result of the last
+ * gw_draft. gw_logits(m) then has the logits, with -INFINITY for unlikely tokens. GW_E_BAD_STATE: the target has no
+ * hidden state of the id before `id`. */
 int gw_pair(gw_model *m, gw_model *target);
 int gw_draft(gw_model *m, int32_t id, int chain);
 /* Inspection: call gw_sync or gw_pack, then gw_want_look, which empties the cache. gw_run then also returns

@@ -39,8 +39,8 @@ enum { GW_PANEL = 4, GW_BLOCK = 32, GW_Q4_BYTES = 72, GW_Q8_BYTES = 136 };
 enum { GW_SPAN = 128, GW_KEYS = 32, GW_HEADS = 4 };
 
 /* GW_HAVE_SIMD: the build has kernels with 128-bit vectors, which SIMDe emulates in native builds. GW_HAVE_RELAXED:
- * products use relaxed SIMD and are named gw_relaxed_… instead of gw_simd_…; native builds (GW_RELAXED_SIMDE) only for
- * tests. */
+ * products use relaxed SIMD and are named gw_relaxed_… instead of gw_simd_…. Native builds define it (GW_RELAXED_SIMDE)
+ * only for tests. */
 #if defined(__wasm_simd128__) || defined(GW_SIMDE)
 #define GW_HAVE_SIMD 1
 #endif

@@ -7,7 +7,7 @@
 /* DOT(x, c, sum) adds four products of bytes to each 32-bit lane. PAIRS(x, c) is its first half: sums of two
  * neighbouring products in 16 bits. SWIZZLE(table, c) looks up bytes at the indices c. Results are defined for bytes of
  * c below 128, for SWIZZLE below 16. Native builds call functions (relaxed.c), so that tests and sanitizers run the
- * same kernels; these are not inlined, because the kernels would take minutes to compile. */
+ * same kernels; these are not inlined, because the kernels would then take minutes to compile. */
 #ifdef GW_SIMDE
 v128_t gw_simde_pairs(v128_t x, v128_t c);
 v128_t gw_simde_dot(v128_t x, v128_t c, v128_t total);

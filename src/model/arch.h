@@ -185,7 +185,7 @@ typedef struct {
     uint32_t n_head_kv, head_dim, n_ff;
     uint32_t window;   /* number of last positions that attention reaches, including the token's; 0: all */
     uint32_t kv_owner; /* index of the layer whose key/value cache attention reads: this layer or an earlier one; in an
-                        * assistant n_layer + rope, which stands for a layer of the target */
+                        * assistant n_layer + rope, which stands for the target's last layer of that kind */
     int rope;
 } gw_layer_shape;
 

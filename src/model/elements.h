@@ -6,8 +6,8 @@
 #include "base/threads.h"
 #include "model/arch.h"
 
-/* Normalises groups of `width` columns: computes out = norm(x), or out += norm(x) if `add` is set. If the model lacks
- * the weight of w, the norm is the identity; w NULL: a norm without a weight. x and out may be the same. */
+/* Normalises groups of `width` columns: computes out = norm(x), or out += norm(x) if `add` is set. w NULL: a norm
+ * without a weight. w->weight NULL: the model lacks this norm, so norm(x) is x. x and out may be the same. */
 typedef struct {
     int kind; /* GW_NORM_… */
     float eps;

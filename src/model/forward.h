@@ -82,8 +82,8 @@ void gw_forward_logits(gw_state *s, int first, int rows);
  * needed; -INFINITY may replace the others. Returns the largest number of panels that the bound did not exclude
  * (gw_matmul_topk). */
 uint32_t gw_forward_topk(gw_state *s, int first, int rows, const gw_topk *t);
-/* Copies the final hidden states of which the last logits were computed, rows first .. first + rows - 1 of these, to
- * out[rows][gw_ld(n_embd)]. */
+/* Copies final hidden states to out[rows][gw_ld(n_embd)]: of the rows whose logits were computed last, rows first ..
+ * first + rows - 1. */
 void gw_forward_kept(const gw_state *s, int first, int rows, float *out);
 /* Drafts a token from the input batch.pair: evaluates an assistant for a row at position `pos` > 0, which attends to
  * the positions before `pos` in the cache `kv`. Returns the token's id. Replaces the hidden state in batch.pair by the

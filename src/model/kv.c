@@ -1,6 +1,6 @@
 /* kv: see kv.h. Rounds rows to the type of the cache: i16 has a scale for each head, q8 a bfloat16 scale for each 32
- * columns of a head. The integers are small enough for the 32-bit sums of the attention kernels (keys in i16 also by
- * their norm). Rows of saved states are untrusted, so they are checked against the same bounds. */
+ * columns of a head. The integers are small enough for the 32-bit sums of the attention kernels; for i16 keys, their
+ * norm is limited, too. Rows of saved states are untrusted, so they are checked against the same bounds. */
 #include "model/kv.h"
 #include "kernels/kernels.h"
 #include "file/types.h"

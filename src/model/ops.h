@@ -1,5 +1,5 @@
 /* ops: the operations of the forward pass over a batch of n tokens, spread over the pool's threads. A token's result
- * never depends on its batch nor on the thread count. Matrices of floats are [n][ld]; ld is a multiple of 4, so that a
+ * never depends on its batch or on the thread count. Matrices of floats are [n][ld]; ld is a multiple of 4, so that a
  * kernel may write whole panels. */
 #ifndef GW_OPS_H
 #define GW_OPS_H
@@ -27,17 +27,17 @@ void *gw_ops_row(const gw_ops *o, const float *x, size_t k, bool int8, bool int1
 /* Returns the first k columns of x as a batch, which kernels quantise to the buffers of o. */
 gw_acts gw_ops_batch(const gw_ops *o, const gw_view *x, size_t k);
 
-/* Multiplies `panels` panels of a matrix, from index `first` on, by int15 or int8 activations, or by floats if its type
- * has no quants: sets y[t][0 .. 4 * panels) for each row t of the activations, rows of y being ld floats apart. */
+/* Multiplies `panels` panels of a matrix, from index `first` on, by int15 or int8 activations (by floats if the weights
+ * are floats). Sets y[t][0 .. 4 * panels) for each row t of the activations. Rows of y are ld floats apart. */
 void gw_multiply_panels(const gw_matrix *m, bool int15, uint32_t first, uint32_t panels, const gw_acts *acts, float *y,
                         size_t ld);
 /* Multiplies the n listed panels by one row of int15 activations. Panel p sets y[4 p .. 4 p + 3]. */
 void gw_multiply_listed(const gw_matrix *m, const uint32_t *list, int n, const gw_acts *acts, float *y);
 
 /* Computes y[i][n][gw_ld(rows i)] = x times matrix i, for the n rows of x and `count` matrices of equal k at once.
- * int15: use int15 activations (kernels.h) for all quantised types: for the output head, where errors are visible
- * directly, and around attention, whose products are a tenth of the work but would cause three quarters of the error
- * with int8. Q8_0 always uses int15, other quantised types otherwise use int8. */
+ * int15: whether all quantised types use int15 activations (kernels.h); if not, only Q8_0 does, and the others use
+ * int8. The output head needs int15, because its errors are directly visible; the products around attention need it,
+ * because they are a tenth of the work, but would cause three quarters of the error with int8. */
 void gw_matmul(gw_ops *o, const gw_view *x, const gw_matrix *const *m, float *const *y, int count, bool int15);
 
 /* A set of rows of a matrix: bit r % 32 of word r / 32; rows beyond the last word are not in the set. bits NULL: all

@@ -19,9 +19,9 @@ enum {
     ID_NAMES = sizeof id_names / sizeof *id_names,
 };
 
-/* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. -1 and
- * 4294967295, which converters write, also mean none, as does any padding token outside the vocabulary, which files of
- * fine-tuned models have. */
+/* Reads tokenizer.ggml.NAME_token_id into *id, -1 if the file has none; fails for an id that is not below n. Some
+ * converters write -1 or 4294967295 for none. Files of fine-tuned models may have a padding token outside the
+ * vocabulary, which also counts as none. */
 static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id, gw_error *e) {
     char key[48];
     snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", name);

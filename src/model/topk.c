@@ -3,14 +3,14 @@
  * Q8_0 is stored in planes (kernels.h): row w = h + l, an approximation by the upper bits and the remainder. The first
  * pass reads the high plane. If more than the greatest logit is needed, the threshold is lower and excludes fewer
  * rows, so the first pass reads the middle plane too, if there is one: its two bits divide |l| by 4. For other types,
- * it reads all bits (h = w, l = 0), and is faster than the exact product, as its activations are int8:
+ * the first pass reads all bits (h = w, l = 0), and is faster than the exact product, as its activations are int8.
  * A = fl(h . x8) approximates the exact logit E = fl(w . x16), the float that gw_matmul gives. In real numbers
  *   w . x16 - h . x8 = l . x16 + h . (x16 - x8)
  * so by Cauchy-Schwarz the difference is at most |l| |x16| + |h| |x16 - x8|. Both passes add B terms in float32, k / 32
  * or, with mins, twice as many, each made with at most three roundings from an exact integer. The error of such a sum
  * is at most g = (B + 8) u / (1 - (B + 8) u), u = 2^-24, times the sum of its terms' sizes (Higham, Accuracy and
- * Stability of Numerical Algorithms, section 4.2; the 8 leave room for comparing A + bound in floats), and these are at
- * most |h| |x8| and (|h| + |l|) |x16|. Underflow adds less than 2^-149 * 2^31 to a term. Together
+ * Stability of Numerical Algorithms, section 4.2; the 8 leave room for comparing A + bound in floats). The sums of the
+ * sizes are at most |h| |x8| and (|h| + |l|) |x16|. Underflow adds less than 2^-149 * 2^31 to a term. Together
  *   |E - A| <= |h| (|x16 - x8| + g (|x16| + |x8|)) + |l| |x16| (1 + g) + B * 2^-117
  * For types without planes, |h| is the norm of a row's greatest possible |scale * value| + |min|. It can be read from
  * the scales and mins alone, and it also bounds terms that cancel. For an approximation by two planes, |h| is at most
@@ -20,13 +20,14 @@
  * To find the n greatest logits, the matrix is split into parts, the same for every number of threads. In each part,
  * the row with the greatest A is the best one. T is the least exact logit of the best rows of the n parts whose best
  * rows have the greatest A. A row whose A + bound is below T cannot be among the n greatest. The second pass computes
- * all other rows exactly, and the required rows, whose logits the sampler changes before comparing, so that they do not
- * count for T. Values that are not finite, and activations so large that floats might overflow, exclude nothing.
+ * all other rows exactly. It also computes the required rows, which do not count for T, because the sampler changes
+ * their logits before comparing. Values that are not finite, and activations so large that floats might overflow,
+ * exclude nothing.
  *
- * A soft cap can make logits equal, of which the lowest id wins, and can even swap neighbours, because its float is off
- * by at most e = GW_CAP_ERROR * cap. So T is replaced by the T' whose cap * tanh(T' / cap), in real numbers, is more
- * than 2 e below the capped float of T: rows below T' get a lesser capped float and cannot tie. The least T' of the n
- * rows counts, because the cap may change their order. */
+ * A soft cap can make logits equal (then the lowest id wins), and can even swap neighbours, because a capped float has
+ * an error of at most e = GW_CAP_ERROR * cap. So T is replaced by the T' whose cap * tanh(T' / cap), in real numbers,
+ * is more than 2 e below the capped float of T: rows below T' get a lesser capped float and cannot tie. The least T' of
+ * the n rows counts, because the cap may change their order. */
 #include "model/topk.h"
 
 #include <float.h>

@@ -8,8 +8,8 @@
 /* Replaces each of x[n] by cap * tanh(x / cap); does nothing if cap is 0. */
 void gw_soft_cap(gw_ops *o, float *x, size_t n, float cap);
 
-/* The rows of the output matrix whose logits are needed: the n rows in `required`, and of the other `rows` those with
- * the `best` greatest logits. */
+/* The rows of the output matrix whose logits are needed: the n rows in `required` and, of the other rows in `rows`, the
+ * `best` ones with the greatest logits. */
 typedef struct {
     uint32_t best;
     int n;

@@ -342,8 +342,8 @@ static float nucleus_floor(const float *x, size_t n, float top, double p, double
     return -FLT_MAX;
 }
 
-/* Collects the candidates after top-k, before other options exclude any. *total receives the mass to which top-p
- * refers: that of all tokens; 0 means that it refers to the mass of the candidates. */
+/* Collects the candidates after top-k, before other options exclude any. *total receives the mass of all tokens if
+ * top-p refers to it, or 0 if top-p refers to the mass of the candidates. */
 static size_t candidates(gw_sampler *s, const float *x, float top, double *total) {
     const double *o = s->option;
     size_t k = (size_t)o[TOP_K];

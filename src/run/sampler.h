@@ -38,10 +38,10 @@ int32_t gw_sampler_draw(gw_sampler *s, const float *logits);
 
 bool gw_sampler_greedy(const gw_sampler *s);
 
-/* Returns how many of the greatest logits the next draw needs: 1 for an argmax, k with top-k. It also needs all logits
- * that equal the least of these, and those of the *n ids written to `changed`, because bias and penalties change them
- * (an id may be listed twice). drafts: ids that will be accepted before a later draw from the same evaluation. Returns
- * 0 if the draw needs all logits, or if there are more than cap ids. */
+/* Returns how many of the greatest logits the next draw needs: 1 for an argmax, k with top-k. The draw also needs all
+ * logits that equal the least of these, and the logits of the *n ids written to `changed`, which bias and penalties
+ * change (an id may be listed twice). drafts: ids that will be accepted before a later draw from the same evaluation.
+ * Returns 0 if the draw needs all logits, or if there are more than cap ids. */
 uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_drafts, int32_t *changed, int cap,
                         int *n);
 
@@ -50,8 +50,8 @@ uint32_t gw_sampler_top(const gw_sampler *s, const int32_t *drafts, uint32_t n_d
  * gw_sampler_draw. */
 int gw_sampler_distribution(gw_sampler *s, const float *logits, int32_t *ids, double *p, size_t cap);
 
-/* gw_sampler_write saves and gw_sampler_read restores everything that later draws depend on (run/state.h):
- * gw_sampler_state_bytes(), at most GW_SAMPLER_MOST bytes. gw_sampler_read returns 0, or GW_E_BAD_SAVED; after this
+/* gw_sampler_write saves and gw_sampler_read restores everything that later draws depend on (run/state.h), in
+ * gw_sampler_state_bytes() bytes, at most GW_SAMPLER_MOST. gw_sampler_read returns 0, or GW_E_BAD_SAVED; after this
  * error, the sampler must be reset. */
 enum { GW_SAMPLER_MOST = 160 << 10 };
 size_t gw_sampler_state_bytes(const gw_sampler *s);

@@ -132,8 +132,8 @@ static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
            gw_kv_window_start(kv, n) >= kv->low;
 }
 
-/* A saved ring has at least this number of positions before its window, if the session's ring has them, so that a
- * restored conversation can be rewound by as many tokens without evaluating its window again. */
+/* A saved ring has at least SPARE positions before its window, if the session's ring has them. So a restored
+ * conversation can be rewound by up to SPARE tokens without evaluating its window again. */
 enum { SPARE = 64 };
 
 int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t n) {

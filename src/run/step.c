@@ -111,9 +111,9 @@ static bool find_step(gw_session *s) {
 /* Returns how many of a sequence's last rows in the block need logits. */
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
-/* Returns the first row of the batch whose result in this layer is used. If all logits, vectors or an inspection are
- * wanted, this is row 0. Otherwise, from the last layer with its own keys and values on, it is the first row whose
- * logits are wanted: these layers need only keys and values of the rows before it. */
+/* Returns the first row of the batch whose result in this layer is used: row 0 before the last layer with its own keys
+ * and values, or if all logits, vectors or an inspection are wanted. Otherwise, this is the first row whose logits are
+ * wanted: of the rows before it, only keys and values are used. */
 static int first_wanted(const gw_session *s) {
     if (s->members[0]->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners)
         return 0;
@@ -169,8 +169,8 @@ typedef struct {
     uint32_t first, n, row, rows;
 } group;
 
-/* Returns a group of members[i] alone. row: the first row whose logits are wanted. needed.rows only apply to a single
- * row. */
+/* Returns a group of members[i] alone. row: the first row whose logits are wanted. needed.rows only apply if one row is
+ * wanted. */
 static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
     gw_sequence *q = s->members[i];
     group g = { ALL, i, 1, row, wanted(q) };

@@ -1,5 +1,5 @@
-/* matcher: see matcher.h. Advances the items of the text by bytes and tokens, adds the tokens that end texts, and the
- * tokens that the grammar names, to masks, and finds jump-forward bytes. masks.c finds all other tokens of a mask. */
+/* matcher: see matcher.h. Advances the items of the text by bytes and tokens, and finds jump-forward bytes. In a mask,
+ * sets the bits of tokens that end texts and of tokens that the grammar names; masks.c sets all other bits. */
 #include "text/matcher.h"
 
 #include "text/masks.h"

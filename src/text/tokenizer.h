@@ -1,8 +1,8 @@
 /* tokenizer: text to ids and back, with the tokenizer that a GGUF carries: SentencePiece's BPE with scores ("llama") or
  * merges ("gemma4"), or byte-level BPE with merges ("gpt2"). Independent of GGUF and of the model: pieces (entries of
  * the vocabulary, see vocabulary.h) are added one by one, then the tokenizer is finished and immutable. Nothing is
- * normalised, and decoding is the exact inverse of encoding: a text may even contain U+2581, with which score-based
- * vocabularies write a space, and which Hugging Face decodes as a space. */
+ * normalised, and decoding is the exact inverse of encoding, even for texts with U+2581, which score-based vocabularies
+ * write for a space, and which Hugging Face decodes as a space. */
 #ifndef GW_TOKENIZER_H
 #define GW_TOKENIZER_H
 
