@@ -51,7 +51,7 @@ INLINE void quantise(const float *x, float top, v128_t *v, float *scale, int32_t
 
 #ifndef GW_HAVE_RELAXED
 
-/* Stores 32 int16, each four in the order 0 2 1 3 (GW_INT16_ORDER). */
+/* Stores 32 int16, every four in the order 0 2 1 3 (GW_INT16_ORDER). */
 INLINE void store(int16_t *q, const v128_t *v) {
     for (int i = 0; i < 4; i++) wasm_v128_store(q + 8 * i, wasm_i16x8_shuffle(v[i], v[i], 0, 2, 1, 3, 4, 6, 5, 7));
 }

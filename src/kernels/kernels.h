@@ -55,7 +55,7 @@ typedef int8_t gw_int8;
 typedef int16_t gw_int8;
 #endif
 
-/* int16 activations are stored in the order 0 2 1 3 within each four columns: a 16-bit lane of a weight vector holds
+/* int16 activations are stored in the order 0 2 1 3 within every four columns: a 16-bit lane of a weight vector holds
  * columns 0 and 1 (or 2 and 3) of one row as low and high byte, so masking and shifting lanes yields columns (0, 2) and
  * (1, 3). int8 activations keep their order. */
 #define GW_INT16_ORDER(c) (((c) & ~3) | ((c) & 1) << 1 | ((c) >> 1 & 1))

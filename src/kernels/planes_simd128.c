@@ -1,4 +1,4 @@
-/* planes_simd128: multiplies an output matrix in two planes of nibbles by int16 activations (each four in the order
+/* planes_simd128: multiplies an output matrix in two planes of nibbles by int16 activations (every four in the order
  * 0 2 1 3), without relaxed SIMD. One row of activations is multiplied by several panels at the same time (floats.c).
  * For several rows, the nibbles of a block are joined to bytes once. */
 #include "kernels/kernels.h"

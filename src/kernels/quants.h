@@ -295,7 +295,7 @@ INLINE table_masks table_masks_of(void) {
     return (table_masks){ wasm_v128_load(hidden), unknown_bytes(15), unknown(0x00ff00ff) };
 }
 
-/* Multiplies one block of IQ4 quants of each of n panels, `stride` bytes apart, by int16 activations (each four in the
+/* Multiplies one block of IQ4 quants of each of n panels, `stride` bytes apart, by int16 activations (every four in the
  * order 0 2 1 3). The outer loop is not unrolled, so that activations, table and masks stay in registers. */
 INLINE void table_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, int32_t sum, v128_t *dot,
                        const table_masks *m) {

@@ -123,7 +123,7 @@ INLINE v128_t add_block(const product *m, v128_t total, const v128_t *dot, const
 /* Returns whether a format is multiplied as int16: its values have 8 bits, and the dot product of bytes is not used. */
 INLINE bool as_int16(const product *m) { return (m->f->table || m->f->bits == 8) && !m->whole; }
 
-/* Multiplies one block of Q8_0 of n panels, `stride` bytes apart, by int16 activations (each four in the order
+/* Multiplies one block of Q8_0 of n panels, `stride` bytes apart, by int16 activations (every four in the order
  * 0 2 1 3). */
 INLINE void byte_dots(const uint8_t *quants, size_t stride, int n, const int16_t *q, v128_t *dot) {
     for (int s = 0; s < n; s++) dot[s] = wasm_i32x4_splat(0);

@@ -48,7 +48,7 @@ INLINE uint32_t run_of(const format *f, bool int15) {
 
 INLINE v128_t joined(v128_t high, v128_t low) { return wasm_i32x4_add(wasm_i32x4_shl(high, 7), low); }
 
-/* Converts a block of activations in one or two planes to int16, each four in the order 0 2 1 3. */
+/* Converts a block of activations in one or two planes to int16, every four in the order 0 2 1 3. */
 INLINE void join(int planes, const int8_t *q, int16_t *out) {
     UNROLL
     for (int h = 0; h < 2; h++, q += 16, out += 16) {
@@ -75,8 +75,8 @@ int gw_relaxed_few(const job *j);
 typedef void gw_rows_kernel(const job *j, int n, bool with_sign);
 
 /* Multiplies all panels of a job by n rows, a multiple of TILE, with products of int16. Converts activations to int16,
- * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], each group of four in the order
- * 0 2 1 3), and calls `several` to multiply them by two panels at a time. */
+ * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], every four in the order 0 2 1 3), and
+ * calls `several` to multiply them by two panels at a time. */
 void gw_relaxed_rows_16(gw_rows_kernel *several, const job *j, int n);
 enum { JOINED = 16, JOINED_ROWS = 64 };
 

@@ -1,4 +1,4 @@
-/* quants_simd128: multiplies quantised weights by int16 activations (each four in the order 0 2 1 3), without relaxed
+/* quants_simd128: multiplies quantised weights by int16 activations (every four in the order 0 2 1 3), without relaxed
  * SIMD. The quants of a block are unpacked to bytes, widened to int16 and multiplied pairwise; quants.h has the code
  * that differs between formats. One row of activations is multiplied by several panels at the same time (floats.c). For
  * several rows, chunks of two panels are widened once (tiles.h). */

@@ -61,8 +61,8 @@ INLINE v128_t odd_of(v128_t bytes) { return wasm_u16x8_shr(bytes, 8); }
 
 #define DOT wasm_i32x4_dot_i16x8
 
-/* Sums of nibbles times int16 activations (each four in the order 0 2 1 3). Nibbles are multiplied at their position in
- * a 16-bit lane: sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper. */
+/* Sums of nibbles times int16 activations (every four in the order 0 2 1 3). Nibbles are multiplied at their position
+ * in a 16-bit lane: sums of nibbles at bit n are 2^n times too large and are shifted once, which is cheaper. */
 typedef struct {
     v128_t at0, at4, at8;
 } nibble_sums;

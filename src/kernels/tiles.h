@@ -114,7 +114,7 @@ INLINE void widen_quants(v128_t c, int offset, v128_t (*out)[PAIR], int p) {
     out[1][p] = wasm_i16x8_sub(odd_of(c), from);
 }
 
-/* Multiplies part h of a block by int16 activations q (each four in the order 0 2 1 3), whose rows are GW_BLOCK
+/* Multiplies part h of a block by int16 activations q (every four in the order 0 2 1 3), whose rows are GW_BLOCK
  * apart. */
 INLINE void part_16(const kind *k, const v128_t (*block)[PAIR], uint32_t h, const int16_t *q, sums dot) {
     uint32_t each = 2 * COLUMNS / k->subs;

@@ -447,7 +447,7 @@ THREADED_TEST(attention_far_into_a_text_is_the_same_by_any_batch_and_threads) {
     same_from(&r, MAX_POS, MAX_POS - TAIL, 5, 3);
 }
 
-/* Evaluates as many and as large queries as one work item of a thread can hold. */
+/* Evaluates the largest queries, as many as one work item can hold. */
 THREADED_TEST(attention_of_the_largest_heads) {
     enum { FEW = 20 };
     for (int type = 0; type < GW_KV_TYPES; type++) {

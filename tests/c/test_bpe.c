@@ -1,6 +1,6 @@
 /* Tests byte-level BPE: expected words and ids from other implementations (tests/vectors/bpe.md), a handwritten case
- * for each rule, malformed files, hostile texts that are long or could take long. tests/js/bpe.test.js compares the ids
- * of 20,000 texts. */
+ * for each rule, malformed files, and hostile texts, which are long or could be slow to encode. tests/js/bpe.test.js
+ * compares the ids of 20,000 texts. */
 #include "encode.h"
 #include "scoped.h"
 #include "test.h"

@@ -1,5 +1,5 @@
-/* Assistants: drafts from the keys, values and hidden states of a target, whatever evaluated them. assistant.test.js
- * compares drafts with transformers. */
+/* Tests assistants: drafts depend only on the keys, values and hidden states of the target, not on its batches.
+ * assistant.test.js compares drafts with transformers. */
 #include "api.h"
 #include "file/types.h"
 #include "model/load.h"

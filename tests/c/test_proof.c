@@ -58,7 +58,7 @@ TEST(proof_refuses_wrong_dots_and_swizzles) {
     }
 }
 
-/* If an instruction is wrong only for bytes above 127, only 8-bit products avoid it. */
+/* If an instruction is wrong only for bytes above 127, only products of 8-bit values avoid that instruction. */
 TEST(proof_does_without_wrong_8_bits) {
     gw_error e = { 0 };
     gw_relaxed_engine = GW_ENGINE_UNSIGNED;

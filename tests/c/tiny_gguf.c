@@ -1,4 +1,4 @@
-/* tiny_gguf: small Gemma 3 files, described in tiny_gguf.h. */
+/* tiny_gguf: makes small model files, described in tiny_gguf.h. */
 #include "tiny_gguf.h"
 #include "file/gguf.h"
 #include "model/load.h"

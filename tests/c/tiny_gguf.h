@@ -1,5 +1,5 @@
-/* tiny_gguf: small Gemma 3 files, and files of assistants, made in memory, of any shape and with seeded weights, and the same files with one
- * defect. For tests and fuzz harnesses. File layout: GGUF specification, version 3. */
+/* tiny_gguf: makes small files of Gemma 3 and of assistants in memory, for tests and fuzz harnesses: of any shape, with
+ * seeded weights, and with at most one defect. File layout: GGUF specification, version 3. */
 #ifndef TINY_GGUF_H
 #define TINY_GGUF_H
 

@@ -1,7 +1,8 @@
 /* Fuzz harness of the GGUF parser. An input that begins like a GGUF file is parsed unchanged. Otherwise, the first byte
  * chooses whether the rest is parsed unchanged, after a header with small counts, or as a recipe for a nearly valid
- * file. Whole and in chunks, events, result and error must be equal; events must have the order and the bounds that
- * gguf.h promises to the listener, errors must have a message, and bytes that have not arrived must not be read. */
+ * file. Parsed whole and in chunks, an input must give equal events, results and errors; events must have the order and
+ * the bounds that gguf.h promises to the listener, errors must have a message, and bytes that have not arrived must not
+ * be read. */
 #include "fuzz.h"
 #include "file/gguf.h"
 

@@ -1,6 +1,6 @@
-/* Fuzz harness of the grammar reader, the matcher and its masks. A quarter of the inputs are the bytes of a
- * grammar; the others are choices that build a grammar which is often valid. Errors must be coded, the mask must have
- * every token that is allowed when tried alone and be the same with a small DFA cache, and the matcher must not grow. */
+/* Fuzz harness of the grammar reader, the matcher and its masks. A quarter of the inputs are the bytes of a grammar;
+ * the others are choices that build a grammar which is often valid. Errors must be coded, the mask must have every
+ * token that is allowed when tried alone and be the same with a small DFA cache, and the matcher must not grow. */
 #include "fuzz.h"
 #include "text/matcher.c" /* the struct of the matcher, whose DFA cache the harness makes smaller */
 
@@ -55,8 +55,8 @@ static size_t n_words;
 
 static void put(uint32_t word) { words[n_words++] = word; }
 
-/* Builds a grammar in the layout of src/text/grammar.h: nodes 1 to 6 stand for letters; rule i has states [4 i, 4 i + 4)
- * and starts with the first of them. */
+/* Builds a grammar in the layout of src/text/grammar.h: nodes 1 to 6 stand for letters; rule i has states [4 i,
+ * 4 i + 4) and starts with the first of them. */
 static void build(fuzz_input *in) {
     static const uint8_t letters[][2] = { { 'a', 'a' }, { 'b', 'b' },   { 'a', 'b' },
                                           { '"', '"' }, { 0x20, 0x7F }, { 0xA9, 0xA9 } };

@@ -103,8 +103,8 @@ static int find_any(const uint8_t *text, size_t len) {
     return -1;
 }
 
-/* Returns the id of a text that is the result of merges, or a part of a merge: preferably a normal piece; -1 if there is
- * no piece with this text. */
+/* Returns the id of a text that is the result of merges, or a part of a merge: preferably a normal piece; -1 if there
+ * is no piece with this text. */
 static int named(const uint8_t *text, size_t len) {
     int id = find_normal(text, len);
     return id < 0 ? find_any(text, len) : id;

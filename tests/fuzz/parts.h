@@ -1,5 +1,5 @@
-/* parts: shared by the harnesses of tokenizers: a text that arrives in chunks (GW_TOKENIZE_MORE) has the same ids as the
- * whole text, for all chunks. */
+/* parts: checks of the harnesses of tokenizers: a text that arrives in chunks (GW_TOKENIZE_MORE) of any size has the
+ * same ids as the whole text. */
 #ifndef GW_FUZZ_PARTS_H
 #define GW_FUZZ_PARTS_H
 
