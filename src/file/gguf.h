@@ -50,8 +50,8 @@ typedef struct {
 
 /* The callbacks of a listener: `value` receives scalars and strings, `array` announces an array, and `element` receives
  * its elements in order. Each returns 0, or a negative code that stops the parser for good and is returned by
- * gw_gguf_push; it may fill the parser's error with gw_fail. A NULL callback is skipped. Keys and tensor names are
- * NUL-terminated, not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
+ * gw_gguf_push; the callback may fill the parser's error with gw_fail. A NULL callback is skipped. Keys and tensor
+ * names are NUL-terminated, not empty, at most GW_MAX_KEY and GW_MAX_NAME bytes, without control characters. */
 typedef struct {
     void *ctx;
     int (*header)(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n_metadata);

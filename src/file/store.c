@@ -62,7 +62,7 @@ int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_erro
             type->items, type->name, (unsigned long long)t->shape[0]);
     gw_tensor *to = gw_buffer_add(&s->tensors, sizeof *to);
     if (!to) return no_memory(e);
-    /* The parser bounds the product of the shape, so neither number overflows. */
+    /* The parser bounds the product of the shape, so neither rows nor bytes overflow. */
     uint64_t rows = t->shape[1] * t->shape[2] * t->shape[3], bytes = t->shape[0] / type->items * type->bytes * rows;
     *to = (gw_tensor){ .info = *t, .type = type, .bytes = bytes, .part = part };
     return 0;

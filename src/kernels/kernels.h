@@ -200,7 +200,7 @@ static inline int32_t gw_int15_at(const int16_t *block, size_t c) {
     X(gw_round_kernel, round_f16)    \
     X(gw_round_kernel, round_bf16)
 
-/* The kernels for quantised activations, apart from planes_upper (only in ref.c and in builds with a middle plane) and
+/* The kernels for quantised activations. There are also planes_upper, in ref.c and in builds with a middle plane, and
  * GW_FORMAT_KERNELS of each weight format (Q8_0: int15 only, except in ref.c). */
 #define GW_INT_KERNELS(X)                \
     X(gw_planes_kernel, planes_high)     \

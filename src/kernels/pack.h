@@ -35,9 +35,9 @@ void gw_unpack_row(const gw_type *type, const uint8_t *panels, size_t row, size_
  * plane, also the norm of the error of the approximation by the high and middle planes, scale * (16 n + 4 m - 126).
  * Rows of any other type have one: the greatest norm that a row with these scales and mins can have. */
 enum { GW_HEAD_MAX_K = 8192, GW_NORMS = GW_MIDDLE_PLANE ? 3 : 2 };
-/* Returns the number of norms of a row of k items of this packed type: GW_NORMS, 1, or 0 if the head has one stage: for
- * floats, for long rows, and for types other than Q8_0 in builds whose products with int8 and int15 take the same
- * time. */
+/* Returns the number of norms of a row of k items of this packed type: GW_NORMS, 1 or 0. With 0, the head has one
+ * stage: for floats, for long rows, and for types other than Q8_0 in builds whose products with int8 and int15 take the
+ * same time. */
 int gw_head_norms(const gw_type *type, size_t k);
 /* Sets norms[4] of a panel of n <= 4 rows of a type other than Q8_0; norms of missing rows are 0. */
 void gw_row_norms(const gw_type *type, const uint8_t *rows, int n, size_t k, float *norms);

@@ -31,8 +31,8 @@ typedef struct {
     gw_kv_layer *layers; /* [n_layer]; all zeros for layers that share another layer's rows */
     uint32_t pos;        /* positions 0 .. pos - 1 are valid in global layers */
     uint32_t low;        /* positions low .. pos - 1 are valid in the rings */
-    /* Copies of the rows of the rings before position saved_pos, so that a retry can rewind to saved_pos after the
-     * rings have overwritten these rows. saved_pos 0: no rows are saved. */
+    /* Copies of the rows of the rings before position saved_pos, so that a retry of an answer can rewind to saved_pos
+     * after the rings have overwritten these rows. saved_pos 0: no rows are saved. */
     gw_kv_layer *saved; /* [n_layer] saved rows of rings; all zeros for layers without a ring */
     uint32_t saved_pos;
 } gw_kv;

@@ -1,10 +1,10 @@
 /* state: saves a sequence as bytes and restores it: its ids, their keys and values, its sampler. A restored
  * conversation continues bit for bit as if it had never been interrupted, with any number of threads, in every build.
  * The bytes are a header, the ids, the sampler, then for each layer its rows of keys and of values (in a layer with a
- * window, those in the ring) and the ring rows saved for a retry, and last a hash of all preceding bytes. A state fits
- * one model, one type of cache and one GW_LAYOUT; any other state is rejected before anything changes. The bytes are
- * untrusted: every number is checked against the session, and every row against the bounds that kernels rely on. Forged
- * rows within these bounds can change the model's answers. Little-endian machines only. */
+ * window, those in the ring) and the ring rows saved for a retry of an answer, and last a hash of all preceding bytes.
+ * A state fits one model, one type of cache and one GW_LAYOUT; any other state is rejected before anything changes. The
+ * bytes are untrusted: every number is checked against the session, and every row against the bounds that kernels rely
+ * on. Forged rows within these bounds can change the model's answers. Little-endian machines only. */
 #ifndef GW_STATE_H
 #define GW_STATE_H
 
