@@ -50,8 +50,8 @@ export function newId(prefix) {
 }
 
 /** Writes a value that is still being generated as JSON text that only grows. JavaScript objects move integer property
- * names to the front, so this class remembers the order of properties, and after such a name writes nothing until the
- * value is complete. */
+ * names to the front. So this class remembers the order of properties, and writes nothing after an integer name until
+ * the value is complete. */
 export class ArgumentWriter {
   #written = '';
   #isOrdered = true;

@@ -126,8 +126,8 @@ export class Chat {
     return this.#messages.map((message) => ({ ...message }));
   }
 
-  /** Answers a message of the user. Adds question and answer to `messages` when the answer ends, even if it was
-   * aborted, but not if it failed or was aborted before its first character.
+  /** Answers a message of the user. Adds question and answer to `messages` when the answer ends. An aborted
+   * answer is added, too, unless it is empty; a failed one is not.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {Content} text @param {AnswerOptions<F, P>} [options]
    * @returns {Generation<ValueOf<F>>} */

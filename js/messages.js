@@ -13,8 +13,9 @@ const isPart = {
   fault: (/** @type {any} */ part) => (part?.type ? `the type ${show(part.type)}` : show(part)),
 };
 
-/** Returns the content of a message: its text, with line breaks between parts, or the only part of a message of the user
- * if that has language codes, which the chat template checks (engine/template.js). Throws `bad-option`.
+/** Returns the content of a message: its text, with line breaks between parts. If the only part of a message of the
+ * user has language codes, returns this part: the chat template checks the codes (engine/template.js). Throws
+ * `bad-option`.
  * @param {string} name @param {any} content @param {boolean} [ofUser] @returns {any} */
 export function contentOf(name, content, ofUser) {
   if (!Array.isArray(content)) {

@@ -248,8 +248,8 @@ import { ModelError } from './errors.js';
  * @property {any} arguments Arguments so far.
  * @property {boolean} done Whether the call is complete.
  */
-/** Why an answer ended: at an end token (`stop`), at `maxTokens` (`length`), at a text of the option `stop`, aborted by
- * its signal, because the context was full, or to call tools.
+/** Why an answer ended: at an end token (`stop`), at `maxTokens` (`length`), at a text of the option `stop`, by an
+ * abort, at the end of the context, or with tool calls.
  * @typedef {'stop' | 'length' | 'stop-sequence' | 'aborted' | 'context' | 'tool-calls'} FinishReason */
 /** A token and its log probability.
  * @typedef {object} AlternativeToken

@@ -1,6 +1,6 @@
 /* saved: reads and writes the bytes of chat.save(): a header of 16 bytes, messages and options as JSON, then the
- * engine's state (src/run/state.h). The header has "gwchat" and two zero bytes, then as little-endian integers at
- * offset 8 the length of the JSON in bytes, and at offset 12 its checksum (FNV-1a, Fowler, Noll and Vo). The bytes are
+ * engine's state (src/run/state.h). The header has "gwchat", two zero bytes, and two little-endian integers: at offset
+ * 8 the length of the JSON in bytes, at offset 12 the JSON's checksum (FNV-1a, Fowler, Noll and Vo). The bytes are
  * untrusted. The chat checks the messages like any others, and the engine checks its state. */
 /** @import { ChatMessage, Prefix } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */

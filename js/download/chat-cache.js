@@ -1,7 +1,7 @@
 /* chat-cache: stores saved chats (chat.save()) beside the cached models. Each chat is a file with checksums and a
- * journal, like a model's copy (entry.js). Its name is c-NAME-ENGINE-TIME.state: a hash of the chat's name, a hash of
- * the model and of the type and layout of its KV cache, and the time of creation with a random number, so that no two
- * tabs write the same file.
+ * journal, like a model's copy (entry.js). Its name is c-NAME-ENGINE-TIME.state. NAME: hash of the chat's name; ENGINE:
+ * hash of the model and of the type and layout of its KV cache; TIME: time of creation with a random number, so that no
+ * two tabs write the same file.
  *
  * A chat's previous file is removed when the new one is complete. The total size of all files is limited; the least
  * recently used ones are removed first. */

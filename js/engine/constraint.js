@@ -67,8 +67,8 @@ export function matcherOf(native, constraint, prompt, cut) {
   throw new ModelError('bad-format', 'The format does not allow the beginning of the answer. Change one of them.');
 }
 
-/** Returns the token to append after one was drawn without the constraint, or null if it must be drawn again. Sets the
- * matcher if the token is the first after the thoughts or begins a tool call: the constraint applies from it on.
+/** Returns the token to append for a token drawn without the constraint, or null to draw another. Sets the matcher if
+ * the token is the first after the thoughts or begins a tool call, because the constraint applies from this token on.
  * @param {{ native: Engine, waiting: Matcher | null, matcher: Matcher | null, begins: Begins | null,
  *   thoughts: ThoughtReader | null, tokens: number[], args: GenerateArgs }} run @param {number} drawn */
 export function withConstraint(run, drawn) {

@@ -8,10 +8,10 @@
 /** @import { Matcher } from './grammar.js' */
 /** @import { CallRunner } from './runner.js' */
 
-/** A draft model (draft-model.js). facts: its properties, for model.info; draft: returns draft tokens for a context, at
- * most `room`, if they are likely to save time after `answered` tokens of an answer. `position` is the number of ids
- * that the model has evaluated; `times` has the milliseconds of its steps by their number of tokens; judge: learns how
- * many tokens of a draft were accepted.
+/** A draft model (draft-model.js). facts: its properties, for model.info; draft: returns at most `room` draft tokens
+ * for a context, none if they are unlikely to save time. `answered` is the number of tokens of the answer so far;
+ * `position` is the number of ids that the model has evaluated; `times` has the milliseconds of its steps by their
+ * number of tokens; judge: learns how many tokens of a draft were accepted.
  * @typedef {{ facts: { draftModel: DraftModelInfo },
  *   draft: (ids: readonly number[], how: { room: number, times: readonly number[], answered: number, position: number },
  *     job: { aborted: boolean }) => Promise<number[]>,

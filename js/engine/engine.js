@@ -220,8 +220,8 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform grants less memory than WebAssembly can address. The memory plan includes the whole present heap,
-      // which grow() makes larger by `most - before` bytes, so the limit for the plan is larger by as much.
+      // The platform grants less memory than WebAssembly can address. The memory plan counts the whole heap, which
+      // grow() has enlarged by `most - before` bytes, so these bytes are added to the limit.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw new ModelError(

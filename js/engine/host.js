@@ -144,7 +144,7 @@ export class Host {
   }
 
   /** Loads the model. If the relaxed build computes wrongly on this platform, loads the model again in the simd128
-   * build, unless the caller chose the variant or the source cannot be read again. @param {Open} message */
+   * build. Fails instead if the caller chose the variant or the source cannot be read again. @param {Open} message */
   async #load(message) {
     const { variant = 'auto' } = message.options;
     const pieces = new Replay((part) => this.#asking.pull(part));
@@ -249,8 +249,8 @@ export class Host {
     this.#beginNext();
   }
 
-  /** Reports a failed call to the client. The failure is fatal if the exception is unknown, which means a bug or a trap
-   * after which the heap cannot be trusted, or if a helper thread is lost. A failed allocation in JavaScript does no
+  /** Reports a failed call to the client. The failure is fatal if a helper thread is lost, or if the exception is
+   * unknown: then a bug or a trap may have damaged the heap. A failed allocation in JavaScript does no
    * damage.
    * @param {number} id @param {unknown} cause */
   #fail(id, cause) {

@@ -204,7 +204,7 @@ export class PromptEncoder {
   }
 
   /** Returns a reader of the tool calls in one answer. @param {import('../protocol.js').ToolSpec[] | null} tools
-   * null unless `format` is set too, so that the answer is either calls or a text in this format */
+   * passed only with `format`: the answer is then either calls or a text in this format */
   async callReader(tools) {
     const { CallReader } = await this.load();
     const { openings, ...dialect } = await this.dialect();

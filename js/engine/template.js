@@ -2,8 +2,8 @@
  *
  * Message text never becomes a control token. The interpreter records which characters the template wrote
  * (interpreter.js), and only runs of these can match control tokens; all other text is encoded as plain text.
- * A template is rejected if it tests text for the name of a control token in a way that would let it copy this name
- * from a message into its own text. */
+ * A template is rejected if it could copy the name of a control token from a message into its own text, by testing the
+ * message for the name. */
 import { ModelError } from '../errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 import { lastBytes, prefixOf } from './prefix.js';

@@ -189,8 +189,8 @@ const INTEGER_DIGITS = 16;
 /** Number of integer digits of the largest double. */
 const MOST_DIGITS = 309;
 
-/** Returns a DFA that limits the number of digits: at most `whole` before the point; after it, at most `places`, or as
- * many as make `all` in total if that is more. The state counts the remaining digits. @param {number} whole
+/** Returns a DFA that limits the number of digits: at most `whole` before the point; after it, at most `places`, or
+ * enough for `all` in total, whichever is more. The state counts the remaining digits. @param {number} whole
  * @param {number} all @param {number} places @returns {Reader} */
 const limiter = (whole, all, places) => ({
   start: `${whole} i`,
@@ -212,8 +212,8 @@ function neighbour(value, step) {
   return BITS.getFloat64(0);
 }
 
-/** Returns whether a double cannot represent the decimal next to an exclusive bound, with as many digits as an answer
- * may have, so that parsing it would round it to the bound. @param {Value} bound
+/** Returns whether parsing rounds the decimal next to an exclusive bound to this bound. The decimal has as many digits
+ * as an answer may have. @param {Value} bound
  * @param {1n | -1n} step up or down
  * @param {number} places decimal places of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {

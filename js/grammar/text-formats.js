@@ -107,8 +107,8 @@ export const FORMATS = Object.freeze({
   'relative-json-pointer': `(0|[1-9]\\d*)(#|${POINTER})`,
 });
 /** Narrower patterns for answers. They leave out forms that common validators reject or read differently, such as
- * lower-case letters in a time, a host without a dot and quoted local parts in an email, a URI with only a scheme, dots
- * in variable names of a template. @type {Record<string, string>} */
+ * lower-case letters in times; hosts without a dot and quoted local parts in emails; URIs with only a scheme; dots in
+ * variable names of templates. @type {Record<string, string>} */
 const NARROW = Object.freeze({
   time: ANSWERED_TIME,
   'date-time': `${DATE}T${ANSWERED_TIME}`,

@@ -84,8 +84,8 @@ export function takeAway(path) {
   const aside = `${path}-${randomUUID()}`;
   if (present(() => (renameSync(path, aside), true)) === undefined) return true;
   const same = readFileSync(aside, 'utf8') === before;
-  // If another owner took the lock after the file was read, the renamed file is that owner's, so it is put back, unless
-  // another process has taken the lock meanwhile.
+  // If another owner took the lock after the file was read, the renamed file is that owner's, and is put back. This
+  // fails if another process has taken the lock meanwhile.
   if (!same) unlessFailing(() => linkSync(aside, path));
   rmSync(aside);
   return same;

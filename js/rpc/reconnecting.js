@@ -33,8 +33,8 @@ export class ReconnectingConnection {
     if (this.#auto) void this.#watch();
   }
 
-  /** Resolves with the reason when the worker is lost. A restart replaces the promise; with automatic restarts, the
-   * loss itself does. @returns {Promise<ModelError>} */
+  /** Resolves with the reason when the worker is lost. A restart replaces the promise. An automatic restart does so
+   * as soon as the worker is lost. @returns {Promise<ModelError>} */
   get lost() {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }

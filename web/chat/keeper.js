@@ -78,7 +78,7 @@ export class Keeper {
       const said = this.#news && head && { head, body: tree.kept(), news: tree.news };
       this.#leaveBehind({ ...(draft && { draft, id: draftId(head) }), ...said });
       const writes = this.#putDrafts();
-      // An unloading page has no time to merge with the saved conversation, unless another tab has changed it.
+      // Merging takes time, so an unloading page merges only with a conversation that another tab has changed.
       if (said) writes.push(this.#put(true, !going || this.#elsewhere));
       void Promise.all(writes).then((saved) => saved.every(Boolean) && this.#leaveBehind());
     };

@@ -315,7 +315,7 @@ export class Transcript {
     );
   }
 
-  /** Focuses the button that shows a message's previous (step < 0) or next version, or else the other one.
+  /** Focuses the button for a message's previous (step < 0) or next version; the other one if that is disabled.
    * @param {string} id @param {number} step */
   focusVersions(id, step) {
     const { elements = [] } = this.#shown.find(({ key }) => key.startsWith(`${id},`)) ?? {};
