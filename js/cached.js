@@ -5,8 +5,7 @@ import { shownUrl } from './download/identity.js';
 import { partsOf } from './model.js';
 
 /** Returns whether loadModel() would need no download: the source and the draft model are local, or all their files
- * are cached completely. For
- * a source { repo, quant }, requests the list of files from the hub.
+ * are cached completely. For a source { repo, quant }, requests the list of files from the hub.
  * @param {ModelSource} source @param {LoadOptions} [options] @returns {Promise<boolean>} */
 export async function isCached(source, options = {}) {
   const { draftModel } = options;

@@ -503,7 +503,7 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
   throw new ModelError('bad-option', `${subject} must be ${expected}${got && ` (got ${got})`}.`, { expected, got });
 }
 
-/** Throws `bad-option` unless `fits`, which depends on more than the value.
+/** Throws `bad-option` unless `fits` is true. For conditions that depend on more than the value.
  * @param {string} name as in checkValue() @param {unknown} value @param {string} expected completes "`name` must be …"
  * @param {boolean} fits */
 export const checkThat = (name, value, expected, fits) => checkValue(name, value, { expected, fits: () => fits });

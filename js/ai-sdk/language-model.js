@@ -44,7 +44,7 @@ export class GemmaWasmLanguageModel {
     try {
       await this.#model.open(signal, (progress) => {
         const { phase, loaded, total } = progress;
-        // Reserves 1 for `ready`: when the whole file is read, the model is not ready yet.
+        // Only the phase `ready` reports 1: when the whole file is read, the model is not ready yet.
         onProgress?.(phase === 'ready' ? 1 : total ? Math.min(loaded / total, 0.999) : 0, progress);
       });
     } catch (error) {

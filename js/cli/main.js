@@ -157,7 +157,7 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
-  // A first argument that looks like a model is the MODEL, so that `tokenize x.gguf` fails because the TEXT is missing.
+  // A first argument that looks like a model is the MODEL. Otherwise `tokenize x.gguf` would tokenize "x.gguf".
   const named = /\.gguf$|^https?:/i.test(positionals[0] ?? '');
   if (positionals.length === words.length && !named && existsSync(STORYTELLER)) {
     process.stderr.write('gemma-wasm: No MODEL is given, so the tiny storyteller is used.\n');

@@ -1,5 +1,5 @@
-/* match: the command `gemma-wasm match`, which checks texts against a constraint, token by token as answers are
- * generated. With --cases, writes a line of JSON for each case. */
+/* match: the command `gemma-wasm match`, which checks texts against a constraint, token by token, as if a model
+ * generated them. With --cases, writes a line of JSON for each case. */
 import { maskTimes, matchOf } from '../matches.js';
 import { openHeader } from '../model.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';

@@ -278,7 +278,7 @@ export class CachedFile {
       await within(this.#patience, Promise.allSettled([...this.#running]));
       if (entry) await within(this.#patience, this.#leave(entry, digest, error, reads));
     } catch (problem) {
-      // If the file was cached before, failing to update its journal does no harm: another tab may have it open.
+      // If the file was cached before, a failed update of its journal is not reported: another tab may have it open.
       if (this.kept === 'none') this.tell(problem);
     } finally {
       this.#lock?.free();
@@ -354,7 +354,7 @@ export class CachedFile {
       this.#entry = this.#store = undefined;
       const gone = writing && ours(error) && entry?.state === 'writing' ? entry.remove() : entry?.leave();
       if (gone) await within(this.#patience, gone).catch(() => {});
-      if (store) this.tell(error); // parallel operations may fail for the same reason
+      if (store) this.tell(error); // only the first of several parallel failures is reported
       return undefined;
     } finally {
       this.#running.delete(work);

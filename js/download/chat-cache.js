@@ -17,7 +17,7 @@ const AT_ONCE = 1 << 22;
 /** Time limit of each operation of the store, in ms. */
 const PATIENCE_MS = 8000;
 const DIGITS = 16;
-/** Age in ms after which an unfinished file counts as abandoned, because its process was killed. */
+/** Age in ms after which an unfinished file counts as left behind by a killed process. */
 const ABANDONED_MS = 600_000;
 /** Size of a saved chat's header, and offset of the messages' length in it, in bytes (js/saved.js). */
 const HEAD = 16;

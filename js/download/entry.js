@@ -1,6 +1,6 @@
 /* entry: the cached copy of a file: its bytes, with a checksum per piece that is compared at each read (checks.js), and
  * its journal (entries.js). A corrupt piece counts as lost until it is written again. The new bytes must be of the same
- * version, or match the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
+ * version of the file, or match the stored checksum, or equal the stored bytes (then the checksum was corrupt). */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
 /** Bytes of a lane (lanes.js). start: their offset in the file. @typedef {{ start: number, bytes: Uint8Array }} Part */

@@ -34,8 +34,8 @@ export class TransientError extends ModelError {
 }
 
 /** Limits the total stall time of the connections for one file, because a server could let each connection deliver a
- * little and then stall. Allows `attempts` stalls, and one more for every four segments that arrived. Simultaneous
- * stalls count once. */
+ * little and then stall. Allows `attempts` stalls, and one more for every four segments (Tuning.segment) that arrived.
+ * Simultaneous stalls count once. */
 export class StallBudget {
   #stallMs;
   #left;
@@ -221,7 +221,7 @@ export class Remote {
       const bytes = facts ? `: ${facts.got} of ${facts.expected} received` : '';
       const message = `${what}${bytes}${got && ` (${got})`}. Check the connection and load it again.`;
       const problem = new TransientError(code, message, { got, ...facts, cause: tells ? undefined : cause });
-      if (code === 'network-error') this.#at = this.#url; // the target of a redirect may be the broken host
+      if (code === 'network-error') this.#at = this.#url; // the retry asks the original host, not the redirect's
       throw Object.assign(problem, { stalled });
     } finally {
       clearTimeout(timer);

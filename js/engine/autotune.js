@@ -10,8 +10,8 @@ const PROMPT_ROWS = 8;
  * compared, because the JavaScript engine still optimises the code while they run. */
 const TRIAL_MS = 1;
 const WARM_MS = 15;
-/** Minimum speedup for which autotune uses more threads, and number of agreeing comparisons of durations that
- * decide. */
+/** Minimum speedup for which autotune uses more threads, and number of comparisons of durations that must
+ * agree. */
 const GAIN = 1.15;
 const VOTES = 5;
 

@@ -15,7 +15,7 @@ const SAMPLING = /** @type {const} */ ({
   penalty_repeat: 'repetitionPenalty',
   penalty_last_n: 'penaltyWindow',
 });
-/** Sampling options of families whose defaults are not Gemma's: those of Qwen3's generation_config.json that differ.
+/** Default sampling options of families, where they differ from Gemma's. Qwen3's are from its generation_config.json.
  * @type {Record<string, Record<string, number>>} */
 const FAMILIES = { qwen3: { temperature: 0.6, topK: 20 } };
 

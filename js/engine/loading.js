@@ -14,8 +14,7 @@ import { chooseContext } from './context.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Minimum size of the weights, in bytes, for which autotune times the orders of reading them: no processor cache is as
- * large. */
+/** Minimum size in bytes of weights for which autotune compares the orders of reading. Larger than processor caches. */
 const MEMORY_BOUND = 2e8;
 
 /** Dependencies of a load. report: called with the progress of the load; reportRest: called with the progress of

@@ -8,7 +8,7 @@ export class Operations {
   /** Functions that abort the pending calls. @type {Set<(reason: unknown) => void>} */
   #pending = new Set();
   #end = new AbortController();
-  /** Aborts when the session ends. */
+  /** Signal that aborts when the session ends. */
   ended = this.#end.signal;
 
   /** Throws the session's reason if the session has ended, or the signal's reason if the signal is aborted.

@@ -39,7 +39,7 @@ export class ReconnectingConnection {
     return this.#auto ? this.#lost.promise : this.#connection.lost;
   }
 
-  /** Calls the worker, after a restart in progress. If the worker dies, repeats the call once with the next worker,
+  /** Calls the worker, once no restart is in progress. If the worker dies, repeats the call once with the next worker,
    * provided that restarts are automatic and retry() returns true. @template {keyof Calls} M @param {M} method
    * @param {Calls[M]['args']} args @param {CallOptions & { retry?: () => boolean }} [options]
    * @returns {Pick<CallHandle, 'answer' | 'ack'>} */

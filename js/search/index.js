@@ -163,7 +163,7 @@ export class SearchIndex {
     for (const { entry, stamp, vector } of all.values()) this.#put(entry, stamp, vector);
   }
 
-  /** Applies a change. First reserves memory and writes its file, so that a change is stored and applied, or neither.
+  /** Applies a change. Reserves memory and writes the file first, so that an error leaves the index unchanged.
    * @param {Segment} segment */
   async #change(segment) {
     const { entries, deleted } = segment.about;

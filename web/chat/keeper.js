@@ -144,7 +144,7 @@ export class Keeper {
     if (this.#timer) void this.#put(false);
   }
 
-  /** Returns whether the conversation was saved. @param {boolean} found   updates the search index
+  /** Saves the conversation. Returns whether that succeeded. @param {boolean} found   updates the search index
    * @param {boolean} [beside]   merges what another tab has added */
   async #put(found, beside = true) {
     const { head, tree } = this.#conversation;
@@ -198,7 +198,7 @@ export class Keeper {
     if (had && !this.#typed) this.#leaveBehind(); // after sending, the copy in sessionStorage is obsolete
   }
 
-  /** Saves the drafts; returns for each whether it was saved. */
+  /** Saves the drafts. Returns for each draft whether it was saved. */
   #putDrafts() {
     clearTimeout(this.#draftTimer);
     return [...this.#unsaved].map(async ([id, draft]) => {

@@ -183,7 +183,7 @@ class Shape {
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
     const said = t('shape.said', { tokens: t('tokens', { n: tokens }), n: forced });
     this.#said.textContent = [said, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
-    this.#said.scrollIntoView({ block: 'nearest' }); // in a low window, the result line would be out of view
+    this.#said.scrollIntoView({ block: 'nearest' }); // otherwise a small window would hide the result line
     announce(t('shape.ready'));
   }
 }

@@ -104,8 +104,8 @@ class StoredArchive {
     return this.#database.transaction(store).objectStore(store);
   }
 
-  /** Finds conversations that have, for every word of the question, a word that begins with it: pinned ones first, then
-   * the latest. @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
+  /** Finds the conversations in which every word of the question occurs, at least as the beginning of a word: pinned
+   * ones first, then the latest. @param {string} question @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit) {
     const index = this.#read('words').index('words');
     const range = (/** @type {string} */ word) => (isWhole(word) ? word : IDBKeyRange.bound(word, `${word}\uffff`));
@@ -194,8 +194,8 @@ export class MemoryArchive {
   /** @type {Map<string, { head: Head, body: Kept, words: string[] }>} */ #all = new Map();
   /** @type {Map<string, Draft>} */ #drafts = new Map();
 
-  /** Finds conversations that have, for every word of the question, a word that begins with it: pinned ones first, then
-   * the latest.
+  /** Finds the conversations in which every word of the question occurs, at least as the beginning of a word: pinned
+   * ones first, then the latest.
    * @param {string} question   '' finds all @param {number} [limit] @returns {Promise<Head[]>} */
   async search(question, limit) {
     const asked = wordsOf([question]);

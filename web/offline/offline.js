@@ -19,7 +19,7 @@ const ASK_EVERY_MS = 3600_000;
 export async function setUpOffline() {
   const meta = document.querySelector('meta[name="offline"]');
   /** @type {ServiceWorkerContainer | undefined} */
-  const workers = navigator.serviceWorker; // none in insecure contexts and some private windows
+  const workers = navigator.serviceWorker; // undefined in insecure contexts and some private windows
   if (!(meta instanceof HTMLMetaElement) || !workers) return;
   const version = meta.dataset.version ?? '';
   const home = new URL('./', document.baseURI).href;
@@ -66,7 +66,7 @@ function askForNews(registration) {
   addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'hidden' || Date.now() - asked < ASK_EVERY_MS) return;
     asked = Date.now();
-    registration.update().catch(() => {}); // offline
+    registration.update().catch(() => {}); // fails without a network
   });
 }
 

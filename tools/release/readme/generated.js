@@ -132,8 +132,8 @@ export function generated() {
   const sampling = options.map((option) => help(flagOf(option.name), option.whole ? 'N' : 'X', described(option)));
   const answer = [...sampling, ...helpOf('DecodingOptions', FLAGS.answer)];
   return [
-    '/* generated: made by tools/release/readme.js of the table of options in src/run/sampler.c and of the JSDoc of',
-    ' * js/options.js. Edit those. */',
+    '/* generated: made by tools/release/readme.js from the options in src/run/sampler.c and the JSDoc of',
+    ' * js/options.js. Edit these two files instead. */',
     '',
     '/**',
     ' * Sampling options of an answer. Defaults are those of Gemma; `model.info.defaults` has those of the model.',
