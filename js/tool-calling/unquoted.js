@@ -104,7 +104,7 @@ function grammar(wanted, { start, end, quote, stop }) {
   for (const { name, args, place } of tools) {
     if (able.has(args.rule)) continue;
     throw new Unsupported(
-      `the tool ${name} requires properties that its schema does not name, which this model cannot write`,
+      `the tool ${name} requires properties without a fixed name, which this model cannot write`,
       place,
     );
   }
