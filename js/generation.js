@@ -81,7 +81,7 @@ export class Generation {
     return this.#leavable(this.#iterate());
   }
 
-  /** Returns the text so far, or with a JSON format the value so far, undefined before it begins. */
+  /** Returns the text so far; with a JSON format, the value so far, undefined before the value begins. */
   partial() {
     return this.#reader ? this.#reader(this.#begun + this.#text) : this.#text;
   }

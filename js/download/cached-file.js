@@ -1,6 +1,6 @@
 /* cached-file: the cached copies of one file during a load. No method throws: if the store fails, the load sends a
  * notice and continues without the cache. Rules, which tests/js/store-faults.test.js checks:
- *   - Neither reading a copy nor a server's response deletes it.
+ *   - Neither a read nor a server's response deletes a copy.
  *   - A complete copy is deleted only by the user, or once another copy is complete, flushed and loaded as a model.
  *   - A complete copy whose bytes turn out to be wrong is only marked (`doubt`). It then no longer counts as complete.
  *   - A copy that this load created is deleted if the file turns out not to be a model, or a write fails.
@@ -254,7 +254,7 @@ export class CachedFile {
     return (
       (await this.#try(async () => {
         if (this.#lock?.lost) taken();
-        // Passes copies of the fields: if the write times out, leave() replaces the lane's buffer.
+        // Copies the lane's fields: if the write times out, leave() replaces its buffer.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true
     );

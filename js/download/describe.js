@@ -106,7 +106,7 @@ export function asBytes(value) {
 /** Returns an iterator over the bytes of a stream or iterable, which does not use or lock the source before the first
  * call. @param {any} source @returns {ByteIterator | undefined} */
 function iteratorOf(source) {
-  if (source?.locked) source.getReader(); // throws
+  if (source?.locked) source.getReader(); // throws, because the stream is locked
   const begin = source?.getReader ? streamIterator : (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator]);
   if (!begin) return undefined;
   /** @type {any} */

@@ -52,7 +52,7 @@ export class Lane {
 export class Lanes {
   #room;
   #fill;
-  /** Postponed ranges: lanes begin there only when next() reaches them. @type {[number, number][]} */
+  /** Postponed ranges. No lane begins in such a range until next() reaches it. @type {[number, number][]} */
   holes = [];
   /** @type {Lane[]} */
   #lanes = [];

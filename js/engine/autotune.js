@@ -84,8 +84,8 @@ export function chooseThreads(native, trial) {
 
 /** Chooses whether the kernels read weights sequentially or in interleaved streams. Which is faster depends on the
  * processor. Times both orders in each quarter of the layers and compares times of the same quarter, because quarters
- * can have different weight types; the median ratio decides. Turn -1 only warms up the code: later turns overwrite its
- * times. Successive trials read different quarters, so that no processor cache has their weights.
+ * can have different weight types; the median ratio decides. The first turn, -1, only warms up the code: a later turn
+ * overwrites its times. Successive trials read different quarters, so that no processor cache has their weights.
  * @param {Engine} native */
 function chooseStreams(native) {
   const begin = (/** @type {number} */ i) => Math.floor((native.number('n_layer') * i) / QUARTERS);

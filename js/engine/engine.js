@@ -77,7 +77,7 @@ export class Engine {
     });
   }
 
-  /** Returns an engine for another model, in the same heap and with the same threads. Only this engine may be closed. */
+  /** Returns an engine for another model in the same heap, with the same threads. Never close the returned engine. */
   beside() {
     return new Engine(this.#parts, this.#helpers, this.#pool);
   }
@@ -335,7 +335,7 @@ export class Engine {
   sync(ids, owner = '') {
     if (this.restoredFor && this.restoredFor !== owner) {
       this.restoredFor = '';
-      this.sync([0]); // drops the KV cache: the last id of a context is evaluated again, so a single id keeps nothing
+      this.sync([0]); // drops the KV cache: sync() never keeps the last id of a context
     }
     return this.#heap.with(Int32Array.from(ids), (p) => this.call('sync', p, ids.length));
   }
@@ -351,7 +351,7 @@ export class Engine {
     );
   }
 
-  /** Returns a copy of the vector of a packed text, not normalised.
+  /** Returns a copy of the vector of an embedded text, not normalised.
    * @param {number} text its index @param {number} width number of dimensions */
   vector(text, width) {
     return this.#heap.copy(Float32Array, this.#raw('vector', text), width);
@@ -457,7 +457,7 @@ export class Engine {
   }
 
   /** Draws a token that a grammar allows. @param {number} matcher its address @param {boolean} masked whether to
-   * mask the logits in any case @param {number} [back] see draw() */
+   * mask the logits too, for log probabilities @param {number} [back] see draw() */
   drawUnder(matcher, masked, back = 0) {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }

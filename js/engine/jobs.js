@@ -233,7 +233,7 @@ function appendToken(run, id, forced) {
 }
 
 /** Evaluates the prompt. @param {Run} run @param {number[]} opening jump-forward tokens at the beginning of the answer,
- * which are evaluated with it */
+ * which are evaluated with the prompt */
 async function prefill(run, opening) {
   const { native, runner, job, time, args } = run;
   append(run, opening);

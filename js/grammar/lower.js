@@ -36,8 +36,8 @@ export function lower(grammar, { spelling = 'any', budget, ...limits } = {}) {
   return bounded(() => new Lowering(grammar, spelling, budget ?? new Budget(limits)).run());
 }
 
-/** Number of graph nodes (spell.js) above which their cache is cleared. All compilations share it, because nodes do not
- * depend on the grammar. */
+/** Number of graph nodes (spell.js) above which their cache is cleared. All compilations share the cache, because nodes
+ * do not depend on the grammar. */
 const KEPT_NODES = 1 << 16;
 let spells = new Spells();
 

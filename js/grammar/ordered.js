@@ -25,7 +25,7 @@ export function ordered({ rules, start }, budget) {
   });
 }
 
-/** Orders the properties of JSON objects, and adds the rules for this to a grammar. */
+/** Orders the properties of JSON objects. Adds to a grammar the rules that the order needs. */
 export class Ordering {
   #rules;
   #writing;

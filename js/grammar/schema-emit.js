@@ -123,7 +123,7 @@ export class Emitter {
   strings(arms) {
     if (!arms.length) return NOTHING;
     const texts = choice(arms.map(({ string }) => this.bounded(string ? textsOf(string) : ANY_TEXT)));
-    // choice() copied the alternatives of several arms.
+    // The budget must cover the work of choice(), which copied the alternatives of several arms.
     if (arms.length > 1 && 'choice' in texts) this.logic.budget.spend('', texts.choice.length / 8);
     return texts === ANY_TEXT ? STRING : { jsonString: texts };
   }

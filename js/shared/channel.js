@@ -4,9 +4,9 @@
  * the messages must stay compatible.
  *
  * Why not a SharedWorker: in Chromium 156 and Firefox 153, it is not isolated even if the page is, so it has no
- * SharedArrayBuffer and no threads. It also lacks createSyncAccessHandle, which stores models and is for dedicated
- * workers only, and in Chromium it cannot start one. Chromium on Android had no SharedWorker for years. So the engine
- * runs in a dedicated worker of one tab, the owner.
+ * SharedArrayBuffer and no threads. It cannot store models, because createSyncAccessHandle is for dedicated workers
+ * only, and in Chromium it cannot start a dedicated worker. Chromium on Android had no SharedWorker for years. So the
+ * engine runs in a dedicated worker of one tab, the owner.
  *
  * Why not MessageChannel: a port reaches another tab only through a SharedWorker or a service worker. A
  * BroadcastChannel copies data instead of transferring it, which costs little compared with the computation. */

@@ -82,7 +82,7 @@ export class Attachments {
     return free;
   }
 
-  /** The attached texts. set() replaces the array, so it can be kept. */
+  /** The attached texts. set() replaces the array, so callers may keep it. */
   get files() {
     return this.#files;
   }

@@ -356,7 +356,7 @@ export class Conversation {
   async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.used + total); // a repeated call has fewer tokens to evaluate
+      turn.prompt = Math.max(turn.prompt, turn.used + total); // in a repeated call, `total` is smaller
       update({ used: turn.prompt });
       if (!answer.text && !answer.thoughts.text && done < total)
         answer.waiting(t('reading.share', { share: percent(done / total) }));
@@ -459,7 +459,7 @@ export class Conversation {
     this.tree.touch(said);
   }
 
-  /** Stops the running answer, if there is one. What it has so far stays. */
+  /** Stops the running answer, if there is one. Its text so far stays. */
   stop() {
     this.#abort?.abort();
   }

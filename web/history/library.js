@@ -305,7 +305,7 @@ export class Library {
     try {
       for (const { head, body } of all) await archive.put(head, body);
     } catch (error) {
-      for (const { head } of all) await archive.remove(head.id); // a second attempt would add them again
+      for (const { head } of all) await archive.remove(head.id); // so that a second attempt adds none twice
       throw error;
     }
     return t('imported', { n: all.length });

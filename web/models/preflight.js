@@ -17,7 +17,7 @@ import { room, storedBytes } from './stored.js';
 const ADDRESSABLE = 2 ** 32;
 /** Share of the device's memory that a tab should take at most. */
 const SHARE = 0.8;
-/** Memory that a model needs, as a multiple of its file size. The rest is for the KV cache. */
+/** Memory that a model needs, as a multiple of its file size. The excess is for the KV cache. */
 const BESIDE = 1.1;
 const SHORTEST = 512;
 const EVEN = 1024;

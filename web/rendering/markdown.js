@@ -160,8 +160,8 @@ function sanitised(html) {
   }
   for (const pre of fragment.querySelectorAll('pre')) addCopy(pre);
   for (const table of fragment.querySelectorAll('table')) addScroll(table);
-  // Each block has its own direction, because answers mix scripts. Blocks within list items and quotes have the
-  // direction of these.
+  // Each block has its own direction, because answers mix scripts. Blocks within a list item or quote have its
+  // direction.
   for (const block of fragment.querySelectorAll('p, ul, ol, h1, h2, h3, h4, h5, h6, blockquote, .wide-table')) {
     if (!block.parentElement?.closest('li, blockquote')) block.setAttribute('dir', 'auto');
   }

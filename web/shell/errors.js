@@ -71,7 +71,7 @@ function rawDetails(error) {
   return error.cause ? `${text}\ncause: ${error.cause}` : text;
 }
 
-/** Returns an element with the description of an error. Its texts may change once more have been loaded.
+/** Returns an element with the description of an error. Its texts may change once further texts are loaded.
  * @param {unknown} error @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
 export function errorBox(error, { about = '', buttons = [] } = {}) {
   const [title, advice] = [el('strong'), el('p')];
