@@ -229,8 +229,8 @@ export class HeaderModel {
     return this.call('detokenize', { ids: this.checkIds(ids, 0), ...how }, given);
   }
 
-  /** Returns the number of tokens of a prompt, as `generate(prompt, { thinking })` evaluates it. Fails with `bad-option`,
-   * `bad-token` or `no-chat-template`.
+  /** Returns the number of tokens of a prompt, as `generate(prompt, { thinking })` evaluates it. Fails with
+   * `bad-option`, `bad-token` or `no-chat-template`.
    * @param {Prompt} prompt @param {CountOptions} [options] @returns {Promise<number>} */
   async countTokens(prompt, options = {}) {
     checkOptions(options, { thinking: GENERATE_OPTIONS.thinking, signal });

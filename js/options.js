@@ -175,9 +175,9 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
  *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Embedding models
  *   ignore this option. Default: 1.
- * @property {'auto' | boolean} [rowsOnDisk] Which tables stay on disk: matrices with a row for each token, such as Gemma 4's
- *   per-layer embeddings. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from
- *   the cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
+ * @property {'auto' | boolean} [rowsOnDisk] Which tables stay on disk: matrices with a row for each token, such as
+ *   Gemma 4's per-layer embeddings. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from the
+ *   cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Whether a model is ready before the tables of `rowsOnDisk` are downloaded.
  *   Meanwhile (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
  * @property {ModelSource} [draftModel] A smaller model with the same vocabulary, or the model's assistant, which drafts

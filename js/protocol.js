@@ -14,10 +14,10 @@ import { ModelError } from './errors.js';
  * speed in bytes per millisecond above which one connection requests long ranges instead; share: length of a long range
  * as a share of the file's size, if the file is being cached; most: its length in bytes otherwise; least: its minimum
  * length; spare: its minimum length as a multiple of the bytes that arrive during a request's latency; journal: maximum
- * number of bytes between two journal writes; attempts: maximum number of attempts without progress; backoffMs: first pause between attempts,
- * doubled each time; longestMs: longest pause that a server may request; stallMs: time without data after which a
- * connection has stalled; glanceMs: the same if a complete copy is cached; toldMs: interval of progress reports while
- * no data arrives.
+ * number of bytes between two journal writes; attempts: maximum number of attempts without progress; backoffMs: first
+ * pause between attempts, doubled each time; longestMs: longest pause that a server may request; stallMs: time without
+ * data after which a connection has stalled; glanceMs: the same if a complete copy is cached; toldMs: interval of
+ * progress reports while no data arrives.
  * @typedef {{ segment: number, parallel: number, alone: number, share: number, least: number, most: number,
  *   spare: number, journal: number, attempts: number, backoffMs: number, longestMs: number,
  *   stallMs: number, glanceMs: number, toldMs: number }} Tuning */

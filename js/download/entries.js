@@ -28,10 +28,10 @@ export const isName = (name) => isModel(name) || isState(name);
 
 /** Offsets of the first byte of a range, and of the byte after the range. @typedef {[number, number]} ByteRange */
 /** The journal of a cached copy. version: version of its format; url: URL without secrets; have: stored ranges, in
- * order; need: offset of the end of the last tensor, once known; sha256: SHA-256 of all bytes, if it was computed; used:
- * time of the last use in ms since 1970; turn: number of writes of the journal; doubt: whether the bytes turned out not
- * to be a model, or not to have the SHA-256 that the caller passed; guarded: whether the file was downloaded with an
- * access token; piece: size of a piece in bytes.
+ * order; need: offset of the end of the last tensor, once known; sha256: SHA-256 of all bytes, if it was computed;
+ * used: time of the last use in ms since 1970; turn: number of writes of the journal; doubt: whether the bytes turned
+ * out not to be a model, or not to have the SHA-256 that the caller passed; guarded: whether the file was downloaded
+ * with an access token; piece: size of a piece in bytes.
  * @typedef {{ version?: number, url: string, etag: string, modified: string, total: number, have: ByteRange[],
  *   need: number, sha256: string, used: number, turn: number, doubt?: boolean, guarded?: boolean,
  *   piece: number }} Journal */

@@ -1,7 +1,7 @@
 /* draft-model: a smaller model with the same vocabulary, which drafts the next tokens of an answer (drafts.js). It is
  * loaded into the heap of the model, and uses the same threads. Before each draft, its context becomes that of the
- * answer; so while drafting is paused, the draft model costs nothing. An assistant, such as Gemma 4's, has no context of
- * its own: it continues the model's last hidden state with the model's keys and values. */
+ * answer; so while drafting is paused, the draft model costs nothing. An assistant, such as Gemma 4's, has no context:
+ * it continues the model's last hidden state with the model's keys and values. */
 /** @import { DraftModelInfo, OpenOptions, SourceDescriptor } from '../protocol.js' */
 /** @import { Drafter } from './drafts.js' */
 /** @import { Engine } from './engine.js' */

@@ -91,8 +91,8 @@ export class Drafts {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
-  /** Removes rejected draft tokens from the KV cache of an answer, and returns new draft tokens. @param {Drafting} answer
-   * @param {number} pending number of the answer's last tokens that are not evaluated yet */
+  /** Removes rejected draft tokens from the KV cache of an answer, and returns new draft tokens.
+   * @param {Drafting} answer @param {number} pending number of the answer's last tokens that are not evaluated yet */
   async next({ native, runner, job, part, matcher, prompt, tokens, contextLength, args }, pending) {
     const length = prompt.length + tokens.length;
     if (this.end()) native.call('truncate', length - pending);

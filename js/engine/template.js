@@ -90,8 +90,8 @@ export class ChatTemplate {
     return { ids: this.#oneBos(this.#tokens(whole)), text };
   }
 
-  /** Returns a message with the names that templates use: renames `thoughts` to `reasoning_content`, the role `model` to
-   * `assistant`, and the role `developer` to `system` unless the template knows `developer`. Throws `bad-option` if
+  /** Returns a message with the names that templates use: renames `thoughts` to `reasoning_content`, the role `model`
+   * to `assistant`, and the role `developer` to `system` unless the template knows `developer`. Throws `bad-option` if
    * language codes are malformed or if the template does not read them. @param {Message} message @returns {Message} */
   #named({ role, content, thoughts, ...more }) {
     const name = role === 'model' ? 'assistant' : role === 'developer' && !this.#knowsDeveloper ? 'system' : role;

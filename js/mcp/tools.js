@@ -44,8 +44,8 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  */
 /** Options of a request for the list of tools.
  * @typedef {object} McpListOptions
- * @property {'use' | 'refresh' | 'bypass'} [cacheMode] Whether the client may answer from its cache. Default: that of the
- *   client.
+ * @property {'use' | 'refresh' | 'bypass'} [cacheMode] Whether the client may answer from its cache. Default: that of
+ *   the client.
  */
 /** Parameters of a request for the list of tools.
  * @typedef {object} McpListParams

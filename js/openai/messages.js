@@ -1,5 +1,5 @@
-/* messages: converts OpenAI's messages to the package's form. Parameters named `path` contain the path of a value in the
- * request, for error messages, such as `messages[2].content`. */
+/* messages: converts OpenAI's messages to the package's form. Parameters named `path` contain the path of a value in
+ * the request, for error messages, such as `messages[2].content`. */
 /** @import { ChatMessage } from '../protocol.js' */
 import { alternating } from '../answer-parts.js';
 import { show } from '../errors.js';

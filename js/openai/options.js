@@ -132,8 +132,8 @@ export function thinkingOf(effort, info, path = 'reasoning_effort') {
   return thinkingFor(String(effort), info);
 }
 
-/** Returns the option `format` for a response format. `json_schema` without a schema allows any object. In the Responses
- * API, the schema is beside `type`.
+/** Returns the option `format` for a response format. `json_schema` without a schema allows any object. In the
+ * Responses API, the schema is beside `type`.
  * @param {any} format @param {string} [path] name of the field, for messages @returns {GenerateOptions['format']} */
 export function formatOf(format, path = 'response_format') {
   const { type, json_schema: described } = format ?? {};

@@ -156,8 +156,8 @@ class Factory {
     }
     monitor.report(0);
     await nextTask();
-    // The load has no AbortSignal, because other sessions may wait for it. The fraction 1 is reported only when the model
-    // is ready.
+    // The load has no AbortSignal, because other sessions may wait for it. The fraction 1 is reported only when the
+    // model is ready.
     const model = await this.#model.open(undefined, ({ loaded, total }) => {
       if (total) monitor.report(Math.min(loaded / total, 1 - 2 ** -16));
     });

@@ -7,12 +7,12 @@ import { ModelError, show } from '../errors.js';
  * @property {string[]} [name] Id by which requests name a model. For several models, repeat the flag in the order of
  *   the models. Default: the file's name without its extension.
  * @property {number} [port] Port to listen on. 0 picks a free one. Default: 8080.
- * @property {string} [host] Address to listen on. Only this machine can reach a loopback address; 0.0.0.0 is reachable from
- *   the network. Default: 127.0.0.1.
- * @property {string} [apiKey] Key that requests must send as `Authorization: Bearer KEY`. Prefer the environment variable
- *   GEMMA_WASM_API_KEY, because other users of the machine can see arguments. Default: no key.
- * @property {string[]} [cors] Origin of web pages that may use the server, such as https://example.com, or * for any. Can be
- *   repeated. Default: no web pages.
+ * @property {string} [host] Address to listen on. Only this machine can reach a loopback address; 0.0.0.0 is reachable
+ *   from the network. Default: 127.0.0.1.
+ * @property {string} [apiKey] Key that requests must send as `Authorization: Bearer KEY`. Prefer the environment
+ *   variable GEMMA_WASM_API_KEY, because other users of the machine can see arguments. Default: no key.
+ * @property {string[]} [cors] Origin of web pages that may use the server, such as https://example.com, or * for any.
+ *   Can be repeated. Default: no web pages.
  * @property {string[]} [allowHost] Further host name by which clients may address the server, besides localhost and the
  *   value of `host`. Can be repeated. Default: none.
  * @property {number} [queue] Maximum number of requests in progress, waiting ones included. Others get status 429.

@@ -110,7 +110,7 @@ export class Talk {
     if (!model.info.chatTemplate) return model.generate(textOf([...said, user]) + (begin ?? ''), options);
     if (!this.#chat) await this.#restore(asked);
     const chat = this.#chat;
-    const more = { ...options, prefix: thoughts ? undefined : begin }; // with thoughts, continues the last answer itself
+    const more = { ...options, prefix: thoughts ? undefined : begin }; // with thoughts, continues the last answer
     if (chat && this.#held.question === question.id && (!thoughts || this.#held.answer === before)) {
       return begin === undefined ? chat.retry(options) : chat.continue(more);
     }
