@@ -3,9 +3,9 @@
  * word if a suggestion is pressed at once, on the first visit and on the next one. The page is site/ as `npm run build`
  * makes it.
  *
- * Then measures whether the inspection panel slows answers after it was closed. Tabs differ in speed, so each one is
- * compared with itself: the best speed of some stories before and after all views of the panel are opened. Control tabs
- * do the same without the panel.
+ * Then measures whether a closed inspection panel slows answers. Tabs differ in speed, so each one is compared with
+ * itself: the best speed of some stories before and after all views of the panel are opened. Control tabs do the same
+ * without the panel.
  *
  *   node tests/e2e/first.js [--browser chromium,firefox] [--visits 7] [--pairs 8] [--stories 5] [--write]
  *
@@ -115,9 +115,9 @@ async function halves(browser, url, between) {
   const stories = async () => {
     const all = [];
     for (let seed = 1; seed <= Number(values.stories); seed++) all.push(await speed(page, seed));
-    return Math.max(...all); // The maximum: other load on the machine only lowers a speed.
+    return Math.max(...all); // Other load on the machine can only lower a speed.
   };
-  for (const seed of [101, 102]) await speed(page, seed); // Browsers optimise the engine's code while it runs.
+  for (const seed of [101, 102]) await speed(page, seed); // warm-up: the browser optimises the engine's code
   const before = await stories();
   await between(page);
   const after = await stories();

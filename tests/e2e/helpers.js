@@ -216,11 +216,12 @@ async function newTab(context) {
   return { context, page, troubles };
 }
 
-/** Empty tabs of private contexts without data, which reusable tabs become at the end of their test.
+/** Spare tabs: reusable tabs that were emptied at the end of their test, each in a private context without data.
  * @type {Map<import('puppeteer-core').Browser, Awaited<ReturnType<typeof newTab>>>} */
 const spare = new Map();
 
-/** Returns the spare tab in front, or undefined if there is none. @param {import('puppeteer-core').Browser} browser */
+/** Brings the spare tab to the front, and returns it, or undefined if there is none.
+ * @param {import('puppeteer-core').Browser} browser */
 async function takeSpare(browser) {
   const tab = spare.get(browser);
   spare.delete(browser);

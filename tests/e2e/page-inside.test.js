@@ -101,7 +101,7 @@ function counting() {
   }
 }
 
-/** Returns what costs time during an answer if a closed panel leaves it behind: event listeners, and the numbers of
+/** Returns things that slow answers if a closed panel leaves them behind: event listeners, and the numbers of
  * observers, style sheets and elements. @param {Page} page */
 const burden = (page) =>
   page.evaluate(() => {

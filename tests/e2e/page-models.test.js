@@ -39,7 +39,7 @@ let slow = false;
 let gone = false;
 let sent = 0;
 
-/** Requests for the third range of 4 MiB of a large table, and those behind it, wait for this. */
+/** Requests for a large table wait for this promise, from the third range of 4 MiB on. */
 let held = Promise.resolve();
 
 const throttle = slowly(
@@ -54,7 +54,8 @@ const throttle = slowly(
 const intercept = async (request, response) => {
   const [, start, end] = /^bytes=(\d+)-(\d+)/.exec(request.headers.range ?? '')?.map(Number) ?? [];
   const [large, MiB] = [/^\/models\/gemma4-large/.test(request.url ?? ''), 2 ** 20];
-  // The rows that an answer needs are in smaller ranges, and the weights that stay in memory are elsewhere.
+  // Requests for single rows or for other weights do not wait: the ranges of rows are smaller, and other weights are
+  // elsewhere in the file.
   if (large && end - start > MiB && start >= 12 * MiB && start < 32 * MiB) await held;
   if (!gone || !request.url?.startsWith('/models/')) return throttle(request, response);
   response.writeHead(404).end();

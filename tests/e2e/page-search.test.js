@@ -1,8 +1,8 @@
 /**
  * Tests the page's search: results equal those of the package in Node with the same model (both run the simd128 build).
- * Its code is fetched only when it is opened. Documents are stored until they are deleted, and indexed again for
- * another embedding model. A message shows the passages that it asks about. With “Don’t save conversations” nothing is
- * stored.
+ * The code is fetched only when the search panel is opened. Documents are stored until they are deleted, and indexed
+ * again for another embedding model. A message shows the passages that it asks about. With “Don’t save conversations”
+ * nothing is stored.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -74,7 +74,7 @@ test('aborts, other calls and errors are the same as with an unshared model', as
         const long = { maxTokens: 400, seed: 1, logitBias: { 1: -1e30, 8: -1e30 } };
         // The second answer waits for the first, so that it cannot end before it is aborted.
         const answers = [long, { ...long, signal }].map((options) => model.generate('y', options).result());
-        await model.tokenize('z'); // the worker replies to it before the first answer ends
+        await model.tokenize('z'); // the worker replies to this call before the first answer ends
         controller.abort();
         const [, { finishReason }] = await Promise.all(answers);
         const refused = await model.debug.logits([1 << 20]).catch((/** @type {any} */ error) => error);

@@ -1,5 +1,5 @@
-/* Tests `npm start`, and measures the time to the first word. It rebuilds dist/ and the page, so no test that reads
- * them may run at the same time. */
+/* Tests `npm start`, and measures the time to the first word. `npm start` rebuilds dist/ and the page, so no test that
+ * reads them may run at the same time. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { before, test } from 'node:test';

@@ -1,5 +1,5 @@
-/* Tests gemma-wasm/ai-sdk with the real AI SDK and test models. Its types are checked against those of the SDK's
- * packages. */
+/* Tests gemma-wasm/ai-sdk with the real AI SDK and test models, and compares the types of gemma-wasm/ai-sdk with the
+ * SDK's. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,7 +1,7 @@
 /**
  * answers: checks answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5.
- * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js runs a part
- * of them, this command all:
+ * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js makes some
+ * of these checks, this command makes all of them:
  *
  *   node tests/lab/run.js schemas answers
  */
@@ -64,8 +64,8 @@ export async function answers(count, models, asked = ASKED) {
   return counts;
 }
 
-/** Schemas that do not limit the length of answers. Those with `number` are tested without limits in the `format`
- * option, too: the engine itself limits the length of numbers. */
+/** Schemas that do not limit the length of answers. For schemas with `number`, the `format` option sets no limits
+ * either, because the engine itself limits the length of numbers. */
 const UNBOUNDED = [
   { schema: { type: 'number' }, number: true },
   { schema: { type: 'integer' }, number: true },

@@ -1,5 +1,5 @@
-/* Tests assistants: draft models whose layers use the keys and values of the model, as Gemma 4's own do. Their drafts
- * match transformers, answers are the same with and without them, and files that do not fit are refused. */
+/* Tests assistants such as Gemma 4's: draft models whose layers use the keys and values of their target. Drafts match
+ * transformers, answers are the same with and without them, and files that do not fit the target are refused. */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { readFile } from 'node:fs/promises';

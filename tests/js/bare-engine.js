@@ -40,7 +40,8 @@ export async function planned(file, variant = 'simd128', { threads = 1, modules 
   return engine;
 }
 
-/** Returns an engine as planned() does. @param {string} path of a GGUF file @param {string} [variant] @param {Options} [options] */
+/** Reads a file, and returns an engine as planned() does. @param {string} path of a GGUF file @param {string} [variant]
+ * @param {Options} [options] */
 export const bareEngine = async (path, variant, options) => planned(await readFile(path), variant, options);
 
 /** Returns an engine with weights. The context length is 512 by default, or the file's if that is shorter. The caller must close the engine.

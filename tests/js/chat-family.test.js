@@ -1,5 +1,5 @@
 /* Tests conversations with models of every family, each with its own chat template, control tokens and end tokens. A
- * model without a template reports that, and accepts strings and ids. */
+ * model without a template rejects messages, and accepts strings and ids. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { open as openModel, refuses, wrong } from './helpers.js';

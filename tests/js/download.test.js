@@ -128,8 +128,8 @@ test('a silent server is reported before the request is retried', async (t) => {
 test('a server that stalls again and again after a few bytes is not retried forever', async (t) => {
   tune(t, { stallMs: 60, segment: 1 << 17 });
   const server = await faultyServer(t, bytes, (n) => (n < 2 ? {} : { stallAt: 40_000 }));
-  // Each connection delivers a third of a range. If attempts were counted for each range, the model would arrive after
-  // a hundred stalls. On a busy machine, the download may also fail because a response begins too late.
+  // Each connection delivers a third of a range. If each range had its own count of attempts, the model would arrive
+  // after a hundred stalls. On a busy machine, the download may also fail because a response begins too late.
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
@@ -218,7 +218,7 @@ test('without an ETag or Last-Modified, bytes of two responses are never combine
 async function refusals(t, { usual }) {
   const soon = new Date(Date.now() - 1000).toUTCString();
   const later = { status: 429, headers: { 'Retry-After': '0' } };
-  // The last fault is repeated, because one of the two may hit a range that is requested ahead and retried immediately.
+  // The last fault occurs twice, because one of them may hit a range that is requested ahead and retried immediately.
   const faults = [{ status: 503 }, { status: 429, headers: { 'Retry-After': soon } }, {}, later, later];
   const server = await faultyServer(t, bytes, (n) => faults[n] ?? {}, usual);
   /** @type {string[]} */ const notices = [];

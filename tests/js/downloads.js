@@ -1,5 +1,5 @@
-/* downloads: the model that tests of downloads and of the model cache load, another model of the same shape, and the
- * logits of both. The import sets the tuning of downloads. */
+/* downloads: for tests of downloads and of the model cache, a model, another model of the same shape, and the logits of
+ * both. Importing this module sets the tuning of downloads. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

@@ -60,7 +60,7 @@ test('a draft model that equals the model drafts its greedy answer', async (t) =
     assert.deepEqual(ids, tokens.slice(i, i + 3));
     model.judge(3, 3, TIMES);
   }
-  // A wrong token, then a shorter context: the draft model continues each context as if it were its first.
+  // The context changes: wrong tokens, then a shorter context. Drafts depend only on the current context.
   const other = [...prompt, ...tokens.slice(0, 9), tokens[0], tokens[1]];
   const changed = await model.draft(other, FREE, RUNNING);
   const [first] = await model.draft(prompt, { ...FREE, room: 1 }, RUNNING);

@@ -155,8 +155,8 @@ test('an answer with drafts ends at maxTokens, at a stop sequence, at the end of
   assert.equal((await model.generate(prompt, asked).result()).text, whole.text);
 });
 
-/** Returns a model that has loaded the module for draft tokens. Answers do not wait until it is loaded, so the first
- * ones may be generated without it. @param {TestContext} t @param {string} name */
+/** Returns a model that has loaded the module for draft tokens. Answers do not wait for this module, so the first
+ * ones may be generated without drafts. @param {TestContext} t @param {string} name */
 async function openWithDrafts(t, name) {
   const model = await open(t, name);
   for (let drafts; drafts === undefined; ) {

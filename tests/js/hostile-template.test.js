@@ -142,7 +142,7 @@ test('a template cannot access anything outside the interpreter', () => {
 
 const NAMES = ['<bos>', '<eos>', '<end_of_turn>', '[INST]'];
 const FOUR = new Map(NAMES.map((name, i) => [name, i]));
-/** The last template of written(), kept because parsing takes longer than rendering. */
+/** The template that written() used last, kept because parsing takes longer than rendering. */
 const last = { source: '', template: /** @type {ChatTemplate | null} */ (null) };
 /** Returns the text that a chat template writes, and the control tokens in this text. @param {string} source
  * @param {...string} contents of the user's messages */
@@ -587,7 +587,7 @@ for (const [kind, chatTemplate] of [
 }
 
 test('an abort does not wait for a busy template, and the model stays usable', async (t) => {
-  // Takes about 0.4 s, because the worker renders it three times before it sees the aborts.
+  // The worker renders this template three times, in about 0.4 s, before it sees the aborts.
   const chatTemplate = '{% for a in range(10) %}{% for b in range(10000) %}{% endfor %}{% endfor %}';
   const model = await open(t, { ...MODELS.tiny, chatTemplate });
   const controller = new AbortController();

@@ -86,9 +86,10 @@ const TINY = {
   vocab: 1024,
 };
 
-/** Base of the models of every architecture: heads wider than d_model / heads if allowed, grouped queries, rows of
- * whole super-blocks. The model of Gemma 2 has a window shorter than the prompts, and soft caps that scores and logits
- * reach. The model of Llama has RoPE frequency factors and a separate output matrix. @type {ModelSpec} */
+/** Base of the models of every architecture: heads wider than d_model / heads (if the architecture allows this),
+ * grouped queries, rows of whole super-blocks. The model of Gemma 2 has a window shorter than the prompts, and soft
+ * caps that scores and logits reach. The model of Llama has RoPE frequency factors and a separate output matrix.
+ * @type {ModelSpec} */
 const FAMILY = {
   seed: 90125,
   layers: 4,

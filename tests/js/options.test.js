@@ -235,7 +235,7 @@ test('an object without a prototype is rejected like any other', async (t) => {
   const known = { ...GENERATE_OPTIONS, ...LOAD_OPTIONS };
   for (const name of Object.keys(known)) {
     if (name === 'logitBias' || name === 'headers') continue; // An empty object is valid for these options.
-    if (name === 'draftModel') continue; // The rule of the model's source applies.
+    if (name === 'draftModel') continue; // Draft models are checked like the model's source.
     const error = await refuses(() => checkOptions({ [name]: none }, known), 'bad-option');
     assert.ok(!/convert/.test(error.message), error.message);
     await refuses(() => checkOptions({ [name]: [none] }, known), 'bad-option');

@@ -5,8 +5,8 @@
  *     prints digests of each model's logits after a prompt, evaluated in one batch and token by token, and those of the
  *     first model from a worker with two threads
  *   node [V8 FLAGS] processor-child.js faults STEP FIRST MODEL…
- *     prints the outcomes of engines in which one instruction is replaced, every STEP-th from FIRST on; if STEP is 0,
- *     in which all instructions of one kind are replaced
+ *     prints the outcomes of engines in which one instruction is replaced (every STEP-th from FIRST on) or, if STEP is
+ *     0, all instructions of one kind
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

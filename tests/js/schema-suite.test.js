@@ -1,5 +1,5 @@
-/* schema-suite: validates every instance of the JSON-Schema-Test-Suite correctly, as compact and as indented text, or
- * rejects the schema, naming the keyword and its path (tests/vectors/schema-suite.md). */
+/* Tests that each instance of the JSON-Schema-Test-Suite is judged correctly, as compact and as indented text, or that
+ * its schema is rejected with an error that names the keyword and its path (tests/vectors/schema-suite.md). */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

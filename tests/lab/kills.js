@@ -2,7 +2,7 @@
  * loads or deletes a model, or saves conversations. Another tab or process then loads the right model. Complete cached
  * files are not fetched again, and the last saved conversation, or the one before, continues. Bytes in buffers of the
  * system and the browser are fetched twice: some 100 KB for any model. The large model (720 MB, with default tuning)
- * shows whether that exceeds 1 %. */
+ * shows whether these bytes exceed 1 % of a file. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { loadModel } from '../../js/index.node.js';

@@ -346,7 +346,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options); // printed before the next model, which may take an hour
+    print(models[models.length - 1], options); // before the next model is measured, which may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

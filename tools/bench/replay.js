@@ -1,7 +1,8 @@
 /**
  * replay: makes a model with random weights answer with the texts of tests/vectors/copyset.json, like a trained one.
  * The engine of this thread evaluates, draws, and accepts draft tokens as usual, but each drawn token is replaced by
- * the reference's next one. The seed of an answer is the index of its text. Import it before the worker's script.
+ * the reference's next one. The seed of an answer is the index of its text. Import this module before the worker's
+ * script.
  */
 import { Engine } from '../../js/engine/engine.js';
 import { utf8 } from '../../js/engine/heap.js';

@@ -1,5 +1,5 @@
 """bpe: writes tests/vectors/bpe.inc: texts, the words into which PyPI `tokenizers` splits them for each pre-tokenizer,
-and llama.cpp's ids for two real vocabularies, with only those of their merges that the texts can reach.
+and llama.cpp's ids for two real vocabularies, reduced to the merges that the texts can reach.
 
     pip install tokenizers==0.23.3 gguf
     python3 tools/vectors/bpe.py FOLDER    # with models/ggml-vocab-{gpt-2,qwen2}.gguf{,.inp,.out} of llama.cpp

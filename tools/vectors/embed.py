@@ -4,7 +4,7 @@ length 1, as in sentence-transformers. Qwen3-Embedding: Qwen3Model and the vecto
 
   node tools/vectors/embed-llama.js texts          writes tests/vectors/embed.json
   venv/bin/python tools/vectors/embed.py           writes tests/vectors/embed.bin   (venv: see parity.py)
-  venv/bin/python tools/vectors/embed.py NAME …    adds these models to it
+  venv/bin/python tools/vectors/embed.py NAME …    adds these models to embed.bin
   node tools/vectors/embed-llama.js                adds the distances of llama.cpp's vectors to embed.json
 """
 import json

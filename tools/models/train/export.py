@@ -68,7 +68,7 @@ def write_vocabulary(writer, path):
     for i in range(model.get_piece_size()):
         piece = model.id_to_piece(i)
         kind = next((t for test, t in kinds if test(i)), gguf.TokenType.NORMAL)
-        if piece.strip("\n") == "":   # runs of line breaks are user-defined, which SentencePiece does not report
+        if piece.strip("\n") == "":   # a run of line breaks; SentencePiece does not report user-defined pieces
             kind = gguf.TokenType.USER_DEFINED
         pieces.append(piece)
         scores.append(model.get_score(i))
