@@ -188,7 +188,7 @@ const stages = [
     counted: 'tests',
     tasks: () => {
       const tests = at('build/wasm/gw_tests_simd128.mjs');
-      // V8's baseline compiler without AVX, which compiled i8x16.swizzle wrongly in V8 11.3 (Node 20).
+      // Without AVX, V8's baseline compiler compiled i8x16.swizzle wrongly in V8 11.3 (Node 20).
       const flags = ['--no-enable-avx', '--liftoff-only'];
       return [
         { name: 'c-simd128', command: [node, tests] },

@@ -15,7 +15,7 @@ import { loadModel, ModelError } from 'gemma-wasm';
 try {
   const model = await loadModel('/model.gguf', { cache: false });
   const answer = model.chat().send('Hello', { maxTokens: 12, seed: 3 });
-  // What is answered in between must not take the answer's turn.
+  // Calls that are served meanwhile must not disturb the answer.
   await Promise.all(Array.from({ length: 60 }, () => model.detokenize([300, 301])));
   const { text } = await answer.result();
   document.title = JSON.stringify({ text, threads: model.info.threads > 1 });

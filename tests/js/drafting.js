@@ -1,5 +1,5 @@
 /**
- * Answers with drafts of a draft model that always drafts, without a worker, for tests.
+ * Generates answers without a worker, for tests, with a draft model that drafts in every step.
  */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { features } from '../../js/platform/features.js';
 import { feed, loadedEngine } from './bare-engine.js';
 
 export const platform = /** @type {any} */ ({ yield: async () => {} });
-export const TIMES = [0, 1e6, 1e6, 1e6, 1e6]; // ms by number of tokens in a step, with which drafts always save time
+export const TIMES = [0, 1e6, 1e6, 1e6, 1e6]; // ms of a step, by its number of tokens: drafts always save time
 export const FREE = { room: 3, times: TIMES, answered: 0, position: 0 };
 export const RUNNING = { aborted: false };
 

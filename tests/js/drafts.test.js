@@ -168,7 +168,7 @@ async function openWithDrafts(t, name) {
 test('a chat with drafts has the same answers and saved cache as one without', async (t) => {
   const model = await openWithDrafts(t, 'parity-q4_0');
   const talk = async (/** @type {boolean} */ draft) => {
-    const options = { temperature: 0, frequencyPenalty: -0.5, maxTokens: 40, draft }; // repeats words
+    const options = { temperature: 0, frequencyPenalty: -0.5, maxTokens: 40, draft }; // favours repeated words
     const chat = model.chat(options);
     const first = await chat.send('a b c d a b c d a b c').text();
     const second = await chat.send('a b c d a b c d').result();
@@ -266,7 +266,7 @@ test('steps during which other answers run are not measured', async () => {
     isShared: () => (isAfter ? shared.after : shared.before),
     async settle(/** @type {any} */ job, /** @type {any} */ hooks) {
       await settle.call(runner, job, hooks);
-      isAfter = hooks === undefined; // the prompt is evaluated with hooks, a later step without them
+      isAfter = hooks === undefined; // only the evaluation of the prompt passes hooks
     },
     async pause() {
       isAfter = false;

@@ -134,7 +134,7 @@ test('a worker exits by itself after dispose(), because terminating it while V8 
       return emit.call(this, name, ...rest);
     };
     const { loadModel } = await import('${ENTRY}');
-    const midst = {   // work that dispose() interrupts
+    const midst = {   // calls that dispose() interrupts
       generate: (model) => model.generate('x', { maxTokens: 4000 }).text(),
       perplexity: (model) => model.debug.perplexity('some words '.repeat(9000)),
     };

@@ -113,7 +113,7 @@ for (const [what, call] of Object.entries(ABORTABLE)) {
     const model = await open(t);
     const text = 'The quick brown fox. '.repeat(1_500_000);
     const ids = what === 'detokenize' ? Array.from({ length: 12_000_000 }, (_, i) => 300 + (i % 500)) : [];
-    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // Allocates memory in advance.
+    if (what === 'matches') await model.debug.matches({ regex: '[^]*' }, 'x'); // Allocates memory before measuring.
     const before = await model.debug.heapBytes();
     const control = new AbortController();
     const ended = refuses(call(model, text, ids, control.signal), 'aborted');

@@ -242,7 +242,7 @@ test(`${MOMENTS} random moments: each call ends in time, and the next answer is 
     const ended = await Promise.all(
       calls.map((call) =>
         call.then(
-          () => 0, // right
+          () => 0, // the call succeeded
           (error) => {
             assert.ok(error instanceof ModelError && error.code === 'worker-failed', String(error?.stack));
             return performance.now() - before;

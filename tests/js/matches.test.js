@@ -48,7 +48,7 @@ test('a regular expression keeps its flags', async () => {
     (await model.debug.matches({ regex }, text)).accepted;
   assert.deepEqual([await accepts(/yes/i, 'YES'), await accepts(/yes/, 'YES')], [true, false]);
   assert.deepEqual([await accepts(/a.b/s, 'a\nb'), await accepts(/a.b/, 'a\nb')], [true, false]);
-  assert.equal(await accepts(/yes/dgy, 'yes'), true); // flags that do not change which whole texts match
+  assert.equal(await accepts(/yes/dgy, 'yes'), true); // the flags d, g and y do not change which whole texts match
 });
 
 test('a format that can constrain answers can also be matched', async () => {

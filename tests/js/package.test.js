@@ -202,7 +202,7 @@ export const asked: [LoadOptions, GenerateOptions, ChatOptions, ErrorDetails] = 
 export type All = [CacheEntry, ChatMessage, FinishReason, GenerateResult, Inspection, ModelInfo, ModelSource, Notice,
   Progress, Prompt, Store, TokenLogprob];
 export const known = (error: ModelError): ErrorCode => error.code;
-export const load = () => loadModel('x');   // its type is written out by name
+export const load = () => loadModel('x');   // tsc must be able to name the inferred type
 export function isOld(error: ModelError) {
   // @ts-expect-error: there is no such code
   return error.code === 'to-old';

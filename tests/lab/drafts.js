@@ -31,7 +31,7 @@ export async function run({ count, seed, first }) {
   ]) {
     const file = await testModel(name);
     const draftModel = drafter ? await testModel(drafter) : undefined;
-    /** @type {string[]} answers without drafts and with one thread */
+    /** Answers without drafts, with one thread. @type {string[]} */
     const expected = [];
     for (let threads = 1; threads <= MOST_THREADS; threads++) {
       const model = await loadModel(file, { threads, cache: false, draftModel });

@@ -79,7 +79,8 @@ const all =
   async (page, at) => {
     for (const one of actions) await one(page, at);
   };
-/** @param {string} what the item @param {number} [which] the conversation */
+/** Chooses an item in the menu of a conversation. @param {string} what text of the item
+ * @param {number} [which] index of the conversation in the list */
 const menu = (what, which = 0) =>
   all(
     library,
@@ -89,7 +90,8 @@ const menu = (what, which = 0) =>
   );
 /** @param {number} count */
 const talks = (count) => holds((n) => document.querySelectorAll('.talk').length === n, count);
-/** @param {string} versions such as 2/3 @param {string} [where] its selector */
+/** Waits until a version of a message is shown. @param {string} versions such as 2/3
+ * @param {string} [where] selector of an element that contains `versions` */
 const version = (versions, where = '') =>
   holds(
     (text, place) =>
@@ -97,7 +99,7 @@ const version = (versions, where = '') =>
     versions,
     where,
   );
-/** @param {string} text its address */
+/** Loads the model at an address. @param {string} text the address */
 const fromAddress = (text) =>
   change(
     '#web-form',

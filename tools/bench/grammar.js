@@ -76,7 +76,7 @@ function add(all, one) {
   for (const [what, list] of Object.entries(one.times)) for (const time of list) all.times[what].push(time);
 }
 
-/** @param {number[]} values ms */
+/** @param {number[]} values in milliseconds */
 function spread(values) {
   if (!values.length) return 'none';
   const sorted = values.slice().sort((a, b) => a - b);

@@ -89,7 +89,7 @@ function build(variant, built) {
   return `${out}.wasm`;
 }
 
-/** @param {string} path @returns {any} the exports */
+/** @param {string} path @returns {any} exports of the module */
 function instantiate(path) {
   setFlagsFromString('--no-liftoff'); // disables V8's baseline compiler, so that only optimised code is timed
   const none = new Proxy({}, { get: () => () => 0 });

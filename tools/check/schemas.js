@@ -22,7 +22,7 @@ import { Trouble, at, cli, parseOptions } from '../support/proc.js';
 /** @typedef {{ schemas: number, held: number, instances: number, wrong: string[], reasons: Map<string, number>,
  *   slowest: number }} Row */
 
-/** @returns {Map<string, Case[]>} by file */
+/** @returns {Map<string, Case[]>} cases by file */
 function suiteCases() {
   const packed = readFileSync(at('tests', 'vectors', 'schema-suite.json.gz'));
   const { suite } = JSON.parse(gunzipSync(packed).toString());

@@ -60,7 +60,7 @@ def line(name, rows):
 
 def trained_file(folder, source):
     target = os.path.join(folder, 'trained.gguf')
-    quantiser(os.environ['NODE_LLAMA_CPP'])(source, target, 2, embedding=1)   # Q4_0, and F16
+    quantiser(os.environ['NODE_LLAMA_CPP'])(source, target, 2, embedding=1)   # layers in Q4_0, embedding in F16
     return target
 
 

@@ -16,8 +16,8 @@ TOKENS, TOP = 40, 8   # 40 tokens exceed the windows of the first two models
 
 
 def streams(model, ids):
-    """Returns the residual stream before the first and after each layer (hidden_states lacks the last one without the
-    final norm), the attention weights, the model without its head, and its output."""
+    """Returns the residual stream before the first and after each layer (recorded by hooks, because hidden_states has
+    the last one only after the final norm), the attention weights, the model without its head, and its output."""
     seen = []
     trunk = getattr(model, 'transformer', None) or model.model
     layers = trunk.h if hasattr(trunk, 'h') else trunk.layers

@@ -26,7 +26,7 @@ export function useChat(source) {
   );
 
   function showProgress({ phase, loaded, total }) {
-    if (phase === 'rest') return; // the model can be used already
+    if (phase === 'rest') return; // the model is already usable in this phase
     setStatus(`Loading the model: ${megabytes(loaded)} of ${total ? megabytes(total) : '?'} MB`);
     setProgress(phase === 'ready' ? null : { max: total ?? 1, value: total && loaded });
   }

@@ -3,8 +3,8 @@
 import { BYTES_PER_ROUND, STREAMS, readModule } from './reads-wasm.js';
 
 const PAGE = 65536;
-/** Shortens the distance between streams, in bytes: streams that start a multiple of 32 KB apart would compete for the
- * same cache sets. */
+/** Number of bytes by which streams are closer together than equal parts of the memory, because streams that start a
+ * multiple of 32 KB apart would compete for the same cache sets. */
 const SKEW = 64 * 129;
 
 /** @param {{ memory: WebAssembly.Memory | null, start: number, bytes: number, passes: number,

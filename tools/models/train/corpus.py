@@ -62,7 +62,7 @@ def read_corpus(folder, grade_below):
         if not _usable(row, grade_below):
             continue
         key = f"{row['file']}/{row['n']}"
-        work = row["book"] or key   # so that all tales of a book are either trained on or held out
+        work = row["book"] or key   # all tales of a book are either trained on or held out
         documents.append(Document(key, row["file"], row["group"], row["licence"],
                                   texts[row["file"]][int(row["n"])], _held_out(work)))
     return documents
