@@ -1,7 +1,7 @@
 /**
- * Loads a file of Gemma 3 1B's size and shape (720 MB, random weights) and generates, each time in a new browser:
- * fetched and from the cached file with a context of 4096 tokens, and as a chosen file with 32768. Compares the peak
- * memory of the engine's process with the memory plan. The peak is the proportional set size (PSS), which divides the
+ * Loads a file of Gemma 3 1B's size and shape (720 MB, random weights) and generates, each time in a new browser: from
+ * a server and from the cache with a context of 4096 tokens, and from a file input with 32768. Compares the peak memory
+ * of the engine's process with the memory plan. The peak is the proportional set size (PSS), which divides the
  * browser's program file among the processes that map it. The window is not private, because cached files of Chromium's
  * private windows take memory. Puppeteer's network events are off, because they would keep up to 200 MB of responses.
  */

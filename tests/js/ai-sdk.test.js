@@ -169,7 +169,8 @@ test('AI SDK prompts are converted to messages, with every kind of tool result',
     { role: 'assistant', content: 'Wait', thoughts: 'hm', toolCalls },
     ...outputs.map(([, content]) => ({ role: 'tool', id: 'c', name: 'f', content })),
   ]);
-  // A page can begin with a greeting, and an answer without text leaves two questions in a row.
+  // A conversation can begin with the assistant's greeting, and can have two questions in a row, because answers
+  // without text are left out.
   const greeting = { role: 'assistant', content: [{ type: 'text', text: 'Hello!' }] };
   assert.deepEqual(messagesOf([greeting, prompt[1], prompt[1]]), [
     { role: 'user', content: '' },

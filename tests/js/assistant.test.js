@@ -23,8 +23,9 @@ const vectors = new URL('../vectors/', import.meta.url);
 const KNOWN = JSON.parse(fs.readFileSync(new URL('assistant.json', vectors), 'utf8')).models;
 const TRUTH = new Float32Array(new Uint8Array(fs.readFileSync(new URL('assistant.bin', vectors))).buffer);
 
-/** Returns the NMSE of the logits of a draft token. transformers gives the tokens of unlikely groups one logit below
- * those of all others; these tokens are not compared. @param {Float32Array} logits @param {Float32Array} truth */
+/** Returns the NMSE of the logits of a draft token. In transformers, all tokens of unlikely groups have the same
+ * logit, which is lower than all others. These tokens are not compared.
+ * @param {Float32Array} logits @param {Float32Array} truth */
 function nmse(logits, truth) {
   const least = Math.min(...truth);
   const masked = truth.filter((x) => x === least).length > 1;

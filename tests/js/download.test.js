@@ -16,8 +16,9 @@ import { testModel } from './models.js';
 
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** A way to request ranges. `usual` can slow the server, because a fast server gets longer ranges; in the test of
- * stalls, every `stallEvery`-th request stalls; `loads` is the number of loads with random faults.
+/** A way to request ranges. `usual`: fault of all requests, which can slow the server, because a fast server gets
+ * longer ranges. `stallEvery`: in the test of stalls, every n-th request stalls. `loads`: number of loads with random
+ * faults.
  * @typedef {{ how: string, tuning: Partial<Tuning>, usual: Fault, stallEvery: number, loads: number }} Way */
 /** @type {Way} */
 const PIECES = { how: 'in pieces', tuning: { alone: Infinity }, usual: {}, stallEvery: 4, loads: 20 };

@@ -1,6 +1,6 @@
 /**
- * embed(): compares vectors with transformers' (tests/vectors/embed.md); the bits do not depend on packing or threads;
- * tests tasks, options and rejected inputs.
+ * Tests embed(): vectors match transformers' (tests/vectors/embed.md), and their bits do not depend on other texts of
+ * the call or on threads. Also tests tasks, options and rejected inputs.
  */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';

@@ -1,7 +1,8 @@
 /**
  * format-fuzz: builds formats from random parts (schemas, regular expressions, GBNF), most of them nearly valid. Each
- * one is rejected by name, or compiles to bytes that the engine accepts or rejects with `bad-format`. Masks allow only
- * tokens that the matcher accepts. Runs until a failure; format-fuzz.test.js runs a part:
+ * one is rejected with an error that names the part, or compiles to bytes that the engine accepts or rejects with
+ * `bad-format`. Masks allow only tokens that the matcher accepts. Stops at the first failure. format-fuzz.test.js runs
+ * some seeds, this command runs for some minutes:
  *
  *   node tests/js/format-fuzz.js [MINUTES] [SEED]
  */

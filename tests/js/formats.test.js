@@ -1,5 +1,5 @@
-/* Formats: answers match whatever the model prefers. Tests values, partial values and rejected formats, with seeds, log
- * probabilities, stop sequences and every sampler. */
+/* Tests formats: answers match the format, whatever the model prefers. Tests values, partial values and rejected
+ * formats, with seeds, log probabilities, stop sequences and every sampler. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';

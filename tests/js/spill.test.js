@@ -1,5 +1,5 @@
-/* Tables of per-layer embeddings from sources that cannot be read again stay on disk, in a temporary file: the same
- * answers and memory plan, no files left behind, and errors with a code. */
+/* Tests tables of per-layer embeddings from sources that cannot be read again. They stay on disk in a temporary file:
+ * answers and memory plan are the same, no file is left behind, and errors have a code. */
 import assert from 'node:assert/strict';
 import { open as openFile, readFile, readdir, readlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

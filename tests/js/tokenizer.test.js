@@ -1,7 +1,7 @@
 /**
  * Compares token ids with those of @huggingface/tokenizers, with Gemma 3's real vocabulary: more than 20,000 texts,
- * each also decoded; by scores, as in files of Gemma 3, and by merges, as in files of Gemma 4. Long texts are slices of
- * this repository's sources and of the TypeScript compiler's messages in thirteen languages.
+ * each also decoded. Both kinds of files are tested: with scores, like Gemma 3's, and with merges, like Gemma 4's. Long
+ * texts are slices of this repository's sources and of the TypeScript compiler's messages in thirteen languages.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

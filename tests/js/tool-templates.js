@@ -1,5 +1,5 @@
 /**
- * Chat templates that accept tools, in the forms of the families' own: FunctionGemma's (control tokens around
+ * Chat templates that accept tools, in the formats of model families: FunctionGemma's (control tokens around
  * declarations, calls and responses, texts between <escape>), Gemma 4's (the same with other tokens, and results inside
  * the message that calls), Llama 3's (JSON in the first question, one call per message, results with the role ipython)
  * and Qwen3's (JSON between tags, like NousResearch's Hermes). Gemma 4's and Qwen3's allow thinking. Also one without

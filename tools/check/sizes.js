@@ -16,7 +16,7 @@ const KB = 1000;
  *   wasm        one wasm module: 340, + 40 for grammars, + 10 for embeddings, inspection and saved state, + 30 for
  *               Gemma 4, + 16 for small batches and sequences, + 3 for two-stage output heads, + 4.5 for assistants
  *   scripts     the JavaScript that a page loads to run a model
- *   compressed  the same, compressed: its size at commit c9feb2b, because nothing may be added
+ *   compressed  these scripts, compressed: their size at commit c9feb2b, because nothing may be added
  *   package     the npm package without the storyteller and INTERFACES: an earlier size + 2 %. In the wasm modules:
  *               + 40 for Gemma 4, + 66 for small batches and sequences, + 34 for processors without dot product
  *               instructions, + 17 for the output head, + 18 for assistants. In the other files: + 28 for descriptions

@@ -1,11 +1,12 @@
 """Writes the drafts of transformers' Gemma4AssistantForCausalLM in float32, for tests/js/assistant.test.js.
 
-The drafter reads keys and values of its target, as its candidate generator passes them after an evaluation of the prompt:
-those of the target's last layers of each kind. A draft token has one position for the whole chain, that of the token that
-was drawn last. With a window of w tokens, layers attend to the last w - 1 positions of the target, as llama.cpp's do.
-transformers attends to one or two more, depending on how its cache was filled, so the keys and values of local layers are
-cut to w - 1 positions here. transformers 5.23.0 refuses drafters, because none of their layers computes keys, and
-passes no keys of a target whose layers share none: both are corrected here. Needs the packages of parity.py.
+The drafter reads the keys and values of two layers of its target: the last local layer and the last global layer that
+have their own. transformers' candidate generator passes them after the target has evaluated the prompt. All draft
+tokens of a chain have the same position: that of the token that was drawn last. With a window of w tokens, layers
+attend to the last w - 1 positions of the target, as in llama.cpp. transformers attends to one or two more, depending on
+how its cache was filled, so this program cuts the keys and values of local layers to w - 1 positions. It also corrects
+two errors of transformers 5.23.0, which refuses drafters, because none of their layers computes keys, and passes no
+keys of a target whose layers share none. Needs the packages of parity.py.
 
   venv/bin/python tools/vectors/assistant.py         writes tests/vectors/assistant.json and .bin
 """

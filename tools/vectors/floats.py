@@ -40,8 +40,8 @@ def divergence(rows, exact):
 
 
 def study(path, ids):
-    """Returns logits by name: exact and rounded (float64; rounded: the embedding in Q8_0), keep and q8_0 (this package
-    with that `quantizeFloats`), llama.cpp."""
+    """Returns logits by name: exact (float64), rounded (float64 with the embedding in Q8_0), keep and q8_0 (this
+    package with this value of `quantizeFloats`), llama.cpp."""
     f = File(path)
     rows = {'exact': forward64(f, ids)}
     q8 = GGMLQuantizationType.Q8_0

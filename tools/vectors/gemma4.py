@@ -1,10 +1,11 @@
 """Compares the errors of this package, transformers and llama.cpp on random Gemma 4 models with outliers.
 
-tools/models/random-gemma4.js chooses the shapes. Each model runs as an F32 file in transformers in float32 (hf.py) and in
-this package, and as quantised files in this package and in llama.cpp (llama.js). The reference of quantised files is
-float64 arithmetic (parity.py). Prints tables and writes them to tests/vectors/gemma4-random.md. Exits with status 1 if an F32 file's
-NMSE against transformers exceeds 1e-6 at a position where that of transformers itself, against float64, is at most 1e-7, or
-if a quantised file's mean error exceeds llama.cpp's. Needs the packages of parity.py and llama.js, and a built package.
+tools/models/random-gemma4.js chooses the shapes. Each model runs as an F32 file in transformers in float32 (hf.py) and
+in this package, and as quantised files in this package and in llama.cpp (llama.js). The reference of quantised files is
+float64 arithmetic (parity.py). Prints tables and writes them to tests/vectors/gemma4-random.md. Needs the packages of
+parity.py and llama.js, and a built package. Exits with status 1 if a quantised file's mean error exceeds llama.cpp's,
+or if an F32 file's NMSE against transformers exceeds 1e-6 at a position where transformers' NMSE against float64 is at
+most 1e-7.
 
   venv/bin/python tools/vectors/gemma4.py [MODELS [QUANTISED]]   numbers of models, and of those to quantise (60, 20)
 """
@@ -30,8 +31,9 @@ D_WIDE = ('attn_q', 'attn_k', 'attn_v', 'ffn_gate', 'ffn_up', 'inp_gate')
 
 
 def super_blocks(spec, wanted, otherwise, more):
-    """Returns a kind of file as llama.cpp's quantiser makes it: `wanted`, except for the groups in `more`; `otherwise` in
-    groups whose rows are not whole super-blocks of 256 values. Returns None if no group has such rows."""
+    """Returns the types of a file as llama.cpp's quantiser chooses them. Groups whose rows are not whole super-blocks
+    of 256 values get `otherwise`; the others get their type in `more`, or `wanted`. Returns None if all get
+    `otherwise`."""
     local = spec['headDimLocal']
     rows = {group: [spec['dModel']] for group in D_WIDE}
     rows |= {'attn_output': [spec['heads'] * local, spec['heads'] * spec['headDim']],
@@ -77,8 +79,8 @@ def row(*cells):
 
 
 def study(folder, number, quantised):
-    """Returns the table row of an F32 file, those of quantised files, the errors of an F32 file against transformers, and
-    those of transformers, at every position, and whether a quantised file missed its limit."""
+    """Returns the table row of the F32 file, the rows of quantised files, the errors at every position of the F32 file
+    against transformers and of transformers against float64, and whether a quantised file missed its limit."""
     draw = random.Random(number)
     path, spec = made(folder, number, {})
     ids = [draw.randrange(spec['vocab']) for _ in range(TOKENS)]

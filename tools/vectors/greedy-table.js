@@ -30,7 +30,7 @@ const headOf = (/** @type {string[]} */ columns) =>
 export const HEAD = headOf(COLUMNS);
 const HEAD_TRUTH = headOf([
   'model',
-  "llama.cpp's choices that are float64's",
+  "llama.cpp's choices equal to float64's",
   "this engine's",
   "llama.cpp's NMSE",
   "this engine's",

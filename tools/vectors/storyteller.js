@@ -11,8 +11,8 @@ import { choice } from './greedy-follow.js';
 import { evaluator, startLlama } from './llama.js';
 
 const VECTORS = new URL('../../tests/vectors/', import.meta.url);
-/** Topics of candidate stories. The story whose smallest margin between the two best logits is largest is kept, because
- * it does not depend on the last bits of floats. */
+/** Topics of candidate stories. Each story has a smallest margin between its two best logits. The story with the
+ * largest such margin is kept, because rounding does not change its tokens. */
 const TOPICS = [
   'a cat and a boat',
   'a dog',
