@@ -191,7 +191,7 @@ testInOne(
   },
 );
 
-testInOne('when the stored models are protected, the focus moves to the next button', async ({ open, tiny }) => {
+testInOne('after stored models were protected, the focus is on the next button', async ({ open, tiny }) => {
   const page = await open('?pick', {
     before: () => {
       if (navigator.storage) navigator.storage.persist = async () => true;

@@ -136,7 +136,7 @@ inEach('the language can be switched on the first page, before a model is loaded
 });
 
 inEach(
-  'if conversations are not saved, a switch does not reload the page, which would lose the open one',
+  'if conversations are not saved, choosing a language does not reload the page, which would lose the open one',
   async ({ open }) => {
     const withoutDatabase = () => Object.defineProperty(window, 'indexedDB', { value: null });
     for (const before of [withoutDatabase, () => localStorage.setItem('gemma-wasm.keep', 'false')]) {

@@ -98,7 +98,7 @@ test('the examples of ai-sdk.md run', async (t) => {
   }
 });
 
-test('the JSON of a growing value is written piece by piece, even with names that are integers', () => {
+test('the JSON of a growing value is written piece by piece, even if property names are integers', () => {
   const values = [
     { what: 'a "quoted"\n text 😀', list: ['x', '', 'yz'] },
     { a: { b: [{ c: 1.5 }, {}], d: [] }, e: null, f: [true, false], g: '' },
@@ -194,7 +194,7 @@ test('cancelling a stream of the transport does not wait for the next chunk', as
   assert.deepEqual([(await next).done, cancelled], [true, true]);
 });
 
-test('the types are those of the provider specification', () => {
+test('the types match the provider specification', () => {
   const model = gemmaWasm('model.gguf');
   /** @satisfies {LanguageModelV4} */ (model);
   /** @satisfies {EmbeddingModelV4} */ (gemmaWasm.embeddingModel('model.gguf'));

@@ -202,7 +202,7 @@ test('chats, aborted answers and answers at the same time are the same with an a
   assert.ok(assisted.draftedTokens > 0);
 });
 
-test('the token ids of centroids may be floats', async (t) => {
+test("the token ids of an assistant's centroids may be stored as floats", async (t) => {
   const target = await testModel('gemma4-f32');
   const path = join(newFolder(t), 'assistant.gguf');
   /** @type {import('../../tools/models/make-model.js').ModelSpec['edit']} */
@@ -225,7 +225,7 @@ test('the token ids of centroids may be floats', async (t) => {
   assert.deepEqual(found[0], found[1]);
 });
 
-test('an assistant is refused as a model, and for another model', async (t) => {
+test('an assistant cannot be loaded as a model, or with a model that is not its target', async (t) => {
   const file = await testModel('assistant-f32');
   await refuses(
     open(t, 'assistant-f32', {}),
@@ -239,7 +239,7 @@ test('an assistant is refused as a model, and for another model', async (t) => {
   await refuses(open(t, 'parity-f32', { draftModel: file }), 'bad-option', /must have the vocabulary of the model/);
 });
 
-test('the engine refuses to draft where the model has no hidden state', async (t) => {
+test('the engine refuses to draft if it has no hidden state of the last token', async (t) => {
   const { native, draft } = await pair(t, await testModel('gemma4-f32'), await testModel('assistant-f32'), 1, 64);
   const drafts = async (/** @type {number} */ id) => draft.call('draft', id, 0);
   await refuses(drafts(5), 'bad-state', /no hidden state from which to draft the token after 5/);

@@ -33,11 +33,11 @@ const balanced = (speeds) => (/** @type {number} */ threads) => {
 const equal = (/** @type {number} */ n) => Array(n).fill(1);
 
 describe('the number of threads', () => {
-  test('is that of the cores if all are equally fast', () => {
+  test('equals the number of cores if all are equally fast', () => {
     for (const cores of [3, 4, 6, 8, 12, 16, 64]) assert.equal(chosen(cores, balanced(equal(cores))).threads, cores);
   });
 
-  test('is that of the usable cores if fewer are usable than reported', () => {
+  test('equals the number of usable cores if fewer are usable than reported', () => {
     for (const usable of [2, 3, 4, 6, 8, 12]) {
       const time = (/** @type {number} */ n) => balanced(equal(usable))(n) * (n > usable ? 1.1 : 1);
       assert.equal(chosen(CORES, time).threads, usable);

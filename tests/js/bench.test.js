@@ -63,13 +63,13 @@ test('measure() warms up, then makes the calls of its job, with prompts that sha
   assert.deepEqual(calls[6].prompt.ids.slice(0, TURN.history), calls[5].prompt.ids);
 });
 
-test('a runtime that stops early is an error, not fast; a runtime without a prompt cache has no turn time', async () => {
+test('a runtime that stops early fails instead of counting as fast; one without a prompt cache has no turn time', async () => {
   await assert.rejects(measure(fake([], { drawn: () => 2 }), JOB), /only 2 tokens instead of 8/);
   const sample = await measure(fake([], { keepsPrefix: false }), JOB);
   assert.equal(sample.turnMs, undefined);
 });
 
-test('a prompt is skipped if it would take too long at the speed of the one before it', async () => {
+test('a prompt is skipped if it would take too long at the speed of the previous prompt', async () => {
   const sample = await measure(fake([]), { ...JOB, longest: 0.2 });
   assert.deepEqual(sample.prefill, { 64: 500 });
 });
@@ -79,7 +79,7 @@ test('the same seed gives the same prompt', () => {
   assert.notDeepEqual(makePrompt(50, 9).ids, makePrompt(50, 10).ids);
 });
 
-test('medians, and ratios above 1 where our side is better', () => {
+test('figures are medians, and ratios above 1 mean that our side is better', () => {
   assert.equal(median([3, undefined, 1, 2]), 2);
   assert.equal(median([4, 1]), 2.5);
   assert.equal(median([undefined]), undefined);
@@ -120,7 +120,7 @@ test('the table has a row for each side, a ratio for each peer with as many thre
   assert.match(text, /^Broken, 2 threads failed: no memory$/m);
 });
 
-test('long contexts have their own columns; remarks compare their speed with context 0 of the same measurement', () => {
+test('long contexts have their own columns; remarks compare their speed with that at context 0 in the same measurement', () => {
   const plain = { loadMs: 500, prefill: { 256: 90 }, decode: { 0: 50 }, facts: {} };
   const deep = [10, 40].map((rate) => ({ loadMs: 1, prefill: {}, decode: { 0: rate, 4096: 0.9 * rate }, facts: {} }));
   const two = { side: 'a', title: 'Ours', threads: 2, samples: [plain], deep };

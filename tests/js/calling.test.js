@@ -243,7 +243,7 @@ test('errors name the position of an invalid tool; tools without messages are re
   assert.ok((await chat.send('x', { maxTokens: 2 }).result()).tokens.length);
 });
 
-test('a stop sequence in text that was held back, because a call could begin with it, ends the answer', async (t) => {
+test('a stop sequence ends the answer, even in text that is held back because it could begin a call', async (t) => {
   const model = await open(t, 'generic-tools');
   const logitBias = Object.fromEntries(model.info.endTokens.map((id) => [id, 1000]));
   const options = { ...WILD, tools: [ADD], format: { regex: '\\{"tool' }, logitBias, seed: 1 };

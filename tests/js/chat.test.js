@@ -6,7 +6,7 @@ import { open, refuses, wrong } from './helpers.js';
 
 const SHORT = { maxTokens: 12, seed: 4, logitBias: { 1: -Infinity, 8: -Infinity } };
 
-test('a conversation grows turn by turn, and messages is a copy', async (t) => {
+test('a conversation grows turn by turn, and `messages` is a copy', async (t) => {
   const model = await open(t);
   const chat = model.chat({ system: 'Be brief.', ...SHORT });
   assert.deepEqual(chat.messages, [{ role: 'system', content: 'Be brief.' }]);

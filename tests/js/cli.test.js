@@ -276,7 +276,7 @@ test('without MODEL, the storyteller beside the package is used; if there is non
   }
 });
 
-test('progress is shown on a terminal only, erased before a result, and never written into it; notices always', async (t) => {
+test('progress is shown only on a terminal, and erased before the result; notices are always shown', async (t) => {
   const { stderr } = process;
   Object.defineProperty(stderr, 'isTTY', { value: true, configurable: true });
   t.after(() => Reflect.deleteProperty(stderr, 'isTTY'));
@@ -358,7 +358,7 @@ test('usage errors exit with status 2 and print the usage; failures exit with st
   assert.equal((await run(['generate', model, '--prompt', '-h', '--max-tokens', '1'])).stdout.includes('usage'), false);
 });
 
-test('the token for Hugging Face is sent only if no other server gets it', (t) => {
+test('the token for Hugging Face is used only if no other server would get it', (t) => {
   const { HF_TOKEN } = process.env;
   t.after(() => {
     if (HF_TOKEN === undefined) delete process.env.HF_TOKEN;

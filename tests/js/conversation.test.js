@@ -29,7 +29,7 @@ test('content may be text parts wherever messages are accepted', async (t) => {
   assert.deepEqual(chat.messages[4], { role: 'user', content: 'x\ny' });
 });
 
-test('parts other than text are rejected by name, and the chat stays usable', async (t) => {
+test('parts other than text are rejected with their type, and the chat stays usable', async (t) => {
   const model = await open(t);
   const image = { type: 'image_url', image_url: { url: 'data:,' } };
   const chat = model.chat(SHORT);

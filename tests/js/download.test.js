@@ -134,7 +134,7 @@ test('a server that stalls again and again after a few bytes is not retried fore
   await refuses(logitsOf(server.url, { cache: false }), ['truncated', 'network-error']);
 });
 
-test('without ranges, the file is read as one stream, and as a new one after a break', async (t) => {
+test('without ranges, the file is read as one stream; after a break, the whole file is requested again', async (t) => {
   const server = await faultyServer(t, bytes, (n) => ({
     noRanges: true,
     ...(n < 3 && { killAt: 1_000_000 * (n + 1) }),
@@ -423,7 +423,7 @@ test('if the target of a redirect refuses or breaks every connection, the origin
   }
 });
 
-test('a server that answers requests of ranges with status 416 is asked for the whole file', async (t) => {
+test('if a server answers range requests with status 416, the whole file is requested', async (t) => {
   const server = await faultyServer(t, bytes, (n, { headers }) => {
     return headers.range ? { status: 416 } : n === 1 ? { status: 503 } : {};
   });
@@ -431,7 +431,7 @@ test('a server that answers requests of ranges with status 416 is asked for the 
   assert.equal(server.seen.length, 3);
 });
 
-test('ranges are requested whatever the case of the URL', async (t) => {
+test('ranges are requested even if the scheme of the URL is in upper case', async (t) => {
   const server = await faultyServer(t, bytes);
   assert.deepEqual(await logitsOf(server.url.replace('http', 'HTTP')), expected);
   assert.ok(server.seen.every(({ range }) => range));

@@ -1,5 +1,5 @@
 /* Tests speculative decoding with a draft model: answers are the same with and without it, whatever it drafts and
- * whatever fails or is aborted meanwhile, and drafting pauses where it saves no time. */
+ * whatever fails or is aborted meanwhile, and drafting pauses if drafts save no time. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -68,7 +68,7 @@ test('a draft model that equals the model drafts its greedy answer', async (t) =
   assert.deepEqual(await model.draft(other, FREE, RUNNING), changed);
 });
 
-test('a draft model does not draft in contexts that are too long for it, nor after much more text than answered', async (t) => {
+test('a draft model does not draft if the context is too long, or if too much of it is not evaluated yet', async (t) => {
   const { native, draft } = await pair(t, await testModel('tiny'), await testModel('tiny'), 1, 400);
   const model = new DraftModel(draft, platform, native.number('n_vocab'));
   assert.deepEqual(await model.draft(someIds(398), FREE, RUNNING), []);
@@ -77,7 +77,7 @@ test('a draft model does not draft in contexts that are too long for it, nor aft
   assert.equal((await model.draft([...someIds(300), 7], FREE, RUNNING)).length, 3);
 });
 
-test('drafting with a model pauses, each time for longer, where it does not save time', async (t) => {
+test('if drafts of a draft model save no time, drafting pauses, for longer each time', async (t) => {
   const { native, draft } = await pair(t, await testModel('tiny'), await testModel('tiny'));
   const model = new DraftModel(draft, platform, native.number('n_vocab'));
   const ids = someIds(20);
@@ -207,7 +207,7 @@ test('a draft model with another vocabulary, or one that cannot generate, is ref
   await refuses(loadModel(url, { cache, threads: 1, draftModel: url }), 'bad-option', /must not be the model itself/);
 });
 
-test('a draft model can be a stream, the streams of a split file or a download, and is not part of `sha256`', async (t) => {
+test('a draft model can be a stream, the streams of a split file or a download, and has no digest in `sha256`', async (t) => {
   const file = await readFile(await testModel('parity-f32'));
   const address = await serveWith(t, (_, response) => response.setHeader('etag', '"1"').end(file));
   const url = `${address}/draft.gguf`;

@@ -1,5 +1,5 @@
 /* Tests speculative decoding: answers are the same with and without draft tokens, with every sampling, limit and stop
- * sequence; draft tokens are accepted in repeated text, and drafting pauses where it saves no time. */
+ * sequence; draft tokens are accepted in repeated text, and drafting pauses if drafts save no time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Drafts } from '../../js/engine/drafts.js';
@@ -232,7 +232,7 @@ test('after a wrong draft token, jump-forward tokens are not compared with the r
   assert.equal(drafts.accepted, 1);
 });
 
-test('drafting pauses, each time for longer, where it does not save time', () => {
+test('if drafts save no time, drafting pauses, for longer each time', () => {
   const drafts = new Drafts(Array.from({ length: 9 }, (_, i) => i % 3));
   let count = 0;
   for (let i = 0; i < 600; i++) {

@@ -111,7 +111,7 @@ test('with an integer KV cache, a text gives the same bits alone and among other
   }
 });
 
-test("tasks are the prompts of the model's card", async (t) => {
+test("the prompts of tasks are those of the model's card", async (t) => {
   const model = await open(t, 'embed-q8_0');
   const text = 'a text';
   const plain = async (/** @type {string} */ whole) => bitsOf([await model.embed(whole)]);
@@ -300,7 +300,7 @@ test('inspectModel() predicts the memory of loading', async (t) => {
   assert.deepEqual(info.embedding, model.info.embedding);
 });
 
-test('headers that are invalid for an embedding model are rejected by name', async (t) => {
+test('invalid headers of embedding models are rejected with an error that names the key or tensor', async (t) => {
   /** @param {NonNullable<ModelSpec['edit']>} edit */
   const edited = (edit) => open(t, { ...MODELS['embed-q8_0'], layers: 1, edit });
   const without = (/** @type {string} */ name) =>

@@ -135,7 +135,7 @@ describe('a wrong kernel is found while a model loads', {
     isPlain(await load(splitModel(Buffer.from(bytes), 3).map((part) => new Blob([new Uint8Array(part)]).stream())));
   });
 
-  it('with threads, and ends those of the faulty engine', async () => {
+  it('with threads, and the threads of the faulty engine end', async () => {
     const loaded = await load(path, { threads: 2 });
     isPlain(loaded);
     assert.deepEqual(loaded.threads, { started: 2, ended: 1 });

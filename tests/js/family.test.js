@@ -92,7 +92,7 @@ const withKey =
     file.metadata = [...file.metadata.filter(([name]) => name !== key), /** @type {any} */ ([key, ...entry])];
   };
 
-test('metadata with a wrong type or an unsupported value is rejected by name', async (t) => {
+test('metadata with a wrong type or an unsupported value is rejected with an error that names the key', async (t) => {
   for (const [name, key, ...entry] of /** @type {[string, string, ...any][]} */ ([
     ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'f32', [1, 1, 1, 1, 1, 0]],
     ['tiny', 'gemma3.attention.sliding_window_pattern', 'array', 'u32', [1, 0]],
@@ -180,7 +180,7 @@ test('Gemma 4 files need rope_freqs, cap logits at 30 by default, and cannot hav
   await refuses(experts, 'unsupported-architecture', /gemma4 model with a mixture of 128 experts/);
 });
 
-test('keys and values of layers that use those of an earlier layer are ignored', async (t) => {
+test('if a layer uses the keys and values of an earlier layer, its own tensors for them are ignored', async (t) => {
   const model = await edited(t, 'gemma4-f32', (file) => {
     const unused = file.tensors.filter(({ name }) => /^blk[.]3[.]attn_(k|v|k_norm)[.]/.test(name));
     assert.equal(unused.length, 3);

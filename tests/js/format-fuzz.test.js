@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Unsupported, toBytes } from '../../js/grammar/index.js';
 import { fuzzFormats } from './format-fuzz.js';
 
-test('random formats compile to bytes that the engine accepts, or are rejected by name', async () => {
+test('random formats compile to bytes that the engine accepts, or are rejected with an error that names the part', async () => {
   const counts = await fuzzFormats(1, (n) => n < 1500);
   assert.ok(counts.taken > 100 && counts.refused > 100, JSON.stringify(counts));
 });

@@ -112,7 +112,7 @@ test('an incomplete answer has no value, and its finish reason says why', async 
   assert.ok(!('value' in stopped));
 });
 
-test('unsupported formats are rejected by name and position before the first token', async (t) => {
+test('unsupported formats are rejected before the first token, with an error that names the part or its position', async (t) => {
   const model = await open(t);
   for (const [format, place] of /** @type {[any, RegExp][]} */ ([
     [{ schema: { properties: { a: { type: 'wrong' } } } }, /\/properties\/a/],

@@ -176,7 +176,7 @@ test('after freeze(), a copy is not changed, and new bytes of a damaged piece mu
   assert.equal(stored[5], FILE[5] ^ 1);
 });
 
-test('pieces that arrive while another lane repairs a damaged piece are written', async () => {
+test('pieces that arrive while another connection repairs a damaged piece are written', async () => {
   const memory = await damagedStore();
   const slow = gate();
   let writes = 0;

@@ -329,7 +329,7 @@ test('jump-forward bytes are the only continuation, and are tokenized like the w
   matcher.dispose();
 });
 
-test('garbage collections of a nearly full DFA cache spend the work budget of a mask', async () => {
+test('garbage collections of a nearly full DFA cache count towards the work budget of a mask', async () => {
   const vocabulary = await bareEngine(await testModel('gemma-vocab-tiny'));
   const grammar = 'root ::= "7" root "y" | b\nb ::= [a-z]* "a" [a-z]{12}';
   const bytes = lower(compile({ grammar }));

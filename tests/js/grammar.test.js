@@ -72,7 +72,7 @@ test('with the flag i, character sets match the same characters as in the platfo
   assert.throws(() => toBytes({ regex: /\bk/iu }), /\\b with the flags i and u is not supported/);
 });
 
-test('regular expressions match whole texts; unsupported ones are rejected by position', () => {
+test('regular expressions match whole texts; unsupported ones are rejected with their position', () => {
   judges({ regex: '[a-c]+(-\\d{2})?' }, ['abc', 'a-12'], ['', 'a-1', 'xa', 'a\n']);
   judges({ regex: /yes|no/i }, ['YES', 'no', 'nO'], ['yess']);
   judges({ regex: '(a*)*b|(a+)+c' }, ['aaab', 'aac', 'b'], ['aaaa']);
@@ -223,7 +223,7 @@ test('bounds of the format apply only where the schema has none', () => {
   assert.ok(accepts(held({ required: ['longer', 'names'], type: 'object' }), '{"longer":1,"names":1}'));
 });
 
-test('malformed keywords are rejected by name', () => {
+test('malformed keywords are rejected with an error that names them', () => {
   for (const [key, value] of Object.entries({
     pattern: 5,
     format: {},

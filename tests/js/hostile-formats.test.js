@@ -260,7 +260,7 @@ test('hostile formats compile or are rejected in time, and the engine stays usab
   assert.ok(counts.answers > 10 && counts.refusals > 5, JSON.stringify(counts));
 });
 
-test('a format with very many cases is refused as that, not as nested too deeply', () => {
+test('a format with very many cases is refused for that reason, not as nested too deeply', () => {
   const values = Array.from({ length: 150_000 }, (_, i) => `c${i * 7919}`);
   for (const format of [{ choices: values }, { regex: values.join('|') }, { schema: { enum: values } }])
     assert.throws(() => toBytes(format), /too many cases/);

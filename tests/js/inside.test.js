@@ -92,7 +92,7 @@ for (const [name, { ids, layers, heads, width, global, tops, first }] of Object.
   });
 }
 
-test('returns the requested parts in that order, and nothing else', async (t) => {
+test('inside() returns the requested parts in the requested order, and nothing else', async (t) => {
   const model = await open(t, 'tiny');
   const ids = Array.from({ length: 150 }, (_, i) => 300 + ((i * 37) % 700));
   const whole = await model.debug.inside(ids, { heads: [0, 2], norms: true, lens: 2 });

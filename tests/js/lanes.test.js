@@ -15,7 +15,7 @@ import { memoryStore } from './memory-store.js';
 
 const VERSION = { etag: '"1"', modified: 'Sat', total: 10 };
 
-test('two versions are the same, different, or unknown', () => {
+test('compare() tells whether two versions are the same, different or unknown', () => {
   /** @type {[object, string][]} */
   const verdicts = [
     [{}, 'same'],

@@ -138,7 +138,7 @@ const SCHEMAS = [
   ['never', { type: 'object', properties: { x: false }, required: ['x'] }, /\S/],
 ];
 
-test('schemas that cannot be enforced are refused or skipped by name, if a model checks them', async (t) => {
+test('if a model checks the schemas, tools whose schemas cannot be enforced are refused or skipped', async (t) => {
   const model = await open(t, 'qwen3-tools');
   const client = await connected(t, rawServer([SCHEMAS.map(([name, inputSchema]) => ({ name, inputSchema }))]));
   assert.equal((await mcpTools(client)).tools.length, SCHEMAS.length);

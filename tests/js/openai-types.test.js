@@ -131,7 +131,7 @@ const EMBEDDING = /** @satisfies {Record<keyof OpenAI.EmbeddingCreateParams, Fat
   user: ['u', 'ignored'],
 });
 
-test('each field of a request is used, ignored or refused by name', async (t) => {
+test('each field of a request is used, ignored, or refused with its name', async (t) => {
   assert.ok(Object.values(MADE).every((make) => typeof make === 'function'));
   const [generative, embedding] = [await open(t, 'generic-tools'), await open(t, 'embed-q8_0')];
   const messages = CHAT.messages[0];

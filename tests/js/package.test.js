@@ -74,7 +74,7 @@ test('an uncaught error in Node prints a short line, and names of classes and fu
   assert.ok(Math.max(...stderr.split('\n').map((line) => line.length)) < 400, stderr);
 });
 
-test('scripts import only relative files and Node modules, and bundlers leave the parts of the worker alone', () => {
+test('scripts import only relative files and Node modules, and tell bundlers to leave dynamic imports alone', () => {
   const scripts = readdirSync(join(installed, 'dist')).filter((name) => /\.c?js$/.test(name));
   for (const name of scripts) {
     const code = read(installed, 'dist', name);

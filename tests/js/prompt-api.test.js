@@ -231,7 +231,7 @@ test('constraints: answers follow a schema or an expression, even after a prefix
   assert.match(await session.prompt('Go.', { responseConstraint: /^a.*/ }), /^a/);
 });
 
-test('constraints: an unenforceable constraint is NotSupportedError, an incomplete answer SyntaxError', async () => {
+test('constraints: an unenforceable one rejects with NotSupportedError, an incomplete answer with SyntaxError', async () => {
   const session = await Local.create();
   const circular = /** @type {any} */ ({});
   circular.self = circular;
@@ -287,7 +287,7 @@ test('tools run in a closed loop, count as context, and stay in the conversation
   assert.ok(session.contextUsage > before + 2 * (await own.countTokens([user(ASKED)])));
 });
 
-test('conversions of Web IDL: values become strings, dictionaries and sequences, or TypeError', async () => {
+test('conversions of Web IDL: values become strings, dictionaries and sequences, or throw TypeError', async () => {
   const session = await Local.create();
   assert.equal(await session.measureContextUsage(wrong(null)), await session.measureContextUsage('null'));
   assert.equal(await session.measureContextUsage(wrong(undefined)), await session.measureContextUsage('undefined'));

@@ -377,7 +377,7 @@ test('if the server fails before the table is complete, calls fail with a code, 
   assert.ok(server.sent < bytes.length - stored / 2, `${server.sent} bytes, ${stored} of ${bytes.length} were there`);
 });
 
-test('if the server does not support ranges, tables are not postponed', async (t) => {
+test('if the server does not support ranges, `rowsLater` has no effect', async (t) => {
   const server = await faultyServer(t, bytes, () => ({ noRanges: true }));
   const model = await load(server.url, { cache: openCache(newFolder(t)), rowsLater: true });
   assert.ok(!model.info.notices.some(({ code }) => code === 'rows-later'));

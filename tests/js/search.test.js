@@ -372,7 +372,7 @@ test('every flipped bit of an index is rejected with the name of its file', asyn
   assert.deepEqual(await flipIndex(t, 400, 3), { refused: 400, same: 0, silent: 0 });
 });
 
-test('damaged files and those of other dimensions are rejected by name; unfinished files are ignored', async (t) => {
+test('damaged files are rejected with their name, files of other dimensions with the right number; unfinished ones are ignored', async (t) => {
   const folder = newFolder(t);
   const index = await openIndex({ dimensions: 8, folder });
   await index.add({ id: 'a', vector: vectorsOf(1, 8)[0] });

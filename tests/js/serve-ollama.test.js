@@ -229,7 +229,7 @@ test('tags, ps, show and version describe the models', async () => {
   follows('VersionResponse', await only('version'));
 });
 
-test('unsupported and invalid requests are rejected by name', async () => {
+test('unsupported and invalid requests are rejected with a reason', async () => {
   const cases = /** @type {[number, RegExp, string, object?][]} */ ([
     [404, /model 'none' not found/, 'chat', asked({ model: 'none' })],
     [404, /model '__proto__' not found/, 'chat', asked({ model: '__proto__' })],

@@ -422,7 +422,7 @@ test('the redirect of a captive portal is shown only if there is no good copy of
   );
 });
 
-test('the worker neither answers nor stores documents beside the page', async () => {
+test('the worker neither answers requests for the documentation nor stores it', async () => {
   const { world, worker } = await installed();
   for (const name of ['docs/index.html', 'docs/docs.js', 'docs/pagefind/pagefind.js'])
     assert.equal((await worker.get(name)).response, undefined, name);

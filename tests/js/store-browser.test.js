@@ -267,6 +267,6 @@ test('folders are not listed, so that no caller removes them as copies', async (
   assert.deepEqual(await store.list(), [NAME]);
 });
 
-test('a folder is refused, because the files would be those of the default cache', () => {
+test('the path of a folder is refused in browsers, because the store would use the default cache instead', () => {
   assert.throws(() => openStore('folder'), { code: 'bad-option' });
 });

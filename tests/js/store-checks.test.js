@@ -46,7 +46,7 @@ test("the engine's checksum equals its specification, inside and outside the eng
   }
 });
 
-test('a piece lies within one lane; a file has at most 4096 pieces, or pieces of 32 KB', () => {
+test('a piece lies within one range of a download; a file has at most 4096 pieces, or pieces of 32 KB', () => {
   for (const total of [1, 5000, 3e6, 7.2e8, 4e9, 1.6e10]) {
     const piece = pieceOf(total, 4 << 20);
     assert.equal((4 << 20) % piece, 0);
@@ -82,7 +82,7 @@ test('several damaged pieces, even neighbours and the last one, are fetched, and
   assert.equal(server.sent, 1);
 });
 
-test('a damaged copy is rejected and kept if the server has another file, no version, or a portal', async (t) => {
+test('a damaged copy is rejected and kept if the server sends another file, an error, or the page of a captive portal', async (t) => {
   const place = await storedCopy(t, bytes);
   const { server, cache, path, folder } = place;
   const broken = flipped(await readFile(path), bytes.length * 0.7 * 8);
@@ -179,7 +179,7 @@ test('a journal needs only one intact half; a copy that was cut off or grew is r
   }
 });
 
-test('a copy that is removed or cut off while it is written is not called stored', async (t) => {
+test('a copy that is removed or cut off while it is written does not count as stored', async (t) => {
   for (const how of ['remove', 'cut']) {
     const place = await storedCopy(t, bytes);
     const { server, cache, folder, path } = place;

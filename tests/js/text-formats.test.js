@@ -56,7 +56,7 @@ test('texts that answers may write are valid according to ajv-formats and to the
   assert.ok(judged >= 13, `${judged} formats have a validator`);
 });
 
-test('compiling a format costs the same work when it is cached', () => {
+test('compiling a cached format counts as the same work', () => {
   const spent = () => {
     const budget = new Budget();
     compile({ schema: { format: 'iri' } }, { budget });

@@ -170,7 +170,7 @@ for (const [name, its] of Object.entries(MODELS)) {
     assert.ok(!(await plain.result()).tokens.includes(begin));
   });
 
-  test(`${name}: an abort keeps the thought so far; continue() works inside it and after it`, async (t) => {
+  test(`${name}: an abort keeps the thought so far; continue() works inside the thought and after it`, async (t) => {
     const { model, begin, end, thinks } = await opened(t, name, its);
     const stop = new AbortController();
     const bias = { logitBias: { [begin]: 40, [end]: -100 }, frequencyPenalty: 2, seed: 5, maxTokens: 200 };

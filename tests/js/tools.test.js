@@ -318,7 +318,7 @@ function accepted(vocabulary, dialect, choice, items, tools = /** @type {any[]} 
   return accepts({ rules: texts, start }, text);
 }
 
-test('FunctionGemma: properties without a name are left out; a tool that requires them is refused by name', async () => {
+test('FunctionGemma: properties without a name are left out; an error names a tool that requires them', async () => {
   const vocabulary = await vocabularyOf('functiongemma');
   const dialect = await vocabulary.dialect();
   const items = [mark('<start_function_call>'), said('call:f{a:{}}'), mark('<end_function_call>')];

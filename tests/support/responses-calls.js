@@ -126,7 +126,7 @@ const CALLS = {
     equal(store, false);
     await fails(client.responses.retrieve(id), 404, 'response_not_found', /not found/);
   },
-  'previous_response_id continues the conversation, without its instructions': async ({ create, client }) => {
+  'previous_response_id continues the conversation, without the earlier instructions': async ({ create, client }) => {
     const first = await create({ ...QUESTION, instructions: 'Answer in one word, please, whatever the question is.' });
     const second = await create({ ...QUESTION, input: 'And then?', previous_response_id: first.id });
     equal([second.previous_response_id, second.instructions], [first.id, null]);
@@ -282,7 +282,7 @@ const CALLS = {
     const unknown = { type: 'item_reference', id: 'msg_unknown' };
     await fails(create({ ...QUESTION, input: [unknown] }), 400, 'item_not_found', /msg_unknown/);
   },
-  'unsupported parameters are refused by name': async ({ create, client }) => {
+  'unsupported parameters are refused with their name': async ({ create, client }) => {
     const image = { role: 'user', content: [{ type: 'input_image', image_url: 'data:,' }] };
     for (const [more, name] of /** @type {[object, RegExp][]} */ ([
       [{ background: true }, /`background` is not supported/],

@@ -128,7 +128,7 @@ export const MODELS = {
     ok((await hello(model)).text, 'loads again');
     await model.dispose();
   },
-  'loading: calls share one load, and the last one that leaves aborts it': async ({ entry, source }) => {
+  'loading: calls share one load, which is aborted with the last call': async ({ entry, source }) => {
     const provider = entry.createGemmaWasm({ threads: 1, cache: false });
     const stops = [new AbortController(), new AbortController()];
     const calls = stops.map(({ signal }) => {

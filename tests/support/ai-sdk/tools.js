@@ -36,7 +36,7 @@ export const TOOLS = {
       'results',
     );
   },
-  'tools: several steps, until a number of them': async ({ model }) => {
+  'tools: several steps, up to a limit': async ({ model }) => {
     const call = { model, ...CALL, ...REQUIRED, tools: { add } };
     const { steps, responseMessages } = await generateText({ ...call, stopWhen: stepCountIs(3) });
     equal(steps.length, 3, 'steps');
@@ -49,7 +49,7 @@ export const TOOLS = {
     equal(new Set(ids).size, ids.length, 'unique ids');
     ok(Number(steps[2].usage.inputTokens) > Number(steps[0].usage.inputTokens), 'results are in the prompt');
   },
-  'tools: a results step that answers in words': async ({ model }) => {
+  'tools: a step that answers results with text': async ({ model }) => {
     const { steps, text } = await generateText({
       model,
       ...CALL,

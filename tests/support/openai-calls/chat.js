@@ -69,7 +69,7 @@ const SHAPE = {
       });
     equal(textOf(await ask(parts)), textOf(await ask('Hi\nthere')));
   },
-  'a refusal of an earlier turn is its text': async ({ client, chat }) => {
+  'the refusal in an earlier answer counts as the text of that answer': async ({ client, chat }) => {
     const messages = [...user('Hi'), untyped({ role: 'assistant', refusal: 'No.', content: null }), ...user('Why?')];
     const { choices } = await client.chat.completions.create({ model: chat, messages, max_tokens: 3 });
     equal(choices[0].finish_reason, 'length');

@@ -168,14 +168,14 @@ const ERRORS = {
       },
     ]),
   ),
-  'features that are not supported are refused by name': async ({ client, chat }) => {
+  'features that are not supported are refused with the name of their field': async ({ client, chat }) => {
     for (const [fields, named] of UNSUPPORTED) {
       const asked = { model: chat, messages: user('Hi'), max_tokens: 2, ...fields };
       const { code, param } = await refused(client.chat.completions.create(asked));
       equal([code, param], ['unsupported_parameter', named]);
     }
   },
-  'an unknown field is refused by name': async ({ client, chat }) => {
+  'an unknown field is refused with its name': async ({ client, chat }) => {
     const asked = { model: chat, messages: user('Hi'), temprature: 1 };
     const { code, param } = await refused(client.chat.completions.create(asked));
     equal([code, param], ['unknown_parameter', 'temprature']);

@@ -87,7 +87,7 @@ const CHOICES = {
       ['{}'],
     );
   },
-  'a choice that is not a tool is refused': async ({ client, chat }) => {
+  'a tool_choice that names no tool of the request is refused': async ({ client, chat }) => {
     const asked = { model: chat, ...ASKED, tools: [SAY], tool_choice: NAMED };
     const { param } = await refused(client.chat.completions.create(asked));
     equal(param, 'tool_choice');
@@ -196,7 +196,7 @@ const RESULTS = {
     const call = await runner.finalFunctionToolCall();
     equal([ran.length, ran[0], await runner.finalFunctionToolCallResult()], [1, call?.arguments, '{"sum":5}']);
   },
-  'runTools() goes round until its limit': async ({ client, chat }) => {
+  'runTools() stops at its limit of completions': async ({ client, chat }) => {
     let ran = 0;
     const tool = zodFunction({
       name: 'add',
