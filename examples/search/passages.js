@@ -3,7 +3,8 @@
 
 const MOST = 700;
 
-/** Returns the passages of a text. @param {string} text @param {string} name of the file @returns {{ title: string, text: string }[]} */
+/** Returns the passages of a text. @param {string} text @param {string} name of the file
+ * @returns {{ title: string, text: string }[]} */
 export function passagesOf(text, name) {
   /** @type {{ title: string, text: string }[]} */
   const passages = [];

@@ -540,8 +540,8 @@ export const importFile = (page, text) =>
 export const importConversations = (page, conversations) =>
   importFile(page, JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }));
 
-/** Opens a conversation whose answer has a formula that is wider than any screen, after other words in its line. Returns
- * by how many pixels boxes scroll sideways, and how far below the baseline of its line a formula stands.
+/** Opens a conversation whose answer has a formula that is wider than any screen, after other words in its line.
+ * Returns by how many pixels boxes scroll sideways, and how far below the baseline of its line a formula stands.
  * @param {Page} page @param {string} words */
 export async function wideFormula(page, words) {
   const sum = Array.from({ length: 90 }, (_, i) => `x_{${i}}`).join(' + ');

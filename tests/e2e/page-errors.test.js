@@ -253,8 +253,8 @@ test('without COOP and COEP the page runs on one thread and says why', async ({ 
   assert.match(await textOf(page, '#info'), /1\sthread/);
 });
 
-/** Runs in the page before its scripts: keeps the first message to a worker and delivers none, so that no request leaves
- * the page. */
+/** Runs in the page before its scripts: keeps the first message to a worker and delivers none, so that no request
+ * leaves the page. */
 function keepMessage() {
   Worker.prototype.postMessage = function (/** @type {unknown} */ message) {
     /** @type {any} */ (window).sent ??= JSON.stringify(message);

@@ -174,7 +174,7 @@ const test = suite(
       },
     });
 
-    /** A page for all tests that only render. Its window has newView(), which returns an element and its MarkdownView. */
+    /** A page for all tests that only render. Its window has newView(), which returns an element and its view. */
     const { page, close } = await openTab(browser, server.url, { lasting: true });
     await page.evaluate(async (address) => {
       const { MarkdownView } = await import(address);

@@ -44,7 +44,8 @@ export async function planned(file, variant = 'simd128', { threads = 1, modules 
  * @param {Options} [options] */
 export const bareEngine = async (path, variant, options) => planned(await readFile(path), variant, options);
 
-/** Returns an engine with weights. The context length is 512 by default, or the file's if that is shorter. The caller must close the engine.
+/** Returns an engine with weights. The context length is 512 by default, or the file's if that is shorter. The caller
+ * must close the engine.
  * @param {string} path @param {string} [variant]
  * @param {Options & { context?: number }} [options] context: context length in tokens */
 export async function loadedEngine(path, variant, options) {

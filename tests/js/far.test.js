@@ -1,4 +1,5 @@
-/* Tests offsets beyond 32 bits (of tensors, in a download's journal and in HTTP ranges) with sparse files larger than 4 GiB. */
+/* Tests offsets beyond 32 bits (of tensors, in a download's journal and in HTTP ranges) with sparse files larger than
+ * 4 GiB. */
 import assert from 'node:assert/strict';
 import { mkdtemp, open, readFile, readdir, rm, stat, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

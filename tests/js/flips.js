@@ -1,5 +1,5 @@
-/* flips: builds engines in which one relaxed instruction is replaced by another of the same type, as a faulty compiler or
- * processor would compute. */
+/* flips: builds engines in which one relaxed instruction is replaced by another of the same type, as a faulty compiler
+ * or processor would compute. */
 
 import { createHash } from 'node:crypto';
 import { Engine, LOAD, RUN } from '../../js/engine/engine.js';

@@ -89,7 +89,8 @@ async function restored(file, ids) {
   return rows;
 }
 
-/** Returns the rows of all prompts. @param {number[][]} prompts @param {(ids: number[]) => Promise<Float32Array[]>} f */
+/** Returns the rows of all prompts. @param {number[][]} prompts
+ * @param {(ids: number[]) => Promise<Float32Array[]>} f */
 async function each(prompts, f) {
   const rows = [];
   for (const ids of prompts) rows.push(...(await f(ids)));

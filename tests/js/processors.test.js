@@ -16,8 +16,8 @@ const CHILD = fileURLToPath(new URL('./processor-child.js', import.meta.url));
 /** Models to run with replaced instructions. Their weight formats differ, because each format has its own kernel. */
 const FAULTY = ['tiny', 'mix-k', 'mix-q4_k_m', 'mix-iq4_xs'];
 
-/** Test models. Each weight type and each architecture has its own code, so two architectures are tested with all weight
- * types, and the others with two. tools/check/processors.js tests all pairs. */
+/** Test models. Each weight type and each architecture has its own code, so two architectures are tested with all
+ * weight types, and the others with two. tools/check/processors.js tests all pairs. */
 const TESTED = SMALL_MODELS.filter(
   (name) => !/^(gemma|gemma4|granite|llama|phi3|qwen2|qwen3|smollm3)-(outliers|b?f16|q[48]_0)$/.test(name),
 );

@@ -1,7 +1,7 @@
 /* run: runs fault-injection and soak tests (cases.js); lists them without arguments.
  *   node tests/lab/run.js [CASE…] [--count N] [--seed 1] [--side node,chromium] [--first 0] [--kind PATTERN] [--write]
- * --count: number of runs, or of the things that the list names; --first: number of the first run, to repeat one; --kind:
- * only faults whose name matches; --write: writes the results into the documents. */
+ * --count: number of runs, or of the things that the list names; --first: number of the first run, to repeat one;
+ * --kind: only faults whose name matches; --write: writes the results into the documents. */
 import { parseArgs } from 'node:util';
 import { closeAll } from '../support/closing.js';
 import { CASES } from './cases.js';

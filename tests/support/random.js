@@ -1,6 +1,7 @@
 /* random: pseudorandom numbers that are the same in every run, in Node and in pages. */
 
-/** Returns a generator: random() is a number from 0 up to 1, random(n) an integer from 0 to n - 1. @param {number} seed */
+/** Returns a generator: random() is a number from 0 up to 1, random(n) an integer from 0 to n - 1.
+ * @param {number} seed */
 export function randoms(seed) {
   let state = seed >>> 0;
   return (/** @type {number} */ n = 0) => {

@@ -15,9 +15,9 @@ import { bareEngine } from '../../tests/js/bare-engine.js';
 import { testModel } from '../../tests/js/models.js';
 
 /** @typedef {{ name: string, schema: any, tests: { valid: boolean, data: any }[] }} Case */
-/** A grammar implementation. `open` compiles a schema or throws. `refuses` returns whether an error of `open` means that
- * it does not support the schema. `take` returns false if it rejects a token. `found` returns the number of states with
- * computed masks.
+/** A grammar implementation. `open` compiles a schema or throws. `refuses` returns whether an error of `open` means
+ * that it does not support the schema. `take` returns false if it rejects a token. `found` returns the number of states
+ * with computed masks.
  * @typedef {{ open: (schema: any) => Promise<void> | void, refuses: (error: any) => boolean, reset: () => void,
  *   mask: () => Promise<unknown> | void, take: (id: number) => boolean, complete: () => boolean, found: () => number,
  *   bytes: () => number, close: () => void }} Judge */

@@ -74,7 +74,8 @@ function offered() {
     .map(([, version, source]) => ({ version: version.split('+')[0], suite: source.match(/ ([\w.-]+)\/main /)?.[1] }));
 }
 
-/** Adds Debian's suite SUITE to apt's sources. @param {string} minimum version of Emscripten, for the error's message */
+/** Adds Debian's suite SUITE to apt's sources.
+ * @param {string} minimum version of Emscripten, for the error's message */
 async function addSuite(minimum) {
   const own = archives().find((a) => a.origin === 'Debian' && a.label === 'Debian' && /^[a-z]+$/.test(a.codename));
   if (!own)

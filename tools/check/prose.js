@@ -4,8 +4,8 @@
  *   node tools/check/prose.js [FOLDER|FILE …]
  *
  * Strings count as prose if they contain two consecutive words. In tests, only test titles and error messages count;
- * other strings are data. build/prose.json has the hashes of files without hits, which are not checked again until they,
- * the rules, this tool or a package change.
+ * other strings are data. build/prose.json has the hashes of files without hits, which are not checked again until
+ * they, the rules, this tool or a package change.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -135,7 +135,8 @@ async function hits(file, text) {
 /** @type {string[]} */
 const found = [];
 const wanted = process.argv.slice(2);
-// In a container, the checkout may belong to another user, whose repositories git reads only if told that they are safe.
+// In a container, the checkout may belong to another user, whose repositories git reads only if told that they are
+// safe.
 const listed = output('git', ['-c', 'safe.directory=*', 'ls-files', '-co', '--exclude-standard', ...wanted]);
 const files = listed
   .split('\n')

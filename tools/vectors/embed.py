@@ -1,6 +1,6 @@
-"""Writes reference embeddings for tests/js/embed.test.js, computed in float32 on the weights of a GGUF file. EmbeddingGemma:
-transformers' Gemma3TextModel with bidirectional attention, the mean of all tokens, the dense layers, normalisation to
-length 1, as in sentence-transformers. Qwen3-Embedding: Qwen3Model and the vector of the last token.
+"""Writes reference embeddings for tests/js/embed.test.js, computed in float32 on the weights of a GGUF file.
+EmbeddingGemma: transformers' Gemma3TextModel with bidirectional attention, the mean of all tokens, the dense layers,
+normalisation to length 1, as in sentence-transformers. Qwen3-Embedding: Qwen3Model and the vector of the last token.
 
   node tools/vectors/embed-llama.js texts          writes tests/vectors/embed.json
   venv/bin/python tools/vectors/embed.py           writes tests/vectors/embed.bin   (venv: see parity.py)

@@ -5,7 +5,9 @@ The models are random (make-model.js, 1152 wide), and a trained one, which is qu
 llama_model_quantize (libllama's C interface). numpy (parity.py), llama.cpp (llama.js) and js/cli.js run them. Writes
 tests/vectors/floats.md, which no test reads. Needs the packages of parity.py and llama.js, and a built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/floats.py TRAINED.gguf     e.g. build/storyteller/storyteller-f32.gguf
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/floats.py TRAINED.gguf
+
+TRAINED.gguf is for example build/storyteller/storyteller-f32.gguf.
 """
 import json
 import os

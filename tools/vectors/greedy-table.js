@@ -41,8 +41,8 @@ const HEAD_TRUTH = headOf([
  * @param {number[]} a @param {number[]} b */
 const together = (a, b) => a.findIndex((id, k) => id !== b[k]);
 
-/** Returns the line of a run. `failed`: whether a clear choice differs from llama.cpp's. Without a run, the cells of this
- * engine are empty. @param {Recorded} record @param {string} place @param {Run | null} run */
+/** Returns the line of a run. `failed`: whether a clear choice differs from llama.cpp's. Without a run, the cells of
+ * this engine are empty. @param {Recorded} record @param {string} place @param {Run | null} run */
 export function row({ name, types, bytes, led: { ids, margins } }, place, run) {
   const sorted = [...margins].sort((a, b) => a - b);
   const wrong = run ? ids.flatMap((id, k) => (run.chosen[k] !== id && margins[k] > CLEAR ? [k] : [])) : [];

@@ -1,6 +1,6 @@
 """Runs Hugging Face transformers on the weights of a GGUF file (parity.File), undoing the changes of llama.cpp's
-converter: it added 1 to Gemma's norms, permuted Llama's q and k so that RoPE rotates neighbouring columns, and transposed
-GPT-2's matrices. Attention is "eager", the implementation that has Gemma 2's soft caps.
+converter: it added 1 to Gemma's norms, permuted Llama's q and k so that RoPE rotates neighbouring columns, and
+transposed GPT-2's matrices. Attention is "eager", the implementation that has Gemma 2's soft caps.
 """
 import numpy as np
 import torch

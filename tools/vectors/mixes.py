@@ -1,11 +1,11 @@
-"""Measures the errors of this engine and of llama.cpp with every file type of llama.cpp's quantiser, relative to float64
-arithmetic on the dequantised weights.
+"""Measures the errors of this engine and of llama.cpp with every file type of llama.cpp's quantiser, relative to
+float64 arithmetic on the dequantised weights.
 
 llama_model_quantize (libllama's C interface) quantises a random model of make-model.js. It is 1152 wide, not a multiple
-of 256, so the quantiser mixes types as in a real 1B model. numpy (parity.py), llama.cpp (llama.js) and js/cli.js run the
-files. Writes tests/vectors/mixes.md. Needs the packages of parity.py and llama.js, and a built package.
+of 256, so the quantiser mixes types as in a real 1B model. numpy (parity.py), llama.cpp (llama.js) and js/cli.js run
+the files. Writes tests/vectors/mixes.md. Needs the packages of parity.py and llama.js, and a built package.
 
-  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]      FOLDER: build/peers, where llama.js installs it
+  NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/mixes.py [FILETYPE …]     FOLDER: build/peers (see llama.js)
 """
 import ctypes
 import os

@@ -1,11 +1,11 @@
 """Compares the errors of this package, llama.cpp and float32 arithmetic on 17 random Gemma 3 models with outliers.
 
-The configurations vary heads, windows, patterns of local layers and head_dim. In each, some channels of some norms are up
-to 100 times larger than the others. make-model.js makes files of several types. numpy in float64 (parity.py, the
-reference), transformers in float32 (hf.py), llama.cpp (llama.js) and this package run them. Prints a table and writes it
-to tests/vectors/outliers.md. Exits with status 1 if this package's errors exceed a limit: 1e-6 at every position for F32,
-1e-6 in the mean for F16 and BF16, llama.cpp's mean for all types. Needs the packages of parity.py and llama.js, and a
-built package.
+The configurations vary heads, windows, patterns of local layers and head_dim. In each, some channels of some norms are
+up to 100 times larger than the others. make-model.js makes files of several types. numpy in float64 (parity.py, the
+reference), transformers in float32 (hf.py), llama.cpp (llama.js) and this package run them. Prints a table and writes
+it to tests/vectors/outliers.md. Exits with status 1 if this package's errors exceed a limit: 1e-6 at every position for
+F32, 1e-6 in the mean for F16 and BF16, llama.cpp's mean for all types. Needs the packages of parity.py and llama.js,
+and a built package.
 
   venv/bin/python tools/vectors/outliers.py [CONFIGURATION …]      only these, numbered from 0
   TOKENS=400 …      maximal length of a prompt
@@ -28,8 +28,8 @@ WAYS = ('float32', 'default', 'q8_0', 'llama.cpp')
 TOKENS = int(os.environ.get('TOKENS', 1500))   # maximal length of a prompt in tokens
 K, BEFORE, AFTER = ['attn_k_norm'], ['attn_norm', 'ffn_norm'], ['post_attention_norm', 'post_ffw_norm']
 VOCAB = 512
-# Columns: layers, d_model, ffn, heads, kv heads, head_dim, window, n (every n-th layer is global), number of tokens, norms
-# with outliers, factor of the outliers
+# Columns: layers, d_model, ffn, heads, kv heads, head_dim, window, n (every n-th layer is global), number of tokens,
+# norms with outliers, factor of the outliers
 ROWS = [(6, 128, 256, 4, 1, 64, 32, 6, 300, K, 50), (6, 128, 256, 4, 2, 64, 64, 6, 500, BEFORE, 70),
         (6, 128, 256, 4, 4, 64, 64, 6, 400, AFTER, 70), (7, 160, 512, 4, 1, 256, 128, 6, 600, K, 30),
         (7, 160, 512, 2, 1, 128, 100, 3, 800, BEFORE, 100), (12, 192, 512, 4, 2, 64, 48, 6, 700, K, 30),

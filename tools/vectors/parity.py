@@ -40,8 +40,8 @@ LENGTHS |= {'gemma3-outliers': (1, 70), 'gemma3-scaled-f32': (1, 70), 'gemma4-va
 LENGTHS |= {f'gemma4r{n}-outliers': (22,) for n in (0, 1, 2, 3, 4, 5, 7, 8, 9, 14)}
 
 # Rules of architectures. scaled: embeddings are scaled by sqrt(width). rope: rotates halves or neighbouring pairs; if
-# missing, positions come from a table. period n: every n-th layer is global. base, local: RoPE bases of global and local
-# layers. same_window: all layers have the window. unrotated n: every n-th layer has no RoPE.
+# missing, positions come from a table. period n: every n-th layer is global. base, local: RoPE bases of global and
+# local layers. same_window: all layers have the window. unrotated n: every n-th layer has no RoPE.
 GEMMA = {'scaled': True, 'rope': 'halves', 'act': 'gelu'}
 LLAMA = {'rope': 'pairs', 'act': 'silu'}
 RECIPES = {'gemma': GEMMA, 'gemma2': GEMMA | {'period': 2}, 'gemma3': GEMMA | {'period': 6, 'base': 1e6, 'local': 1e4},
@@ -112,7 +112,8 @@ class File:
         return self.head_dim if self.is_global(layer) else self.head_dim_local
 
     def owner(self, layer):
-        """Returns the layer whose keys and values a layer uses: itself, or the last global or local one that has its own."""
+        """Returns the layer whose keys and values a layer uses: itself, or the last global or local one that has
+        its own."""
         last = min(layer, self.layers - self.shared - 1)
         return max(l for l in range(last + 1) if l == layer or self.is_global(l) == self.is_global(layer))
 
@@ -180,9 +181,9 @@ def heads_of(f, l, x):
 
 
 def gemma4_heads_of(f, l, x):
-    """Returns queries, keys and values of Gemma 4's layer l. Values are normed without weights; without attn_v, they are
-    the keys before their norm. Keys and values are None if those of another layer are used. Only global layers have RoPE
-    factors."""
+    """Returns queries, keys and values of Gemma 4's layer l. Values are normed without weights; without attn_v, they
+    are the keys before their norm. Keys and values are None if those of another layer are used. Only global layers have
+    RoPE factors."""
     n, dim = len(x), f.head_dim_of(l)
     glob = f.is_global(l)
     base, factors = (f.base, f.w.get('rope_freqs.weight', 1.0)) if glob else (f.base_local, 1.0)
@@ -225,8 +226,8 @@ def feed_forward(f, l, x):
 
 
 def per_layer_inputs(f, ids, x):
-    """Returns Gemma 4's additional inputs of layers as [position, layer, width]: the layer's token embedding, combined with
-    a projection of the main one."""
+    """Returns Gemma 4's additional inputs of layers as [position, layer, width]: the layer's token embedding, combined
+    with a projection of the main one."""
     shape = len(ids), f.layers, f.per_layer
     table = f.w['per_layer_token_embd.weight'][ids].reshape(shape) * np.sqrt(f.per_layer)
     projected = (x @ f.w['per_layer_model_proj.weight'].T / np.sqrt(f.d)).reshape(shape)
@@ -272,7 +273,7 @@ def model_path(name):
 
 
 def rows_of(ids, command):
-    """Returns the float64 logits that a Node program writes to a file. `command` maps the ids and the file to arguments."""
+    """Returns float64 logits that a Node program writes to a file. `command` maps the ids and the file to arguments."""
     with tempfile.NamedTemporaryFile() as out:
         node(*command(','.join(map(str, ids)), out.name))
         return np.fromfile(out.name, '<f4').astype(np.float64).reshape(len(ids), -1)

@@ -133,7 +133,7 @@ def words(raw):
 
 
 def one_nan(raw):
-    """Returns the words of floats. An infinite scale times 0 is NaN. No standard fixes its bits, so it is 0x7fc00000."""
+    """Returns the bits of floats. An infinite scale times 0 is NaN. No standard fixes its bits, so it is 0x7fc00000."""
     return [w if w & 0x7FFFFFFF <= 0x7F800000 else 0x7FC00000 for w in words(raw)]
 
 

@@ -8,8 +8,8 @@ from chats import conversation
 
 
 def chunks(tokenizer, text, limit):
-    """Splits a document into runs of whole paragraphs of at most `limit` tokens; a longer paragraph stays whole. Each run
-    begins with <bos>, and the last one ends with <eos>."""
+    """Splits a document into runs of whole paragraphs of at most `limit` tokens; a longer paragraph stays whole. Each
+    run begins with <bos>, and the last one ends with <eos>."""
     runs, run = [], [tokenizer.bos]
     for paragraph in re.split(r"\n\n+", text):
         ids = tokenizer.encode(paragraph if len(run) == 1 else "\n\n" + paragraph)

@@ -2,8 +2,8 @@
 
 Runs one process per core, each with its share of every batch. Gradients are summed once per step, so that the processes
 rarely wait for each other. Muon (Jordan 2024, torch's implementation) trains the matrices of the layers, AdamW the
-embedding and the norms. Learning rate: warm-up, plateau, decay to zero (WSD) over a budget of tokens or minutes. Training
-can resume at any checkpoint; the seed and the number of tokens determine the order of the data.
+embedding and the norms. Learning rate: warm-up, plateau, decay to zero (WSD) over a budget of tokens or minutes.
+Training can resume at any checkpoint; the seed and the number of tokens determine the order of the data.
 """
 import argparse
 import json
@@ -163,8 +163,8 @@ class Trainer:
             dist.barrier()
 
     def run(self):
-        """Trains until the budget is used up. Writes `last.pt`, and, before the learning rate decays, `plateau.pt`, from
-        which a longer run can continue."""
+        """Trains until the budget is used up. Writes `last.pt`, and, before the learning rate decays, `plateau.pt`,
+        from which a longer run can continue."""
         o, losses = self.options, []
         self.model.train()
         if o["compile"]:
