@@ -28,7 +28,8 @@ const FACTOR = 100;
 const EMBEDDING = 'token_embd.weight';
 const OUTPUT = 'output.weight';
 
-/** @type {Record<string, (bytes: Buffer, at: number, out: Float32Array) => void>} one block */
+/** Functions that dequantise one block of a type.
+ * @type {Record<string, (bytes: Buffer, at: number, out: Float32Array) => void>} */
 const READERS = {
   F32: (bytes, at, out) => {
     out[0] = bytes.readFloatLE(at);

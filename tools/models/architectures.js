@@ -1,7 +1,7 @@
 /**
  * The contents of test models by architecture: keys of the header, tensors in the order of llama.cpp's converters, the
- * deviation of their weights. Names and defaults are those of llama.cpp's converters and loaders (conversion/*.py,
- * src/models/*.cpp). make-model.js writes the files.
+ * standard deviation of their weights. Names and defaults are those of llama.cpp's converters and loaders
+ * (conversion/*.py, src/models/*.cpp). make-model.js writes the files.
  *
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
@@ -43,9 +43,9 @@
  *   Without it, the key is not written (default 6)
  * @property {{ factor: number, low: number, high: number, context: number }} [ropeScaling]  see ropeFactors() (llama)
  * @property {number} [rotated]  number of columns of a head that RoPE rotates (phi3; default: all)
- * @property {{ context: number, gain: number }} [longRope]  context: beyond it, RoPE has the long factors;
- *   gain: factor of cosines and sines (phi3)
- * @property {number} [ropeFactor]   positions of global layers are divided by it (gemma3)
+ * @property {{ context: number, gain: number }} [longRope]  RoPE uses the long factors if the model's context is
+ *   longer than `context`; gain: factor of cosines and sines (phi3)
+ * @property {number} [ropeFactor]   divisor of positions in global layers (gemma3)
  * @property {number} [sharedLayers]  number of layers at the end that use keys and values of earlier ones (gemma4)
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
  * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)

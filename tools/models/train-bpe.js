@@ -46,7 +46,7 @@ function cut(text, pattern) {
   return list;
 }
 
-/** @param {string[]} texts @param {PreTokenizer} name @returns {Map<string, number>} words and how often */
+/** @param {string[]} texts @param {PreTokenizer} name @returns {Map<string, number>} number of occurrences by word */
 function wordsOf(texts, name) {
   const counts = new Map();
   for (const text of texts) {
@@ -56,7 +56,7 @@ function wordsOf(texts, name) {
   return counts;
 }
 
-/** Minimal number of the most common pairs that #hot is filled with, if as many exist. */
+/** #hot is filled with at least this number of the most common pairs, or with all pairs if there are fewer. */
 const HOT = 1000;
 
 /** Counts pairs of adjacent symbols, and records the words that contain them. A key is left * 2^16 + right. */
