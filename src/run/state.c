@@ -26,12 +26,12 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
-/* Returns where the rows of the current kind are: in the layer, or in the copies of its ring rows. */
+/* Returns the holder of the rows of kind io->kind: the layer, or the copies of its ring rows. */
 static const gw_kv_layer *holder_of(const gw_state_io *io) {
     return io->kind < KEYS_ASIDE ? layer_of(io) : &io->of.session->now->kv.saved[io->layer];
 }
 
-/* Returns the positions whose rows of the current kind belong to layer io->layer of the saved state. */
+/* Returns the positions whose rows of kind io->kind belong to layer io->layer of the saved state. */
 static span rows_of(const gw_state_io *io) {
     const gw_kv_layer *l = layer_of(io);
     uint32_t aside = l->ring ? io->head.aside : 0;

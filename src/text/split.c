@@ -66,7 +66,7 @@ static int class_at(span s, size_t at, size_t *n) {
     return wide_class(s.text + at, *n) & GW_WITHOUT_CASE;
 }
 
-/* Returns a character's case: GW_UPPER, GW_LOWER, GW_LETTER for letters without case and marks, or else GW_OTHER. */
+/* Returns a character's case: GW_UPPER, GW_LOWER, GW_LETTER for marks and letters without case, or else GW_OTHER. */
 static int case_at(span s, size_t at, size_t *n) {
     int class = class_at(s, at, n);
     if (class != GW_LETTER && class != GW_OTHER) return GW_OTHER;
