@@ -128,7 +128,7 @@ await cli(async () => {
   const storyteller = at('models', 'storyteller', 'storyteller.gguf');
   const { values } = parseOptions({ model: storyteller, cases: '', write: false, check: false });
   const { cases, write, check } = values;
-  if (cases && (write || check)) throw new Trouble('docs/schemas.md has no table of --cases. Pass one of the flags.');
+  if (cases && (write || check)) throw new Trouble('--cases cannot be combined with --write or --check.');
   const model = await openHeader(values.model, {});
   const { wrong, rows } = cases
     ? await table(cases, fileCases(cases), model)
