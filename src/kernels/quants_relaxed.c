@@ -238,7 +238,7 @@ INLINE void rows(const product *m, const job *j, gw_rows_kernel *several) {
 INLINE void matmul(const format *f, int planes, gw_rows_kernel *several, const job *j) {
     bool by_pairs = !f->table && (planes == 1 || f->bits >= 4);
     bits_taken how = f->table ? takes(127) : SEVEN;
-    if (f->table && how != SEVEN) /* int8 and int15: if 8-bit values are usable, the dot product is one instruction */
+    if (f->table && how != SEVEN) /* int8 and int15: a dot product that takes 8-bit values is one instruction */
         rows(&(product){ .f = f, .planes = planes, .whole = true, .with_sign = how == SIGNED }, j, several);
     else if (by_pairs && adds_pairs())
         rows(&(product){ .f = f, .planes = planes, .run = run_of(f, planes == 2) }, j, several);
