@@ -118,8 +118,8 @@ function unpack(buffer, name, dimensions) {
 }
 
 /** Returns the files of a folder by name, in the order of their names. Lists the folder again until nothing changes,
- * because other writers may be active: so for each file, the files that its writer had read before are in the result,
- * too, or have been replaced.
+ * because other writers may be active. A file that the writer of another file had read is then in the result, or was
+ * replaced.
  * @param {Folder} folder @param {number} dimensions */
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */
