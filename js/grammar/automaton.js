@@ -350,7 +350,7 @@ export class Rule {
         if (ranges) ranges.push([lo, hi]);
         else by.set(to, [[lo, hi]]);
       }
-      this.whole.spend(2 + edges.length + by.size);
+      this.whole.spend(4 + 2 * (edges.length + by.size));
       this.edges[states[i]] = Array.from(by, ([to, ranges]) => ({
         kind: KIND.BYTES,
         to: states[to],

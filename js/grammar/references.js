@@ -59,8 +59,8 @@ export function count({ pointer }, schema, key) {
   return value;
 }
 
-/** @param {Record<string, any>} schema @param {string} pointer @returns {[Schema, string][]} */
-function children(schema, pointer) {
+/** @param {Record<string, any>} schema @param {string} pointer @param {Budget} budget @returns {[Schema, string][]} */
+function children(schema, pointer, budget) {
   /** @type {[Schema, string][]} */
   const found = [];
   for (const key of Object.keys(schema)) {
@@ -68,10 +68,13 @@ function children(schema, pointer) {
     const at = `${pointer}/${escapePointer(key)}`;
     if (ONE.has(key) && isSchema(value)) found.push([value, at]);
     if (LIST.has(key) && Array.isArray(value)) {
+      budget.spend(at, value.length);
       value.forEach((part, i) => isSchema(part) && found.push([part, `${at}/${i}`]));
     }
     if (MAP.has(key) && isObject(value)) {
-      for (const name of Object.keys(value)) {
+      const names = Object.keys(value);
+      budget.spend(at, names.length);
+      for (const name of names) {
         if (isSchema(value[name])) found.push([value[name], `${at}/${escapePointer(name)}`]);
       }
     }
@@ -123,7 +126,7 @@ export class Document {
     const open = [[root, rootBase, rootPointer, rootDraft, 0]];
     for (let next = open.pop(); next; next = open.pop()) {
       const [schema, outer, pointer, before, depth] = next;
-      this.budget.spend(pointer, 2);
+      this.budget.spend(pointer, 1);
       if (depth > DEEPEST) throw new TooComplex('schemas are nested too deeply', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
       const draft = draftOf(schema, pointer, before);
@@ -131,7 +134,7 @@ export class Document {
       const place = this.locate(schema, base, pointer, draft);
       if (base !== outer) this.resources.set(base, place);
       this.anchor(place, outer);
-      for (const [child, at] of children(schema, pointer)) open.push([child, base, at, draft, depth + 1]);
+      for (const [child, at] of children(schema, pointer, this.budget)) open.push([child, base, at, draft, depth + 1]);
     }
     return this.locate(root, rootBase, rootPointer, rootDraft);
   }

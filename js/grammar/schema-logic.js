@@ -313,11 +313,12 @@ export class Logic {
   /** Returns the clause of `const` or `enum`: the value equals one of `values` that have the type.
    * @param {Located} place @param {any[]} values @param {Type} type @returns {Clause} */
   values(place, values, type) {
+    this.budget.spend(place.pointer, values.length / 16);
     const own = values.filter((value) => typeOf(value) === type && !(type === 'string' && nodes.hasHalfPair(value)));
     if (!own.length) return clause([], ANY_VALUE);
     for (const value of own) this.budget.spend(place.pointer, typeof value === 'string' ? value.length / 32 : 0);
     if (type === 'number') {
-      this.budget.spend(place.pointer, own.length / 8);
+      this.budget.spend(place.pointer, own.length / 4);
       return {
         demand: () => [numberArm({ intervals: pointIntervals(own) })],
         deny: () => [numberArm({ intervals: gaps(own) })],

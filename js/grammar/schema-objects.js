@@ -19,10 +19,12 @@ function entries({ pointer }, schema, key) {
   return Object.entries(schema[key]);
 }
 
-/** @param {Located} place @param {any} names @param {string} path @returns {string[]} */
-function nameList({ pointer }, names, path) {
-  if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names;
-  throw new Unsupported('the value must be a list of names', pointer + path);
+/** @param {Logic} logic @param {Located} place @param {any} names @param {string} path @returns {string[]} */
+function nameList({ budget }, { pointer }, names, path) {
+  if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
+    throw new Unsupported('the value must be a list of names', pointer + path);
+  budget.spend(pointer + path, names.length);
+  return names;
 }
 
 /** @param {Logic} logic @param {Located} place @param {Record<string, any>} schema @returns {Clause[]} */
@@ -91,7 +93,7 @@ function dependencyClauses(logic, place, schema, track) {
   /** @type {Clause[]} */
   const all = [];
   const names = (/** @type {string} */ key, /** @type {string} */ name, /** @type {any} */ list) => {
-    const wanted = nameList(place, list, `/${key}/${escapePointer(name)}`);
+    const wanted = nameList(logic, place, list, `/${key}/${escapePointer(name)}`);
     if (wanted.length)
       all.push(
         dependent(
@@ -138,7 +140,7 @@ export function objectClauses(logic, place, schema, track) {
     );
   }
   if (schema.required) {
-    const names = nameList(place, schema.required, '/required');
+    const names = nameList(logic, place, schema.required, '/required');
     if (names.length) all.push(clause([demanded(names)], names.map(forbidden)));
   }
   all.push(...sizeClauses(place, schema, ['minProperties', 'maxProperties'], objectArm));

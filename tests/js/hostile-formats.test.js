@@ -266,6 +266,17 @@ test('a format with very many cases is refused for that reason, not as nested to
     assert.throws(() => toBytes(format), /too many cases/);
 });
 
+test('long lists in a schema are refused when they are read, before other work', () => {
+  const names = Array.from({ length: 10_000 }, (_, i) => `n${i}`);
+  for (const [schema, place] of /** @type {[any, RegExp][]} */ ([
+    [{ required: names }, /\(at #\/required\)/],
+    [{ dependentRequired: { a: names } }, /\(at #\/dependentRequired\/a\)/],
+    [{ properties: Object.fromEntries(names.map((name) => [name, true])) }, /\(at #\/properties\)/],
+    [{ anyOf: names.map(() => true) }, /\(at #\/anyOf\)/],
+  ]))
+    assert.throws(() => toBytes({ schema }, { steps: 9000 }), place);
+});
+
 test('jump-forward bytes are searched for in a bounded number of steps, and returned in parts', async () => {
   const engine = await bareEngine(await testModel('gemma-vocab-tiny'), 'simd128');
   const matcher = new Matcher(engine, toBytes({ regex: `${'a?'.repeat(600)}${'a'.repeat(600)}` }));
