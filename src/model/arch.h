@@ -41,11 +41,11 @@ typedef struct {
     gw_matrix positions; /* vectors that are added to the embeddings in models with learned positions */
     gw_linear output;    /* output head; the embedding matrix if the file has no output matrix */
     gw_norm output_norm;
-    const float *rope_factors; /* divisors of the RoPE frequencies of global layers */
-    const float *rope_short;   /* RoPE factors for contexts of at most n_ctx_short tokens */
-    const float *rope_long;    /* RoPE factors for contexts of more than n_ctx_short tokens */
-    gw_matrix ple_table;       /* per-layer embeddings of each token */
-    gw_linear ple_proj;
+    const float *rope_factors;       /* divisors of the RoPE frequencies of global layers */
+    const float *rope_short;         /* RoPE factors for contexts of at most n_ctx_short tokens */
+    const float *rope_long;          /* RoPE factors for contexts of more than n_ctx_short tokens */
+    gw_matrix ple_table;             /* per-layer embeddings of each token */
+    gw_linear ple_proj, ple_part[2]; /* ple_part: the rows of ple_proj in two parts, see gw_ple_columns() */
     gw_norm ple_norm;
     gw_linear dense_2, dense_3; /* dense layers that are applied to the pooled vector of a text */
     /* Weights of an assistant. pre_proj maps an embedding and a hidden state of the target to n_embd columns; post_proj
@@ -206,5 +206,13 @@ typedef struct {
     gw_rope rope[GW_ROPES];
     gw_layer_shape layer[GW_MAX_LAYERS + GW_ROPES]; /* zeros from n_layer on */
 } gw_config;
+
+/* Returns the number of columns of part 0 or 1 of the per-layer embeddings. All tokens need part 0, the layers before
+ * the last one that computes keys and values. Only tokens whose results are wanted need part 1, the other layers.
+ * Part 0 is empty if it would not consist of whole panels. */
+static inline uint32_t gw_ple_columns(const gw_config *c, int part) {
+    uint32_t first = c->n_ple % GW_PANEL ? 0 : (c->n_owners - 1) * c->n_ple;
+    return part ? c->n_layer * c->n_ple - first : first;
+}
 
 #endif

@@ -66,23 +66,31 @@ void gw_forward_begin(gw_state *s, int n_segments) {
     int n = 0;
     for (int i = 0; i < n_segments; i++) n += b->segments[i].n;
     b->n_segments = n_segments;
-    b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = b->ple.n = n;
+    b->n = b->x.n = b->h.n = b->q.n = b->a.n = b->k.n = b->v.n = b->gate.n = b->up.n = n;
 }
 
 /* Computes the per-layer embeddings p of all layers: p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) /
- * sqrt(2). */
-static void embed_per_layer(gw_state *s, const int32_t *ids) {
+ * sqrt(2). In a prompt, only the last token needs those of the second part, most of E2B's layers. */
+static void embed_per_layer(gw_state *s, const int32_t *ids, int first) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
-    gw_view p = s->batch.ple;
-    float *table = gw_row(p, GW_BATCH), by = sqrtf((float)c->n_ple), half = sqrtf(0.5f);
-    linear(s, s->batch.x, &w->ple_proj, p, true);
-    scale(p, 1.0f / sqrtf((float)c->n_embd));
-    norm_heads(s, &w->ple_norm, c->n_ple, p);
-    for (int t = 0; t < p.n; t++) {
-        float *row = gw_row(p, t);
+    gw_batch *b = &s->batch;
+    float by = sqrtf((float)c->n_ple), half = sqrtf(0.5f), *table = b->ple_table.at;
+    const int from[2] = { 0, b->ple[0].columns ? first : 0 };
+    for (int i = 0; i < 2; i++) {
+        gw_view x = gw_from(b->x, from[i]), p = gw_from(b->ple[i], from[i]);
+        p.n = p.columns ? x.n : 0;
+        if (!p.n) continue;
+        linear(s, x, &w->ple_part[i], p, true);
+        scale(p, 1.0f / sqrtf((float)c->n_embd));
+        norm_heads(s, &w->ple_norm, c->n_ple, p);
+    }
+    for (int t = 0; t < b->n; t++) {
         gw_matrix_row(&w->ple_table, (size_t)ids[t], table);
-        for (uint32_t j = 0; j < p.columns; j++) row[j] = (row[j] + table[j] * by) * half;
+        for (int i = 0; i < 2 && t >= from[i]; i++) {
+            float *row = gw_row(b->ple[i], t), *in = table + i * b->ple[0].columns;
+            for (uint32_t j = 0; j < b->ple[i].columns; j++) row[j] = (row[j] + in[j] * by) * half;
+        }
     }
 }
 
@@ -101,7 +109,7 @@ static void find_angles(gw_state *s, const gw_segment *p) {
                            r == GW_ROPE_GLOBAL ? rope_factors(s) : NULL);
 }
 
-void gw_forward_embed(gw_state *s, const int32_t *ids) {
+void gw_forward_embed(gw_state *s, const int32_t *ids, int first) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
     gw_batch *b = &s->batch;
@@ -117,7 +125,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids) {
         }
         find_angles(s, p);
     }
-    if (c->n_ple) embed_per_layer(s, ids);
+    if (c->n_ple) embed_per_layer(s, ids, first);
 }
 
 static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer, const gw_kv *kv) {
@@ -219,11 +227,13 @@ void gw_forward_attend(gw_state *s, uint32_t layer, int first) {
 static void add_per_layer(gw_state *s, uint32_t layer, int first) {
     const gw_layer *w = &s->weights->layers[layer];
     gw_batch *b = &s->batch;
-    uint32_t n = s->config->n_ple;
-    gw_view x = gw_from(b->x, first), gate = b->gate, p = b->up, h = b->h;
+    uint32_t n = s->config->n_ple, at = layer * n;
+    int part = at >= b->ple[0].columns;
+    gw_view x = gw_from(b->x, first), gate = b->gate, p = b->up, h = b->h, all = gw_from(b->ple[part], first);
+    if (part) at -= b->ple[0].columns;
     gate.columns = p.columns = n;
     gate.n = p.n = h.n = x.n;
-    for (int t = 0; t < x.n; t++) memcpy(gw_row(p, t), gw_row(b->ple, first + t) + layer * n, n * sizeof(float));
+    for (int t = 0; t < x.n; t++) memcpy(gw_row(p, t), gw_row(all, t) + at, n * sizeof(float));
     linear(s, x, &w->ple_gate, gate, true);
     gw_activate(s->ops.pool, s->config->arch->act, gate, p);
     linear(s, gate, &w->ple_out, h, true);

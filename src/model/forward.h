@@ -41,7 +41,8 @@ typedef struct {
     gw_view q, a;                  /* [n_head * head_dim] queries; results of attention */
     gw_view k, v;                  /* [n_head_kv * head_dim] keys and values */
     gw_view gate, up;              /* [n_ff] */
-    gw_view ple;                   /* [n_layer * n_ple] per-layer embeddings of each token; one more row as scratch */
+    gw_view ple[2];                /* [layers * n_ple] per-layer embeddings, in the two parts of gw_weights.ple_part */
+    gw_view ple_table;             /* [n_layer * n_ple] one row, as scratch */
     gw_view pair;                  /* [2 * n_target] an assistant's input: embedding and hidden state of the target */
     gw_view angles[GW_ROPES];      /* [rotated] cosines, then sines, of RoPE for each row; `at` is NULL without RoPE */
 } gw_batch;
@@ -62,9 +63,9 @@ typedef struct {
 void gw_forward_begin(gw_state *s, int n_segments);
 /* Returns a row cache that lacks rows of the batch's tokens ids[0..n), NULL if no rows are missing. */
 gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
-/* Computes the embeddings x of the batch's tokens ids[0..n), and the RoPE angles of their positions. No row of these
- * tokens may be missing from a row cache. */
-void gw_forward_embed(gw_state *s, const int32_t *ids);
+/* Computes the embeddings x of the batch's tokens ids[0..n), and the RoPE angles of their positions. The results of the
+ * last layers are used only for the tokens from `first` on. No row of these tokens may be missing from a row cache. */
+void gw_forward_embed(gw_state *s, const int32_t *ids, int first);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. gw_forward_keep stores the keys and values of
  * all tokens, since bidirectional attention needs those of a whole text before any of its tokens attends. */
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);

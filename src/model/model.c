@@ -279,9 +279,13 @@ static gw_linear part_of(const gw_linear *whole, uint32_t first, uint32_t rows) 
 }
 
 /* Sets weights that are views of other weights: an output matrix that is the embedding matrix; q, k and v of qkv; gate
- * and up of gate_up. */
+ * and up of gate_up; the parts of ple_proj. */
 static void share(gw_file *f) {
+    const gw_linear *ple = &f->weights.ple_proj;
+    uint32_t early = gw_ple_columns(&f->config, 0);
     if (!has_output(f)) f->weights.output.matrix = f->weights.embedding;
+    for (uint32_t i = 0; i < 2 && ple->matrix.type; i++)
+        f->weights.ple_part[i] = part_of(ple, i * early, gw_ple_columns(&f->config, (int)i));
     for (uint32_t l = 0; l < f->config.n_layer; l++) {
         gw_layer *w = &f->weights.layers[l];
         uint32_t q = size_of(&f->config, l, Q), kv = size_of(&f->config, l, KV);

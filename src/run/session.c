@@ -35,7 +35,8 @@ static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_ar
     b->v = gw_view_take(a, GW_BATCH, kv);
     b->gate = gw_view_take(a, GW_BATCH, ff);
     b->up = gw_view_take(a, GW_BATCH, ff);
-    if (c->n_ple) b->ple = gw_view_take(a, GW_BATCH + 1, c->n_ple * c->n_layer);
+    for (int i = 0; i < 2 && c->n_ple; i++) b->ple[i] = gw_view_take(a, GW_BATCH, gw_ple_columns(c, i));
+    if (c->n_ple) b->ple_table = gw_view_take(a, 1, c->n_ple * c->n_layer);
     for (int r = 0; r < GW_ROPES; r++)
         if (c->rope[r].base > 0) b->angles[r] = s->angles[r] = gw_view_take(a, rows, c->rope[r].rotated);
     for (uint32_t i = 0; i < s->n_sequences; i++) {
@@ -243,6 +244,7 @@ int gw_session_want_last(gw_session *s, uint32_t rows) {
     if (rows == 0 || rows > GW_LOGIT_ROWS)
         return gw_fail(s->error, GW_E_BAD_OPTION, "Logits can be kept for the last 1 to %d tokens (got %u).",
                        GW_LOGIT_ROWS, rows);
+    if (rows != s->now->want_last) gw_session_leave_block(s);
     s->now->want_last = rows;
     return 0;
 }

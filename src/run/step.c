@@ -111,12 +111,11 @@ static bool find_step(gw_session *s) {
 /* Returns how many of a sequence's last rows in the block need logits. */
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
-/* Returns the first row of the batch whose result in this layer is used: row 0 before the last layer with its own keys
+/* Returns the first row of the batch whose result in a layer is used: row 0 before the last layer with its own keys
  * and values, or if all logits, vectors or an inspection are wanted. Otherwise, this is the first row whose logits are
  * wanted: of the rows before it, only keys and values are used. */
-static int first_wanted(const gw_session *s) {
-    if (s->members[0]->want_all || s->want_vectors || s->want_look || s->layer + 1 < s->state.config->n_owners)
-        return 0;
+static int first_wanted(const gw_session *s, uint32_t layer) {
+    if (s->members[0]->want_all || s->want_vectors || s->want_look || layer + 1 < s->state.config->n_owners) return 0;
     uint32_t row = 0;
     for (uint32_t i = 0; i < s->n_members; row += s->members[i++]->rows)
         if (wanted(s->members[i])) return (int)(row + s->members[i]->rows - wanted(s->members[i]));
@@ -127,10 +126,10 @@ static int first_wanted(const gw_session *s) {
  * in the first layer, where x is the embedding. */
 static int take_step(gw_session *s) {
     gw_state *st = &s->state;
-    int first = first_wanted(s), n = st->batch.n;
+    int first = first_wanted(s, s->layer), n = st->batch.n;
     if (s->step == GW_STEP_KEEP) {
         if (s->layer == 0 && (s->missing = gw_forward_missing(st, s->ids))) return GW_RUN_ROWS;
-        if (s->layer == 0) gw_forward_embed(st, s->ids);
+        if (s->layer == 0) gw_forward_embed(st, s->ids, first_wanted(s, st->config->n_layer - 1));
         gw_forward_keep(st, s->layer, first);
     } else if (first < n) {
         if (s->step == GW_STEP_ATTEND) gw_forward_attend(st, s->layer, first);

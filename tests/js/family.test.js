@@ -189,6 +189,15 @@ test('if a layer uses the keys and values of an earlier layer, its own tensors f
   assert.deepEqual(await model.debug.logits(idsOf(60)), await (await open(t, 'gemma4-f32')).debug.logits(idsOf(60)));
 });
 
+test('the last logits of a prompt are those of all positions, for any width of the per-layer embeddings', async (t) => {
+  for (const more of [{ perLayer: 6, sharedLayers: 2 }, { perLayer: 8 }, { perLayer: 8, sharedLayers: 0 }]) {
+    const model = await open(t, { ...MODELS['gemma4-f32'], ...more });
+    const all = await model.debug.logits(idsOf(150), { all: true });
+    const last = await model.debug.logits(idsOf(150));
+    assert.deepEqual(all.subarray(-last.length), last, JSON.stringify(more));
+  }
+});
+
 test('the end tokens of a Gemma 4 file end answers, whatever type the file gives them', async (t) => {
   const ends = ['<eos>', '<turn|>', '<|tool_response>'];
   /** @type {string[]} */ let tokens = [];
