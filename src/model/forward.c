@@ -71,23 +71,23 @@ void gw_forward_begin(gw_state *s, int n_segments) {
 
 /* Computes the per-layer embeddings p of all layers: p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) /
  * sqrt(2). In a prompt, only the last token needs those of the second part, most of E2B's layers. */
-static void embed_per_layer(gw_state *s, const int32_t *ids, int first) {
+static void embed_per_layer(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
     gw_batch *b = &s->batch;
     float by = sqrtf((float)c->n_ple), half = sqrtf(0.5f), *table = b->ple_table.at;
-    const int from[2] = { 0, b->ple[0].columns ? first : 0 };
-    for (int i = 0; i < 2; i++) {
-        gw_view x = gw_from(b->x, from[i]), p = gw_from(b->ple[i], from[i]);
-        p.n = p.columns ? x.n : 0;
-        if (!p.n) continue;
+    int first = b->ple[0].columns ? b->wanted : 0;
+    for (int i = 0, from = 0; i < 2 && from < b->n; i++, from = first) {
+        gw_view x = gw_from(b->x, from), p = gw_from(b->ple[i], from);
+        p.n = x.n;
+        if (!p.columns) continue;
         linear(s, x, &w->ple_part[i], p, true);
         scale(p, 1.0f / sqrtf((float)c->n_embd));
         norm_heads(s, &w->ple_norm, c->n_ple, p);
     }
     for (int t = 0; t < b->n; t++) {
         gw_matrix_row(&w->ple_table, (size_t)ids[t], table);
-        for (int i = 0; i < 2 && t >= from[i]; i++) {
+        for (int i = 0, parts = t < first ? 1 : 2; i < parts; i++) {
             float *row = gw_row(b->ple[i], t), *in = table + i * b->ple[0].columns;
             for (uint32_t j = 0; j < b->ple[i].columns; j++) row[j] = (row[j] + in[j] * by) * half;
         }
@@ -109,7 +109,7 @@ static void find_angles(gw_state *s, const gw_segment *p) {
                            r == GW_ROPE_GLOBAL ? rope_factors(s) : NULL);
 }
 
-void gw_forward_embed(gw_state *s, const int32_t *ids, int first) {
+void gw_forward_embed(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
     gw_batch *b = &s->batch;
@@ -125,7 +125,7 @@ void gw_forward_embed(gw_state *s, const int32_t *ids, int first) {
         }
         find_angles(s, p);
     }
-    if (c->n_ple) embed_per_layer(s, ids, first);
+    if (c->n_ple) embed_per_layer(s, ids);
 }
 
 static const gw_kv_layer *cache_of(const gw_state *s, uint32_t layer, const gw_kv *kv) {

@@ -35,6 +35,7 @@ typedef struct {
  * as the current layer needs. */
 typedef struct {
     int n, n_segments;
+    int wanted;                    /* first token whose result of the whole pass is wanted; n: none */
     gw_segment segments[GW_BATCH]; /* segments of the batch: usually one, many if texts or sequences share it */
     gw_view x;                     /* [n_embd] the residual stream */
     gw_view h;                     /* [n_embd] normalised input of a matrix product, or its output */
@@ -64,8 +65,9 @@ void gw_forward_begin(gw_state *s, int n_segments);
 /* Returns a row cache that lacks rows of the batch's tokens ids[0..n), NULL if no rows are missing. */
 gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
 /* Computes the embeddings x of the batch's tokens ids[0..n), and the RoPE angles of their positions. The results of the
- * last layers are used only for the tokens from `first` on. No row of these tokens may be missing from a row cache. */
-void gw_forward_embed(gw_state *s, const int32_t *ids, int first);
+ * last layers are used only for the tokens from batch.wanted on. No row of these tokens may be missing from a row
+ * cache. */
+void gw_forward_embed(gw_state *s, const int32_t *ids);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. gw_forward_keep stores the keys and values of
  * all tokens, since bidirectional attention needs those of a whole text before any of its tokens attends. */
 void gw_forward_keep(gw_state *s, uint32_t layer, int first);

@@ -86,6 +86,19 @@ static void find_ids(gw_session *s) {
     }
 }
 
+/* Returns how many of a sequence's last rows in the block need logits. */
+static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
+
+/* Returns the first row of the batch whose result is wanted: row 0 if all logits, vectors or an inspection are wanted,
+ * otherwise the first row whose logits are. */
+static int first_wanted(const gw_session *s) {
+    if (s->members[0]->want_all || s->want_vectors || s->want_look) return 0;
+    uint32_t row = 0;
+    for (uint32_t i = 0; i < s->n_members; row += s->members[i++]->rows)
+        if (wanted(s->members[i])) return (int)(row + s->members[i]->rows - wanted(s->members[i]));
+    return s->state.batch.n;
+}
+
 static void begin_batch(gw_session *s) {
     gw_batch *b = &s->state.batch;
     int at = (int)s->row;
@@ -95,6 +108,7 @@ static void begin_batch(gw_session *s) {
         if (s->angles[r].at) b->angles[r].at = gw_row(s->angles[r], at);
     gw_forward_begin(&s->state, s->want_vectors ? find_texts(s, b->segments) : find_sequences(s, b->segments));
     find_ids(s);
+    b->wanted = first_wanted(s);
 }
 
 /* Moves to the next step of the evaluation (GW_STEP_…) once all rows of the current block have completed the current
@@ -108,28 +122,15 @@ static bool find_step(gw_session *s) {
     return true;
 }
 
-/* Returns how many of a sequence's last rows in the block need logits. */
-static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
-
-/* Returns the first row of the batch whose result in a layer is used: row 0 before the last layer with its own keys
- * and values, or if all logits, vectors or an inspection are wanted. Otherwise, this is the first row whose logits are
- * wanted: of the rows before it, only keys and values are used. */
-static int first_wanted(const gw_session *s, uint32_t layer) {
-    if (s->members[0]->want_all || s->want_vectors || s->want_look || layer + 1 < s->state.config->n_owners) return 0;
-    uint32_t row = 0;
-    for (uint32_t i = 0; i < s->n_members; row += s->members[i++]->rows)
-        if (wanted(s->members[i])) return (int)(row + s->members[i]->rows - wanted(s->members[i]));
-    return s->state.batch.n;
-}
-
-/* Evaluates a part of a layer for the batch. Inspection reads x after each part that changes x, and after GW_STEP_KEEP
- * in the first layer, where x is the embedding. */
+/* Evaluates a part of a layer for the batch. From the last layer with its own keys and values on, only keys and values
+ * are computed for the rows before the first wanted one. Inspection reads x after each part that changes x, and after
+ * GW_STEP_KEEP in the first layer, where x is the embedding. */
 static int take_step(gw_session *s) {
     gw_state *st = &s->state;
-    int first = first_wanted(s, s->layer), n = st->batch.n;
+    int first = s->layer + 1 < st->config->n_owners ? 0 : st->batch.wanted, n = st->batch.n;
     if (s->step == GW_STEP_KEEP) {
         if (s->layer == 0 && (s->missing = gw_forward_missing(st, s->ids))) return GW_RUN_ROWS;
-        if (s->layer == 0) gw_forward_embed(st, s->ids, first_wanted(s, st->config->n_layer - 1));
+        if (s->layer == 0) gw_forward_embed(st, s->ids);
         gw_forward_keep(st, s->layer, first);
     } else if (first < n) {
         if (s->step == GW_STEP_ATTEND) gw_forward_attend(st, s->layer, first);
