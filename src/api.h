@@ -199,7 +199,8 @@ int gw_append(gw_model *m, int32_t id);
  * fewer than GW_BATCH ids, no remaining id has to be evaluated again. */
 void gw_truncate(gw_model *m, uint32_t n);
 /* Sets for how many of the last pending ids gw_run computes logits: 1 to 4. When gw_run is done, gw_logits() is the
- * address of the last row, and the other rows are before it in memory. The next gw_sync sets the number to 1. */
+ * address of the last row, and the other rows are before it in memory. Another number than before starts a block of the
+ * selected sequence again. The next gw_sync sets the number to 1. */
 int gw_want_last(gw_model *m, uint32_t rows);
 int gw_run(gw_model *m, int layers);
 /* Selects a sequence, numbered from 0 (load option "sequences"). */
@@ -243,9 +244,9 @@ const float *gw_vector(const gw_model *m, uint32_t text);
  * gw_pair(m, target) assigns the assistant m to its target. Returns 0 if m is no assistant, 1 if it is, or
  * GW_E_BAD_OPTION if it belongs to another model. The target must not be freed before the last gw_draft.
  * gw_draft(m, id, chain) returns the most likely token after `id`, which the target has not evaluated. With chain 0,
- * `id` was drawn from the last logits of the target's selected sequence; with chain 1, `id` is the result of the last
- * gw_draft. gw_logits(m) then has the logits, with -INFINITY for unlikely tokens. GW_E_BAD_STATE: the target has no
- * hidden state of the id before `id`. */
+ * `id` was drawn from the logits of the last evaluated id of the target's selected sequence; with chain 1, `id` is the
+ * result of the last gw_draft. gw_logits(m) then has the logits, with -INFINITY for unlikely tokens. GW_E_BAD_STATE:
+ * the target has no hidden state of the id before `id`. */
 int gw_pair(gw_model *m, gw_model *target);
 int gw_draft(gw_model *m, int32_t id, int chain);
 /* Inspection: call gw_sync or gw_pack, then gw_want_look, which empties the cache. gw_run then also returns

@@ -457,7 +457,7 @@ export class Engine {
   }
 
   /** Draws a token that a grammar allows. @param {number} matcher its address @param {boolean} masked whether to
-   * mask the logits too, for log probabilities @param {number} [back] see draw() */
+   * mask the logits even if the draw does not need it, for log probabilities @param {number} [back] see draw() */
   drawUnder(matcher, masked, back = 0) {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));
   }

@@ -83,7 +83,7 @@ export class Matcher {
   }
 
   /** Draws a token that the grammar allows, and returns its id. Throws `bad-state` if it allows none.
-   * @param {boolean} masked mask the logits too, for log probabilities
+   * @param {boolean} masked mask the logits even if the draw does not need it, for log probabilities
    * @param {number} [back] see Engine.draw() */
   draw(masked, back) {
     return this.#native.drawUnder(this.#address, masked, back);

@@ -296,6 +296,7 @@ export class Logic {
     const all = [];
     if (schema.type !== undefined) {
       const names = [schema.type].flat();
+      this.budget.spend(place.pointer, names.length / 16);
       const own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
       if (unknown !== undefined)

@@ -23,7 +23,7 @@ function entries({ pointer }, schema, key) {
 function nameList({ budget }, { pointer }, names, path) {
   if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
     throw new Unsupported('the value must be a list of names', pointer + path);
-  budget.spend(pointer + path, names.length);
+  budget.spend(pointer + path, 1 + names.length);
   return names;
 }
 

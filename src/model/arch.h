@@ -7,8 +7,8 @@
 #include "model/matrix.h"
 
 /* A norm: y = (x - mean) / spread * weight + bias (LayerNorm, Ba et al. 2016), or x / rms * weight (RMSNorm, Zhang and
- * Sennrich 2019; files store Gemma's weights as 1 + w). weight NULL: the model lacks this norm; bias NULL: no bias is
- * added. */
+ * Sennrich 2019; files store the weights of Gemma before version 4 as 1 + w). weight NULL: the model lacks this norm;
+ * bias NULL: no bias is added. */
 typedef struct {
     const float *weight, *bias;
 } gw_norm;

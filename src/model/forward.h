@@ -65,7 +65,7 @@ void gw_forward_begin(gw_state *s, int n_segments);
 /* Returns a row cache that lacks rows of the batch's tokens ids[0..n), NULL if no rows are missing. */
 gw_row_cache *gw_forward_missing(const gw_state *s, const int32_t *ids);
 /* Computes the embeddings x of the batch's tokens ids[0..n), and the RoPE angles of their positions. The results of the
- * last layers are used only for the tokens from batch.wanted on. No row of these tokens may be missing from a row
+ * last layers are used only for the tokens from batch.wanted on. No row of the n tokens may be missing from a row
  * cache. */
 void gw_forward_embed(gw_state *s, const int32_t *ids);
 /* Compute a layer in three steps, for the batch's tokens from `first` on. gw_forward_keep stores the keys and values of

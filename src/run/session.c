@@ -219,6 +219,7 @@ int gw_session_sync_texts(gw_session *s, const int32_t *ids, const uint32_t *len
 
 void gw_session_want_look(gw_session *s) {
     s->want_look = true;
+    gw_session_leave_block(s);
     gw_kv_rewind(&s->now->kv, 0);
 }
 

@@ -35,7 +35,7 @@ typedef struct {
 typedef struct {
     gw_link link;
     uint32_t n;
-    uint32_t memo;     /* DFA state of a single frame above the bottom of the stack; 0: unknown */
+    uint32_t memo;     /* DFA state of a single frame with the bottom of the stack below it; 0: unknown */
     gw_frame frames[]; /* [n] sorted */
 } gw_stack;
 

@@ -271,6 +271,7 @@ test('long lists in a schema are refused when they are read, before other work',
   for (const [schema, place] of /** @type {[any, RegExp][]} */ ([
     [{ required: names }, /\(at #\/required\)/],
     [{ dependentRequired: { a: names } }, /\(at #\/dependentRequired\/a\)/],
+    [{ dependentRequired: Object.fromEntries(names.map((name) => [name, []])) }, /\(at #\/dependentRequired\/n\d+\)/],
     [{ properties: Object.fromEntries(names.map((name) => [name, true])) }, /\(at #\/properties\)/],
     [{ anyOf: names.map(() => true) }, /\(at #\/anyOf\)/],
   ]))

@@ -287,7 +287,7 @@ test('metrics count requests and tokens', async (t) => {
 });
 
 test('closing ends running answers after the grace time, and cuts off unfinished requests', async (t) => {
-  const { chat, url, port, close, running } = await serving(t);
+  const { chat, url, port, close, running } = await serving(t, {}, { bodyMs: 3_600_000 });
   const unfinished = raw(port, `${head('Content-Length: 9')}{`, 3_600_000);
   const answer = post(chat, { ...LONG, stream: true }).then((response) => response.text());
   const ollama = post(`${url}/api/chat`, { ...LONG, model: 'storyteller', stream: false });

@@ -9,5 +9,5 @@ addEventListener('message', ({ data }) => {
   fault = data.fault ? Object.assign(fault ?? {}, data.fault) : fault;
 });
 
-/** Returns the store, with the current fault. Messages that arrive later still change the fault. */
+/** Returns the store, with the current fault if there is one. Later messages still change that fault. */
 export const openStore = () => faultyStore(open(), fault);

@@ -56,7 +56,7 @@ function wordsOf(texts, name) {
   return counts;
 }
 
-/** #hot is filled with at least this number of the most common pairs, or with all pairs if there are fewer. */
+/** #hot is filled with at least this number of the most common pairs, or with all pairs that occur more than once. */
 const HOT = 1000;
 
 /** Counts pairs of adjacent symbols, and records the words that contain them. A key is left * 2^16 + right. */
@@ -91,7 +91,7 @@ class Pairs {
     if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
     for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
     const list = [...this.counts].sort((a, b) => b[1] - a[1]);
-    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // #hot gets all pairs at least as common as list[HOT]
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // #hot gets all pairs at least as common as list[HOT] that occur more than once
     this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
     return this.best();
   }
