@@ -102,8 +102,8 @@ export class Faults {
   }
 
   /** Makes the complete (`whole`) or the partial (`part`) cached file, for runs that begin with it. For the partial
-   * file, the server fails after the first requests. On a busy machine, nothing may be stored by then; each further
-   * try answers one more request.
+   * file, the server fails after the first requests. If that leaves no partial file, as can happen on a busy machine,
+   * the next try answers one more request.
    * @param {string} name */
   async #copy(name) {
     for (let tries = 0; tries < 6; tries++) {

@@ -91,7 +91,7 @@ class Pairs {
     if (best >= 0 || this.#rest <= 1) return best < 0 ? undefined : best;
     for (const [key, count] of this.counts) if (!count) this.counts.delete(key);
     const list = [...this.counts].sort((a, b) => b[1] - a[1]);
-    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // #hot gets all pairs at least as common as list[HOT] that occur more than once
+    this.#rest = Math.max(1, (list[HOT]?.[1] ?? 2) - 1); // at least 1, because a pair that occurs once is never merged
     this.#hot = new Set(list.filter(([, count]) => count > this.#rest).map(([key]) => key));
     return this.best();
   }
