@@ -1,7 +1,10 @@
 /* api: see api.h. Combines a file, its loader, a session and the sequences' samplers in one handle. */
 #include "api.h"
+#include "errors.h"
+#include "base/errors.h"
 #include "kernels/proof.h"
 #include "model/describe.h"
+#include "model/errors.h"
 #include "model/load.h"
 #include "run/state.h"
 #include "text/matcher.h"
@@ -128,16 +131,14 @@ static int no_such_value(gw_model *m, const struct load_option *o, const char *v
     char list[96] = "";
     for (int i = 0, at = 0; o->values[i]; i++)
         at += snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", o->values[i]);
-    return gw_fail(&m->file.error, GW_E_BAD_OPTION, "`%s` must be one of %s (got %.32s).", o->name, list, value);
+    return gw_fail(&m->file.error, MSG_LOAD_OPTION, o->name, list, value);
 }
 
 int gw_load_option(gw_model *m, const char *name, const char *value) {
     const struct load_option *o = load_options;
     while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
-    if (o == load_options + LOAD_OPTIONS)
-        return gw_fail(&m->file.error, GW_E_BAD_OPTION, "There is no load option `%.32s`.", name);
-    if (is_reserved(m))
-        return gw_fail(&m->file.error, GW_E_BAD_STATE, "`%s` must be set before memory is reserved.", name);
+    if (o == load_options + LOAD_OPTIONS) return gw_fail(&m->file.error, MSG_NO_LOAD_OPTION, name);
+    if (is_reserved(m)) return gw_fail(&m->file.error, MSG_OPTION_TOO_LATE, name);
     for (int i = 0; o->values[i]; i++) {
         if (strcmp(o->values[i], value)) continue;
         *(int *)((char *)m + o->field) = i;
@@ -229,14 +230,8 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
     gw_error *e = &m->file.error;
     plan p = plan_for(m, n_ctx);
     uint32_t n = gw_largest_context(m, limit);
-    if (n == 0)
-        return gw_fail(e, GW_E_NO_MEMORY,
-                       "The model needs %.0f bytes of memory, %.0f of them for weights; at most %.0f are available.",
-                       p.heap, p.weights, limit);
-    return gw_fail(
-        e, GW_E_NO_MEMORY,
-        "A context of %u tokens needs %.0f bytes of memory; at most %.0f are available, enough for %u tokens.", n_ctx,
-        p.heap, limit, n);
+    if (n == 0) return gw_fail(e, MSG_MODEL_TOO_LARGE, p.heap, p.weights, limit);
+    return gw_fail(e, MSG_CONTEXT_TOO_LARGE, n_ctx, p.heap, limit, n);
 }
 
 /* Bans the tokens that an answer must not contain, according to the file. */
@@ -249,9 +244,7 @@ static int ban_suppressed(gw_model *m, gw_sampler *s) {
         bool exists = ids[i] >= 0 && ids[i] < m->file.config.n_vocab;
         bad = !exists || gw_sampler_ban(s, (int32_t)ids[i], &m->file.error);
     }
-    return bad ? gw_fail(&m->file.error, GW_E_BAD_METADATA,
-                         "The metadata key %s must be an array of at most %d token ids.", key, GW_MAX_LAYERS)
-               : 0;
+    return bad ? gw_fail(&m->file.error, MSG_SUPPRESSED, key, GW_MAX_LAYERS) : 0;
 }
 
 static int allocate(gw_model *m, uint32_t n_ctx) {
@@ -271,17 +264,9 @@ static int allocate(gw_model *m, uint32_t n_ctx) {
 int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     gw_error *e = &m->file.error;
     uint32_t n = context_for(m, n_ctx), most = m->file.config.n_ctx_train;
-    if (m->loader.state != GW_LOAD_PLAN)
-        return gw_fail(e, GW_E_BAD_STATE, "gw_load_reserve() must follow the complete header (load state 1, got %d).",
-                       m->loader.state);
-    if (n > most)
-        return gw_fail(e, GW_E_BAD_OPTION,
-                       "`contextLength` must be 1 to %u, the length that the model was trained for (got %u).", most, n);
-    if (m->file.config.n_target && !m->target)
-        return gw_fail(
-            e, GW_E_UNSUPPORTED_ARCH,
-            "A %s model only drafts tokens: pass it as `draftModel` of the model that it belongs to, and load that.",
-            m->file.config.arch->name);
+    if (m->loader.state != GW_LOAD_PLAN) return gw_fail(e, MSG_RESERVED_TOO_EARLY, m->loader.state);
+    if (n > most) return gw_fail(e, MSG_CONTEXT_LENGTH, most, n);
+    if (m->file.config.n_target && !m->target) return gw_fail(e, MSG_ONLY_DRAFTS, m->file.config.arch->name);
     double limit = limit_of(m);
     if (plan_for(m, n).heap > limit) return does_not_fit(m, n, limit);
     int bad = allocate(m, n);
@@ -338,8 +323,7 @@ int gw_encode(gw_model *m, const char *text, size_t len, int special, int32_t *i
 
 int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, size_t cap) {
     int n = gw_tokenizer_decode_after(m->file.tokenizer, before, id, special ? GW_TOKENIZE_SPECIAL : 0, out, cap);
-    return n < 0 ? gw_fail(&m->file.error, n, "The token id must be 0 to %u (got %d).", m->file.config.n_vocab - 1, id)
-                 : n;
+    return n < 0 ? gw_fail(&m->file.error, MSG_TOKEN_RANGE, m->file.config.n_vocab - 1, id) : n;
 }
 
 /* --- grammars --- */
@@ -347,7 +331,7 @@ int gw_decode(gw_model *m, int32_t before, int32_t id, int special, char *out, s
 gw_matcher *gw_match_new(gw_model *m, const void *bytes, size_t n) {
     gw_error *e = &m->file.error;
     if (m->loader.state < GW_LOAD_PLAN) {
-        gw_fail(e, GW_E_BAD_STATE, "gw_match_new() must follow the complete header (load state %d).", m->loader.state);
+        gw_fail(e, MSG_MATCHER_TOO_EARLY, m->loader.state);
         return NULL;
     }
     if (!m->trie.block && gw_trie_make(&m->trie, gw_tokenizer_vocabulary(m->file.tokenizer), e)) return NULL;
@@ -367,13 +351,12 @@ void gw_match_free(gw_model *m, gw_matcher *x) {
 
 static int no_sampler(gw_model *m) {
     if (m->sampler) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "Sampling needs a loaded model that generates text (load state %d).",
-                   m->loader.state);
+    return gw_fail(&m->file.error, MSG_NO_SAMPLER, m->loader.state);
 }
 
 static int not_ready(gw_model *m) {
     if (m->loader.state == GW_LOAD_READY) return 0;
-    return gw_fail(&m->file.error, GW_E_BAD_STATE, "Evaluation needs a loaded model (load state %d).", m->loader.state);
+    return gw_fail(&m->file.error, MSG_NOT_LOADED, m->loader.state);
 }
 
 /* Fails unless a loaded model generates text. */
@@ -421,12 +404,11 @@ void *gw_rows_room(gw_model *m, int i) { return gw_row_cache_room(m->session.mis
 
 int gw_rows_commit(gw_model *m) {
     gw_row_cache *c = m->session.missing;
-    if (!gw_rows_wanted(m))
-        return gw_fail(&m->file.error, GW_E_BAD_STATE, "Call gw_rows_commit() after gw_run() returned GW_RUN_ROWS.");
+    if (!gw_rows_wanted(m)) return gw_fail(&m->file.error, MSG_NO_ROWS_WANTED);
     int32_t wild = gw_row_cache_commit(c);
     if (wild < 0) return 0;
-    return gw_fail(&m->file.error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %d.",
-                   gw_store_tensor_at(&m->file.store, (uint32_t)c->wanted.tensor)->info.name, wild);
+    return gw_fail(&m->file.error, MSG_NOT_FINITE,
+                   gw_store_tensor_at(&m->file.store, (uint32_t)c->wanted.tensor)->info.name, (unsigned long long)wild);
 }
 
 int gw_autotune(gw_model *m, int sequential, int layer, int rows) {
@@ -488,9 +470,7 @@ void gw_look_attention(const gw_model *m, int row, int head, float *out) {
 }
 
 int gw_look_lens(gw_model *m, int row) {
-    if (!m->file.config.arch->policy->generates)
-        return gw_fail(&m->file.error, GW_E_BAD_STATE,
-                       "The logit lens needs a model that generates text. Load another model.");
+    if (!m->file.config.arch->policy->generates) return gw_fail(&m->file.error, MSG_NO_LENS);
     m->session.state.logits = m->session.now->logits;
     gw_forward_logits(&m->session.state, row, 1);
     return 0;
@@ -541,9 +521,8 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
     uint32_t n = m->file.config.n_vocab;
     for (size_t i = 0; i < (size_t)rows * n; i++)
         if (!(logits[i] <= FLT_MAX))
-            return gw_fail(&m->file.error, GW_E_NOT_FINITE,
-                           "A logit is not finite: the model computed %g for the token id %u after %u tokens.",
-                           logits[i], (unsigned)(i % n), s->now->logit_first + (unsigned)(i / n) + 1);
+            return gw_fail(&m->file.error, MSG_LOGIT_NOT_FINITE, logits[i], (unsigned)(i % n),
+                           s->now->logit_first + (unsigned)(i / n) + 1);
     return 0;
 }
 
@@ -555,8 +534,7 @@ static int32_t draw(gw_model *m, const float *logits, const char *banned) {
     if (id >= 0) return id;
     int bad = check_rows(m, logits, 1);
     if (bad) return bad;
-    return gw_fail(&m->file.error, id, "No token can be drawn: all %s -infinity. Ban fewer tokens with `logitBias`.",
-                   banned);
+    return gw_fail(&m->file.error, MSG_ALL_BANNED, banned);
 }
 
 int32_t gw_draw(gw_model *m, const float *logits) {

@@ -486,7 +486,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   if (flaw && variant !== 'auto') {
     throw new ModelError(
       'unsupported-variant',
-      `The variant ${variant} cannot run here: ${flaw}. Use "auto" or "simd128".`,
+      `The variant ${variant} cannot run here. ${flaw} Or use "auto" or "simd128".`,
     );
   }
   if (flaw) parts = await instantiate('simd128', threaded, platform);

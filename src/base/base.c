@@ -1,5 +1,6 @@
 /* base: see base.h. The only file that calls malloc. */
 #include "base/base.h"
+#include "base/errors.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ int gw_fail(gw_error *e, int code, const char *format, ...) {
 int gw_no_memory(gw_error *e, const char *what, uint64_t bytes) {
     char size[40] = "";
     if (bytes) snprintf(size, sizeof size, " (%llu bytes)", (unsigned long long)bytes);
-    return gw_fail(e, GW_E_NO_MEMORY, "The engine has no memory for %s%s.", what, size);
+    return gw_fail(e, MSG_NO_MEMORY, what, size);
 }
 
 void *gw_arena_take(gw_arena *a, uint64_t bytes) {

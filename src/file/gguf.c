@@ -2,6 +2,7 @@
  * key and a value (or an array head and its elements), then tensor infos. `readers` has one function
  * per kind of item; it consumes whole items or nothing, and settle() returns the kind of the next item. */
 #include "file/gguf.h"
+#include "file/errors.h"
 
 #include <string.h>
 
@@ -41,17 +42,17 @@ static const struct {
 static int bad_magic(gw_gguf *g, const uint8_t *p) {
     for (size_t i = 0; i < sizeof impostors / sizeof *impostors; i++)
         if (!memcmp(p, impostors[i].start, strlen(impostors[i].start)))
-            return gw_fail(g->error, GW_E_BAD_MAGIC, "This is not a GGUF file but %s.", impostors[i].what);
-    return gw_fail(g->error, GW_E_BAD_MAGIC, "This is not a GGUF file: it begins with the bytes %02x %02x %02x %02x.",
-                   p[0], p[1], p[2], p[3]);
+            return gw_fail(g->error, MSG_NOT_GGUF, impostors[i].what);
+    return gw_fail(g->error, MSG_NOT_GGUF_BYTES, p[0], p[1], p[2], p[3]);
 }
 
-/* Metadata keys and tensor names appear in one-line messages and in C strings, so they must not have control
- * characters. */
-static bool is_printable(const uint8_t *p, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (p[i] < 32 || p[i] == 127) return false;
-    return n > 0;
+/* Checks a metadata key or tensor name: they appear in one-line messages and in C strings, so they must not be empty or
+ * have control characters. what, index: name the string in errors. */
+static int check_printable(gw_gguf *g, const uint8_t *p, size_t n, const char *what, uint64_t index) {
+    bool printable = n > 0;
+    for (size_t i = 0; i < n; i++) printable &= p[i] >= 32 && p[i] != 127;
+    if (printable) return 0;
+    return gw_fail(g->error, MSG_NOT_PRINTABLE, what, (unsigned)index, n ? "control characters" : "an empty string");
 }
 
 /* Checks a string of at most `most` bytes. `what` names the string in errors. Returns 8 + the string's length, 0 if it
@@ -59,16 +60,11 @@ static bool is_printable(const uint8_t *p, size_t n) {
 static int take_string(gw_gguf *g, const uint8_t *p, size_t n, size_t most, const char *what) {
     if (n < 8) return 0;
     uint64_t len = load64(p);
-    if (len > most)
-        return gw_fail(g->error, GW_E_BAD_METADATA, "The length of %.150s must be at most %zu bytes (got %llu).", what,
-                       most, (unsigned long long)len);
+    if (len > most) return gw_fail(g->error, MSG_TOO_LONG, what, most, (unsigned long long)len);
     return n - 8 < len ? 0 : (int)(8 + len);
 }
 
-static int bad_type(gw_gguf *g, uint32_t type) {
-    return gw_fail(g->error, GW_E_BAD_METADATA, "The value type of the metadata key %.150s must be 0 to %d (got %u).",
-                   g->key, N_TYPES - 1, type);
-}
+static int bad_type(gw_gguf *g, uint32_t type) { return gw_fail(g->error, MSG_VALUE_TYPE, g->key, N_TYPES - 1, type); }
 
 /* --- items ------------------------------------------------------------------------------------ */
 
@@ -81,17 +77,13 @@ static int read_version(gw_gguf *g, const uint8_t *p, size_t n) {
     if (n < 4) return 0;
     g->version = load32(p);
     if (g->version == 2 || g->version == 3) return 4;
-    if (g->version && !(g->version & 0xffff))
-        return gw_fail(g->error, GW_E_BAD_VERSION,
-                       "The GGUF version must be 2 or 3, little-endian (got %u, big-endian).",
-                       (uint32_t)p[2] << 8 | p[3]);
-    return gw_fail(g->error, GW_E_BAD_VERSION, "The GGUF version must be 2 or 3 (got %u).", g->version);
+    if (g->version && !(g->version & 0xffff)) return gw_fail(g->error, MSG_BIG_ENDIAN, (uint32_t)p[2] << 8 | p[3]);
+    return gw_fail(g->error, MSG_GGUF_VERSION, g->version);
 }
 
 static int check_count(gw_gguf *g, const char *unit, const char *key, uint64_t count, uint64_t most) {
     if (count <= most) return 0;
-    return gw_fail(g->error, GW_E_BAD_COUNT, "The number of %s%.150s must be at most %llu (got %llu). %s", unit, key,
-                   (unsigned long long)most, (unsigned long long)count, GW_CONVERT);
+    return gw_fail(g->error, MSG_TOO_MANY, unit, key, (unsigned long long)most, (unsigned long long)count);
 }
 
 static int read_counts(gw_gguf *g, const uint8_t *p, size_t n) {
@@ -108,9 +100,8 @@ static int read_key(gw_gguf *g, const uint8_t *p, size_t n) {
     int len = take_string(g, p, n, GW_MAX_KEY, "a metadata key");
     if (len <= 0) return len;
     if (n - (size_t)len < 4) return 0;
-    if (!is_printable(p + 8, (size_t)len - 8))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "Metadata key %u must be printable text (got %s).",
-                       (unsigned)g->seen_metadata, len == 8 ? "an empty string" : "control characters");
+    int bad = check_printable(g, p + 8, (size_t)len - 8, "Metadata key", g->seen_metadata);
+    if (bad) return bad;
     memcpy(g->key, p + 8, (size_t)len - 8);
     g->key[len - 8] = 0;
     uint32_t type = load32(p + len);
@@ -162,17 +153,13 @@ static int take_value(gw_gguf *g, const uint8_t *p, size_t n, gw_gguf_value *v) 
     if (n < (size_t)width) return 0;
     if (v->type == GW_GGUF_F32 || v->type == GW_GGUF_F64) return read_float(v, p);
     read_integer(v, p);
-    if (v->type == GW_GGUF_BOOL && v->i > 1)
-        return gw_fail(g->error, GW_E_BAD_METADATA, "The metadata key %.150s is a bool and must be 0 or 1 (got %d).",
-                       g->key, (int)v->i);
+    if (v->type == GW_GGUF_BOOL && v->i > 1) return gw_fail(g->error, MSG_NOT_BOOL, g->key, (int)v->i);
     return width;
 }
 
 static int set_alignment(gw_gguf *g, const gw_gguf_value *v) {
     if (v->type != GW_GGUF_U32 || v->i == 0 || (v->i & (v->i - 1)))
-        return gw_fail(g->error, GW_E_BAD_METADATA,
-                       "The metadata key general.alignment must be a power of two of the type u32 (got %.17g%s).",
-                       v->number, v->type == GW_GGUF_U32 ? "" : " of another type");
+        return gw_fail(g->error, MSG_ALIGNMENT, v->number, v->type == GW_GGUF_U32 ? "" : " of another type");
     g->alignment = (uint32_t)v->i;
     return 0;
 }
@@ -191,11 +178,8 @@ static int read_array(gw_gguf *g, const uint8_t *p, size_t n) {
     if (n < 12) return 0;
     uint32_t of = load32(p);
     if (of >= N_TYPES) return bad_type(g, of);
-    if (of == GW_GGUF_ARRAY)
-        return gw_fail(g->error, GW_E_BAD_METADATA,
-                       "The metadata key %.150s is an array of arrays, which is not supported.", g->key);
-    if (!strcmp(g->key, "general.alignment"))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "The metadata key general.alignment must be a u32 (got an array).");
+    if (of == GW_GGUF_ARRAY) return gw_fail(g->error, MSG_NESTED_ARRAY, g->key);
+    if (!strcmp(g->key, "general.alignment")) return gw_fail(g->error, MSG_ALIGNMENT_ARRAY);
     g->of = (int)of;
     g->count = load64(p + 4);
     g->index = 0;
@@ -227,10 +211,9 @@ static int take_shape(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) t->shape[i] = i < t->n_dims ? load64(p + 8 * i) : 1;
     for (uint32_t i = 0; i < GW_MAX_DIMS; i++) {
         if (t->shape[i] == 0 || t->shape[i] > GW_GGUF_MAX_ITEMS / items)
-            return gw_fail(g->error, GW_E_BAD_SHAPE,
-                           "Tensor %s must have 1 to 2^53 elements (got the shape [%llu, %llu, %llu, %llu]).", t->name,
-                           (unsigned long long)t->shape[0], (unsigned long long)t->shape[1],
-                           (unsigned long long)t->shape[2], (unsigned long long)t->shape[3]);
+            return gw_fail(g->error, MSG_TENSOR_SIZE, t->name, (unsigned long long)t->shape[0],
+                           (unsigned long long)t->shape[1], (unsigned long long)t->shape[2],
+                           (unsigned long long)t->shape[3]);
         items *= t->shape[i];
     }
     return 0;
@@ -242,9 +225,7 @@ static int take_tensor(gw_gguf *g, const uint8_t *p, gw_gguf_tensor *t) {
     t->type = load32(p + 8 * t->n_dims);
     t->offset = load64(p + 8 * t->n_dims + 4);
     if (t->offset % g->alignment || t->offset > GW_GGUF_MAX_ITEMS)
-        return gw_fail(g->error, GW_E_TENSOR_RANGE,
-                       "The offset of tensor %s must be a multiple of the alignment, %u, and at most 2^53 (got %llu).",
-                       t->name, g->alignment, (unsigned long long)t->offset);
+        return gw_fail(g->error, MSG_NOT_ALIGNED, t->name, g->alignment, (unsigned long long)t->offset);
     return g->on.tensor ? g->on.tensor(g->on.ctx, t) : 0;
 }
 
@@ -252,18 +233,15 @@ static int read_tensor(gw_gguf *g, const uint8_t *p, size_t n) {
     gw_gguf_tensor t = { 0 };
     int len = take_string(g, p, n, GW_MAX_NAME, "a tensor name");
     if (len <= 0) return len;
-    if (!is_printable(p + 8, (size_t)len - 8))
-        return gw_fail(g->error, GW_E_BAD_METADATA, "The name of tensor %u must be printable text (got %s).",
-                       (unsigned)g->seen_tensors, len == 8 ? "an empty string" : "control characters");
+    int bad = check_printable(g, p + 8, (size_t)len - 8, "The name of tensor", g->seen_tensors);
+    if (bad) return bad;
     memcpy(t.name, p + 8, (size_t)len - 8);
     if (n - (size_t)len < 4) return 0;
     t.n_dims = load32(p + len);
-    if (t.n_dims < 1 || t.n_dims > GW_MAX_DIMS)
-        return gw_fail(g->error, GW_E_BAD_SHAPE, "Tensor %s must have 1 to %d dimensions (got %u).", t.name,
-                       GW_MAX_DIMS, t.n_dims);
+    if (t.n_dims < 1 || t.n_dims > GW_MAX_DIMS) return gw_fail(g->error, MSG_DIMENSIONS, t.name, GW_MAX_DIMS, t.n_dims);
     size_t rest = 8 * t.n_dims + 12;
     if (n - (size_t)len - 4 < rest) return 0;
-    int bad = take_tensor(g, p + len + 4, &t);
+    bad = take_tensor(g, p + len + 4, &t);
     g->seen_tensors++;
     return bad ? bad : len + 4 + (int)rest;
 }
@@ -308,9 +286,7 @@ int gw_gguf_push(gw_gguf *g, const uint8_t *bytes, size_t n, size_t *used) {
         *used += (size_t)len;
         g->offset += (size_t)len;
         if (g->offset > GW_GGUF_MAX_HEADER)
-            return g->state = gw_fail(g->error, GW_E_BAD_COUNT,
-                                      "The header (metadata and list of tensors) must have at most %d bytes. %s",
-                                      GW_GGUF_MAX_HEADER, GW_CONVERT);
+            return g->state = gw_fail(g->error, MSG_HEADER_TOO_LONG, GW_GGUF_MAX_HEADER);
         g->state = settle(g);
         if (g->state == DONE) g->data_offset = (g->offset + g->alignment - 1) / g->alignment * g->alignment;
     }

@@ -2,6 +2,7 @@
  * pool. Keys are found by linear search, but duplicates by sorting all names, because a hostile file may have many
  * names. */
 #include "file/store.h"
+#include "file/errors.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +55,9 @@ int gw_store_element(gw_store *s, const gw_gguf_value *v, gw_error *e) {
 
 int gw_store_tensor(gw_store *s, const gw_gguf_tensor *t, uint32_t part, gw_error *e) {
     const gw_type *type = gw_type_of(t->type);
-    if (!type) return gw_fail(e, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unknown GGML type %u.", t->name, t->type);
+    if (!type) return gw_fail(e, MSG_UNKNOWN_TYPE, t->name, t->type);
     if (t->shape[0] % type->items)
-        return gw_fail(
-            e, GW_E_BAD_SHAPE,
-            "The row length of tensor %s must be a multiple of %u, the block size of its type %s (got %llu).", t->name,
-            type->items, type->name, (unsigned long long)t->shape[0]);
+        return gw_fail(e, MSG_ROW_LENGTH, t->name, type->items, type->name, (unsigned long long)t->shape[0]);
     gw_tensor *to = gw_buffer_add(&s->tensors, sizeof *to);
     if (!to) return no_memory(e);
     /* The parser bounds the product of the shape, so neither rows nor bytes overflow. */
@@ -91,7 +89,7 @@ int gw_store_check(const gw_store *s, gw_error *e) {
         kind = "tensor", twice = find_twice(names, tensors);
     }
     gw_free(names);
-    return twice ? gw_fail(e, GW_E_DUPLICATE, "The %s %.150s occurs twice.", kind, twice) : 0;
+    return twice ? gw_fail(e, MSG_TWICE, kind, twice) : 0;
 }
 
 void gw_store_free(gw_store *s) {

@@ -2,6 +2,7 @@
  * This detects kernels that the JavaScript engine has compiled wrongly. */
 #include "kernels/proof.h"
 #include "file/types.h"
+#include "kernels/errors.h"
 #include "kernels/kernels.h"
 
 #include <stdio.h>
@@ -372,10 +373,7 @@ int gw_prove_kernels(const gw_kernel_list *list, gw_error *e) {
     char text[128];
     for (culprit wrong; (wrong = find_wrong(list)).kind;) {
         const char *without = do_without();
-        if (!without)
-            return gw_fail(e, GW_E_ENGINE,
-                           "The self-test of the %s build failed: %s%s gave wrong results. Update the browser or Node.",
-                           GW_BUILD, wrong.kind, wrong.name);
+        if (!without) return gw_fail(e, MSG_WRONG_KERNEL, GW_BUILD, wrong.kind, wrong.name);
         snprintf(text, sizeof text, "%s%s gave wrong results; retried without %s", wrong.kind, wrong.name, without);
         gw_proof_note_add(text);
     }

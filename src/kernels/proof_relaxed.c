@@ -3,6 +3,7 @@
  * result may get their register) or stay live (these are checked, too); with operands that are loaded, splatted,
  * shuffled and masked as in the kernels; and with chained accumulators. */
 #include "kernels/proof.h"
+#include "kernels/errors.h"
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED
@@ -146,9 +147,7 @@ static bool holds(shape *const *shapes, plain *expect) {
     return true;
 }
 
-static int wrong(gw_error *e, const char *name) {
-    return gw_fail(e, GW_E_ENGINE, "%s gives wrong results on this platform", name);
-}
+static int wrong(gw_error *e, const char *name) { return gw_fail(e, MSG_WRONG_INSTRUCTION, name); }
 
 int gw_prove_instructions(gw_error *e) {
     if (!holds(dot_shapes, plain_dot)) return wrong(e, "i32x4.relaxed_dot_i8x16_i7x16_add_s");

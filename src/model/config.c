@@ -2,6 +2,7 @@
  * between architectures are in the table of arch.c. Does not know the tensors: model.c compares their shapes with the
  * config. */
 #include "model/config.h"
+#include "model/errors.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -23,18 +24,15 @@ static const gw_entry *find(const job *j, const char *key) {
 
 static int bad_value(const job *j, const char *key, const char *expected, double got) {
     const char *arch = j->c->arch->name;
-    if (isnan(got))
-        return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s.%s must be %s, but is not a number.", arch, key,
-                       expected);
-    return gw_fail(j->e, GW_E_BAD_METADATA, "The metadata key %s.%s must be %s (got %g).", arch, key, expected, got);
+    if (isnan(got)) return gw_fail(j->e, MSG_KEY_NOT_NUMBER, arch, key, expected);
+    return gw_fail(j->e, MSG_KEY_VALUE, arch, key, expected, got);
 }
 
 /* Reads a whole number from the metadata. otherwise: the default for a missing key; 0: the key is required. */
 static int read_size(const job *j, const char *key, uint32_t otherwise, double least, double most, uint32_t *out) {
     char expected[64];
     const gw_entry *e = find(j, key);
-    if (!e && !otherwise)
-        return gw_fail(j->e, GW_E_MISSING_KEY, "The metadata key %s.%s is missing.", j->c->arch->name, key);
+    if (!e && !otherwise) return gw_fail(j->e, MSG_KEY_MISSING, j->c->arch->name, key);
     double v = !e ? otherwise : gw_is_number(e) ? e->value.number : NAN;
     snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", least, most);
     if (!(v >= least && v <= most) || v != floor(v)) return bad_value(j, key, expected, v);
@@ -53,10 +51,7 @@ static int read_each(const job *j, const char *key, uint32_t otherwise, double m
     int bad = array ? 0 : read_size(j, key, otherwise, 1, most, &size);
     if (bad) return bad;
     if (array && (!listed || e->count != c->n_layer))
-        return gw_fail(
-            j->e, GW_E_BAD_METADATA,
-            "The metadata key %s.%s must be a number, or one for each of the %u layers (got an array of %llu).",
-            c->arch->name, key, c->n_layer, (unsigned long long)e->count);
+        return gw_fail(j->e, MSG_KEY_PER_LAYER, c->arch->name, key, c->n_layer, (unsigned long long)e->count);
     for (uint32_t l = 0; l < c->n_layer; l++) {
         double v = listed ? listed[l] : size;
         if (!(v >= 1 && v <= most) || v != floor(v)) return bad_value(j, key, "whole numbers from 1", v);
@@ -81,9 +76,7 @@ static int read_sizes(const job *j) {
     if ((bad = read_each(j, "feed_forward_length", 0, 1 << 20, EACH(n_ff)))) return bad;
     if ((bad = read_optional(j, "embedding_length_per_layer_input", 65536, &c->n_ple))) return bad;
     if ((bad = read_optional(j, "expert_count", 65536, &experts))) return bad;
-    if (experts)
-        return gw_fail(j->e, GW_E_UNSUPPORTED_ARCH, "A %s model with a mixture of %u experts is not supported.",
-                       c->arch->name, experts);
+    if (experts) return gw_fail(j->e, MSG_EXPERTS, c->arch->name, experts);
     if ((bad = read_size(j, "attention.head_count", 0, 1, 1024, &c->n_head))) return bad;
     if (c->arch->policy->drafts) {
         const char *key = "embedding_length_out";
@@ -153,9 +146,7 @@ static int read_scaling(const job *j) {
     const gw_entry *e = find(j, "rope.scaling.type");
     const char *kind = e && e->value.type == GW_GGUF_STRING ? gw_store_pooled(j->s, e->text) : NULL;
     if (e && (!kind || (strcmp(kind, "linear") && strcmp(kind, "none"))))
-        return gw_fail(j->e, GW_E_BAD_METADATA,
-                       "The metadata key %s.rope.scaling.type must be linear or none (got %.32s).", j->c->arch->name,
-                       kind ? kind : "a value that is not a string");
+        return gw_fail(j->e, MSG_ROPE_SCALING, j->c->arch->name, kind ? kind : "a value that is not a string");
     int bad = read_positive(j, "rope.scaling.factor", 1, &factor);
     j->c->rope[GW_ROPE_GLOBAL].scale = kind && !strcmp(kind, "none") ? 1 : 1 / factor;
     return bad;
@@ -252,10 +243,7 @@ static int read_pattern(const job *j, const double **listed) {
     if (e && e->value.type != GW_GGUF_ARRAY) return read_size(j, key, 0, 1, GW_MAX_LAYERS, &c->pattern);
     *listed = gw_store_numbers(j->s, e);
     if (e && (!*listed || !whole || e->count != c->n_layer))
-        return gw_fail(
-            j->e, GW_E_BAD_METADATA,
-            "The metadata key %s.%s must have a bool or whole number for each of the %u layers (got %llu of GGUF type %d).",
-            c->arch->name, key, c->n_layer, (unsigned long long)e->count, e->of);
+        return gw_fail(j->e, MSG_WINDOW_PATTERN, c->arch->name, key, c->n_layer, (unsigned long long)e->count, e->of);
     return 0;
 }
 
@@ -306,22 +294,16 @@ static int read_layers(const job *j) {
         layer->head_dim = c->rope[layer->rope].head_dim;
         bool alike = layer->head_dim == c->layer->head_dim && layer->n_head_kv == c->layer->n_head_kv;
         if (c->arch->policy->by_layer && !alike) /* by_layer: one KV cache serves all layers */
-            return gw_fail(j->e, GW_E_BAD_METADATA,
-                           "The KV heads of layer %u of a %s model must have the number and size of those of layer 0.",
-                           l, c->arch->name);
+            return gw_fail(j->e, MSG_KV_HEADS, l, c->arch->name);
     }
     return read_owners(j);
 }
 
 int gw_config_read(gw_config *c, const gw_store *s, gw_error *e) {
     const char *name = gw_store_text(s, "general.architecture");
-    if (!name)
-        return gw_fail(e, GW_E_MISSING_KEY, "The metadata key general.architecture is missing. It must be %s.",
-                       gw_arch_list);
+    if (!name) return gw_fail(e, MSG_NO_ARCHITECTURE, gw_arch_list);
     *c = (gw_config){ .arch = gw_arch_of(name) };
-    if (!c->arch)
-        return gw_fail(e, GW_E_UNSUPPORTED_ARCH, "The metadata key general.architecture must be %s (got %.64s).",
-                       gw_arch_list, name);
+    if (!c->arch) return gw_fail(e, MSG_ARCHITECTURE, gw_arch_list, name);
     job j = { c, s, e };
     int bad = read_sizes(&j);
     if (!bad) bad = read_heads(&j);

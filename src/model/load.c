@@ -2,7 +2,9 @@
  * While weights are read, complete groups of four rows are packed, in parallel, at their final location. */
 #include "model/load.h"
 #include "base/hash.h"
+#include "file/errors.h"
 #include "kernels/pack.h"
+#include "model/errors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +26,8 @@ static int on_header(void *ctx, uint32_t version, uint64_t n_tensors, uint64_t n
     if (l->part == 0) l->file->store.version = version;
     uint64_t all = gw_store_tensors(&l->file->store) + n_tensors;
     if (all <= GW_MAX_TENSORS) return 0;
-    return gw_fail(&l->file->error, GW_E_BAD_COUNT, "The model must have at most %d tensors (got %llu). %s",
-                   GW_MAX_TENSORS, (unsigned long long)all, GW_CONVERT);
+    return gw_fail(&l->file->error, MSG_TOO_MANY, "tensors", "", (unsigned long long)GW_MAX_TENSORS,
+                   (unsigned long long)all);
 }
 
 static int on_value(void *ctx, const char *key, const gw_gguf_value *v) {
@@ -55,14 +57,12 @@ static int on_array(void *ctx, const char *key, int of, uint64_t count) {
     if (l->part) return 0;
     for (int i = OTHER + 1; i < ARRAYS; i++)
         if (!strcmp(key, arrays[i].key)) l->array = i;
-    if (l->array && l->arrays_seen >> l->array & 1)
-        return gw_fail(e, GW_E_DUPLICATE, "The metadata key %s occurs twice.", key);
+    if (l->array && l->arrays_seen >> l->array & 1) return gw_fail(e, MSG_TWICE, "metadata key", key);
     if (l->array && of != arrays[l->array].of && arrays[l->array].of != ANY)
-        return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got GGUF type %d).", key,
-                       arrays[l->array].of_what, of);
+        return gw_fail(e, MSG_ARRAY_TYPE, key, arrays[l->array].of_what, of);
     if (l->array == TOKENS && count > GW_MAX_VOCAB)
-        return gw_fail(e, GW_E_BAD_COUNT, "The metadata key %s must have at most %d tokens (got %llu). %s", key,
-                       GW_MAX_VOCAB, (unsigned long long)count, GW_CONVERT);
+        return gw_fail(e, MSG_TOO_MANY, "elements of the metadata key ", key, (unsigned long long)GW_MAX_VOCAB,
+                       (unsigned long long)count);
     l->arrays_seen |= 1u << l->array;
     return gw_store_array(&l->file->store, key, of, count, e);
 }
@@ -79,10 +79,10 @@ static int on_element(void *ctx, const char *key, uint64_t i, const gw_gguf_valu
     default: return l->part ? 0 : gw_store_element(&f->store, v, &f->error);
     }
     if (!bad) return 0;
-    return gw_fail(
-        &f->error, bad, "Element %llu of the metadata key %s cannot be stored%s.", (unsigned long long)i, key,
-        v->type == GW_GGUF_STRING && bad != GW_E_NO_MEMORY ? ": tokens must have at most 1024 bytes, and 64 MiB in all"
-                                                           : "");
+    if (v->type != GW_GGUF_STRING || bad == GW_E_NO_MEMORY)
+        return gw_fail(&f->error, MSG_ELEMENT(bad), (unsigned long long)i, key);
+    return gw_fail(&f->error, MSG_ELEMENT_TOO_LONG(bad), (unsigned long long)i, key,
+                   bad == GW_E_BAD_COUNT ? " " GW_CONVERT : "");
 }
 
 static int on_tensor(void *ctx, const gw_gguf_tensor *t) {
@@ -136,11 +136,8 @@ void gw_loader_free(gw_loader *l) {
 
 int gw_loader_give(gw_loader *l, int n_files) {
     if (l->state != GW_LOAD_HEADER || l->part || l->position || l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE,
-                       "gw_load_parts() must be called before the first bytes are passed (load state %d).", l->state);
-    if (n_files < 1 || n_files > GW_MAX_PARTS)
-        return gw_fail(&l->file->error, GW_E_BAD_SPLIT, "A model must have 1 to %d files (got %d).", GW_MAX_PARTS,
-                       n_files);
+        return gw_fail(&l->file->error, MSG_PARTS_TOO_LATE, l->state);
+    if (n_files < 1 || n_files > GW_MAX_PARTS) return gw_fail(&l->file->error, MSG_FILES, GW_MAX_PARTS, n_files);
     l->n_given = (uint32_t)n_files;
     return 0;
 }
@@ -183,12 +180,8 @@ static int check_first(gw_loader *l, int64_t count) {
     l->n_parts = (uint32_t)count;
     l->n_tensors = l->split[SPLIT_TENSORS];
     if (count == l->n_given) return 0;
-    if (count == 1)
-        return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
-                       "The model is not split, so it has one file (got %u). Pass only that file.", l->n_given);
-    return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
-                   "Pass all %u files of the split model, …-00001-of-%05u.gguf to …-%05u-of-%05u.gguf (got %u).",
-                   l->n_parts, l->n_parts, l->n_parts, l->n_parts, l->n_given);
+    if (count == 1) return gw_fail(&l->file->error, MSG_NOT_SPLIT, l->n_given);
+    return gw_fail(&l->file->error, MSG_FILES_MISSING, l->n_parts, l->n_parts, l->n_parts, l->n_parts, l->n_given);
 }
 
 static int check_part(gw_loader *l) {
@@ -197,31 +190,20 @@ static int check_part(gw_loader *l) {
     bool split = l->split[SPLIT_COUNT] && (l->split[SPLIT_NO] >= 0 || l->split[SPLIT_COUNT] >= 0);
     int64_t no = split ? l->split[SPLIT_NO] : 0, count = split ? l->split[SPLIT_COUNT] : 1;
     if (count < 1 || count > GW_MAX_PARTS || no < 0 || no >= count)
-        return gw_fail(
-            e, GW_E_BAD_SPLIT,
-            "File %u must have a split.count of 1 to %d and a split.no below it (got split.no %lld, split.count %lld). %s",
-            l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count, GW_CONVERT);
+        return gw_fail(e, MSG_SPLIT_KEYS, l->part + 1, GW_MAX_PARTS, (long long)no, (long long)count);
     if (l->part && (count != l->n_parts || l->split[SPLIT_TENSORS] != l->n_tensors))
-        return gw_fail(
-            e, GW_E_BAD_SPLIT,
-            "File %u must have split.count %u and split.tensors.count %lld, like the first file (got %lld and %lld). "
-            "Pass the parts of one model.",
-            l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count, (long long)l->split[SPLIT_TENSORS]);
+        return gw_fail(e, MSG_OTHER_PARTS, l->part + 1, l->n_parts, (long long)l->n_tensors, (long long)count,
+                       (long long)l->split[SPLIT_TENSORS]);
     if (no != l->part)
-        return gw_fail(e, GW_E_BAD_SPLIT,
-                       "File %u must be part %u, named like …-%05u-of-%05u.gguf (got part %u, …-%05u-of-%05u.gguf). "
-                       "Pass the parts in order.",
-                       l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1, (unsigned)no + 1,
-                       (unsigned)count);
+        return gw_fail(e, MSG_PART_ORDER, l->part + 1, l->part + 1, l->part + 1, (unsigned)count, (unsigned)no + 1,
+                       (unsigned)no + 1, (unsigned)count);
     return l->part ? 0 : check_first(l, count);
 }
 
 static int check_tensor_count(gw_loader *l) {
     uint32_t n = gw_store_tensors(&l->file->store);
     if (l->n_parts == 1 || l->n_tensors < 0 || l->n_tensors == n) return 0;
-    return gw_fail(&l->file->error, GW_E_BAD_SPLIT,
-                   "All parts together must have %lld tensors, as split.tensors.count says (got %u). " GW_CONVERT,
-                   (long long)l->n_tensors, n);
+    return gw_fail(&l->file->error, MSG_SPLIT_TENSORS, (long long)l->n_tensors, n);
 }
 
 /* --- between header and weights --- */
@@ -243,9 +225,8 @@ static int by_place(const void *a, const void *b) {
 static int check_range(gw_loader *l, const gw_tensor *t, uint64_t after) {
     uint64_t alignment = part_of(l, t->part)->alignment, due = (after + alignment - 1) / alignment * alignment;
     if (t->info.offset == due) return 0;
-    return gw_fail(&l->file->error, GW_E_TENSOR_RANGE, "The offset of tensor %s must be %llu, where %s (got %llu).",
-                   t->info.name, (unsigned long long)due, after ? "the tensor before it ends" : "the tensor data begin",
-                   (unsigned long long)t->info.offset);
+    return gw_fail(&l->file->error, MSG_OFFSET, t->info.name, (unsigned long long)due,
+                   after ? "the tensor before it ends" : "the tensor data begin", (unsigned long long)t->info.offset);
 }
 
 static int check_ranges(gw_loader *l, uint32_t n) {
@@ -509,11 +490,9 @@ static const gw_tensor *next_tensor(gw_loader *l) {
 static int not_finite(gw_loader *l) {
     const gw_tensor *t = gw_store_tensor_at(&l->file->store, l->order[l->current]);
     if (holds_ids(l))
-        return gw_fail(&l->file->error, GW_E_BAD_TOKEN,
-                       "Item %llu of tensor %s must be a token id below %u. " GW_CONVERT,
-                       (unsigned long long)l->wild - 1, t->info.name, l->file->config.n_vocab);
-    return gw_fail(&l->file->error, GW_E_NOT_FINITE, "Tensor %s has NaN or an infinity at row %llu.", t->info.name,
-                   (unsigned long long)l->wild - 1);
+        return gw_fail(&l->file->error, MSG_NOT_TOKEN, (unsigned long long)l->wild - 1, t->info.name,
+                       l->file->config.n_vocab);
+    return gw_fail(&l->file->error, MSG_NOT_FINITE, t->info.name, (unsigned long long)l->wild - 1);
 }
 
 /* Processes all complete rows in the window. Returns false if the next tensor of the part needs more bytes. */
@@ -545,8 +524,7 @@ static int commit_weights(gw_loader *l) {
         take_up(l, gw_store_tensor_at(&l->file->store, l->order[l->current])->part);
     }
     if (l->wild) return not_finite(l);
-    if (gw_pool_failed(l->pool))
-        return gw_fail(&l->file->error, GW_E_WORKER, "A helper thread failed while packing weights.");
+    if (gw_pool_failed(l->pool)) return gw_fail(&l->file->error, MSG_PACKING_FAILED);
     return GW_LOAD_WEIGHTS;
 }
 
@@ -563,8 +541,7 @@ size_t gw_loader_room(const gw_loader *l) {
 int gw_loader_commit(gw_loader *l, size_t n) {
     if (l->state < 0 || l->state == GW_LOAD_READY) return l->state;
     if (n > l->window_size - l->used)
-        return gw_fail(&l->file->error, GW_E_BAD_STATE, "gw_load_commit() accepts at most %zu bytes now (got %zu).",
-                       l->window_size - l->used, n);
+        return gw_fail(&l->file->error, MSG_COMMIT, "gw_load_commit", l->window_size - l->used, n);
     l->used += n;
     if (l->state == GW_LOAD_HEADER) l->state = commit_header(l);
     else if (l->state == GW_LOAD_WEIGHTS) l->state = commit_weights(l);
@@ -577,9 +554,6 @@ int gw_loader_end(gw_loader *l) {
     unsigned long long got = l->position + l->used;
     char name[32] = "file";
     if (l->n_given > 1) snprintf(name, sizeof name, "file %u of %u", l->part + 1, l->n_given);
-    if (l->state == GW_LOAD_HEADER)
-        return gw_fail(&l->file->error, GW_E_TRUNCATED,
-                       "The %s is truncated: it ends inside its header, after %llu bytes.", name, got);
-    return gw_fail(&l->file->error, GW_E_TRUNCATED, "The %s is truncated: %llu bytes expected, %llu bytes received.",
-                   name, (unsigned long long)part_of(l, l->part)->end, got);
+    if (l->state == GW_LOAD_HEADER) return gw_fail(&l->file->error, MSG_HEADER_ENDS_EARLY, name, got);
+    return gw_fail(&l->file->error, MSG_ENDS_EARLY, name, (unsigned long long)part_of(l, l->part)->end, got);
 }

@@ -3,8 +3,10 @@
  * model. */
 #include "model/model.h"
 #include "base/hash.h"
+#include "file/errors.h"
 #include "kernels/pack.h"
 #include "model/config.h"
+#include "model/errors.h"
 #include "model/kv.h"
 #include "model/rowcache.h"
 
@@ -86,9 +88,7 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
     uint32_t rows = is_vector(b.weight) ? 1 : size_of(&f->config, b.layer, w->rows);
     const uint64_t *s = t->info.shape;
     if (b.weight == GW_WEIGHT_GATE_UP && rows % (2 * GW_PANEL))
-        return gw_fail(&f->error, GW_E_BAD_SHAPE,
-                       "Tensor %s has two matrices; each must have a multiple of %d rows (got %u).", t->info.name,
-                       GW_PANEL, rows / 2);
+        return gw_fail(&f->error, MSG_TWO_MATRICES, t->info.name, GW_PANEL, rows / 2);
     if (b.weight == GW_WEIGHT_CENTROIDS && s[1] && rows % s[1] == 0) rows = (uint32_t)s[1];
     if (s[0] == k && s[1] == rows && s[2] == 1 && s[3] == 1) return 0;
     char expected[48];
@@ -96,17 +96,15 @@ static int check_shape(gw_file *f, const gw_tensor *t, gw_bound b) {
     else
         snprintf(expected, sizeof expected, b.weight == GW_WEIGHT_CENTROIDS ? "[%u, a divisor of %u]" : "[%u, %u]", k,
                  rows);
-    return gw_fail(&f->error, GW_E_BAD_SHAPE, "Tensor %s must have the shape %s (got [%llu, %llu, %llu, %llu]).",
-                   t->info.name, expected, (unsigned long long)s[0], (unsigned long long)s[1], (unsigned long long)s[2],
-                   (unsigned long long)s[3]);
+    return gw_fail(&f->error, MSG_TENSOR_SHAPE, t->info.name, expected, (unsigned long long)s[0],
+                   (unsigned long long)s[1], (unsigned long long)s[2], (unsigned long long)s[3]);
 }
 
 static int check_type(gw_file *f, const gw_tensor *t, int weight) {
     bool ids = weight == GW_WEIGHT_ORDERING;
     if (ids ? t->type->id == GW_I32 || t->type->id == GW_F32 : gw_type_supported(t->type)) return 0;
     const char *types = is_vector(weight) ? "F32" : gw_type_list;
-    return gw_fail(&f->error, GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unsupported type %s; it can be %s.",
-                   t->info.name, t->type->name, ids ? "I32 or F32" : types);
+    return gw_fail(&f->error, MSG_TENSOR_TYPE, t->info.name, t->type->name, ids ? "I32 or F32" : types);
 }
 
 /* Rejects weights that the model's architecture does not use: ignoring them would silently produce wrong results. */
@@ -114,10 +112,9 @@ static int check_known(gw_file *f, const gw_tensor *t, int weight) {
     const gw_arch *a = f->config.arch;
     bool dense = weight == GW_WEIGHT_DENSE_2 || weight == GW_WEIGHT_DENSE_3;
     if (!((a->required | a->optional) >> weight & 1))
-        return gw_fail(&f->error, GW_E_UNSUPPORTED_ARCH, "Unexpected tensor %s: a %s model does not have it.",
-                       t->info.name, a->name);
+        return gw_fail(&f->error, MSG_TENSOR_UNEXPECTED, t->info.name, a->name);
     if (!dense || f->config.n_dense) return 0;
-    return gw_fail(&f->error, GW_E_MISSING_KEY, "The metadata key %s.dense_2_feat_out is missing.", a->name);
+    return gw_fail(&f->error, MSG_KEY_MISSING, a->name, "dense_2_feat_out");
 }
 
 static void *field_of(const gw_file *f, gw_bound b) {
@@ -131,7 +128,7 @@ static int bind_tensor(gw_file *f, uint32_t i) {
     int bad;
     if (b.weight == GW_WEIGHTS) return 0;
     if (f->has[b.layer] >> b.weight & 1) /* names of the same weight can differ: blk.1.… and blk.01.… */
-        return gw_fail(&f->error, GW_E_DUPLICATE, "The tensor %s occurs twice.", t->info.name);
+        return gw_fail(&f->error, MSG_TWICE, "tensor", t->info.name);
     if ((bad = check_known(f, t, b.weight)) || (bad = check_shape(f, t, b))) return bad;
     if ((bad = check_type(f, t, b.weight))) return bad;
     f->has[b.layer] |= 1ull << b.weight;
@@ -163,7 +160,7 @@ static int check_all_bound(gw_file *f) {
             if (!belongs || !(required_of(f, l) >> w & 1) || f->has[l] >> w & 1) continue;
             char layer[16] = "";
             if (weights[w].of_layer) snprintf(layer, sizeof layer, "blk.%u.", l);
-            return gw_fail(&f->error, GW_E_MISSING_TENSOR, "The tensor %s%s is missing.", layer, weights[w].name);
+            return gw_fail(&f->error, MSG_TENSOR_MISSING, layer, weights[w].name);
         }
     return 0;
 }

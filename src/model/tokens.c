@@ -1,6 +1,7 @@
 /* tokens: see tokens.h. Files name only some of the tokens that end an answer; the others are found by the names that
  * model families give them. text/ encodes and decodes; JavaScript renders chat templates. */
 #include "model/tokens.h"
+#include "model/errors.h"
 #include "text/split.h"
 
 #include <math.h>
@@ -30,11 +31,8 @@ static int read_id(const gw_store *s, const char *name, uint32_t n, int32_t *id,
     if (!entry) return 0;
     double v = gw_is_number(entry) ? entry->value.number : NAN;
     if (v >= 0 && v < n) *id = (int32_t)v;
-    else if (isnan(v))
-        return gw_fail(e, GW_E_BAD_METADATA, "The metadata key %s must be a number below %u, but is not a number.", key,
-                       n);
-    else if (v != -1 && v != UINT32_MAX && !(*name == 'p' && v >= n))
-        return gw_fail(e, GW_E_BAD_METADATA, "The metadata key %s must be a number below %u (got %.15g).", key, n, v);
+    else if (isnan(v)) return gw_fail(e, MSG_TOKEN_KEY_NOT_NUMBER, key, n);
+    else if (v != -1 && v != UINT32_MAX && !(*name == 'p' && v >= n)) return gw_fail(e, MSG_TOKEN_KEY, key, n, v);
     return 0;
 }
 
@@ -86,8 +84,7 @@ int gw_tokens_read(gw_tokens *t, const gw_store *s, const gw_arch *a, gw_tokeniz
     if (!kind.pre) kind.pre = a->pre;
     const gw_entry *tokens = gw_store_find(s, "tokenizer.ggml.tokens");
     if (!kind.model || !tokens || !tokens->count)
-        return gw_fail(e, GW_E_MISSING_TOKENIZER, "The file has no tokenizer: the metadata key %s is missing.",
-                       kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
+        return gw_fail(e, MSG_NO_TOKENIZER, kind.model ? "tokenizer.ggml.tokens" : "tokenizer.ggml.model");
     *t = (gw_tokens){ 0 };
     int bad = read_ids(t, &eom, s, (uint32_t)tokens->count, tokenizer, e);
     if (bad || (bad = gw_tokenizer_finish(tokenizer, &kind, e))) return bad;

@@ -2,6 +2,7 @@
  * model, its target (Gemma 4's heads for multi-token prediction, 2026). All tokens of a draft have one position: that
  * of the target's first id that is not evaluated. session.h documents the functions. */
 #include "run/session.h"
+#include "run/errors.h"
 
 #include <string.h>
 
@@ -19,10 +20,7 @@ int gw_session_pair(const gw_config *c, const gw_config *target, gw_error *e) {
         fits = fits && theirs && theirs->head_dim == own->head_dim && theirs->n_head_kv == own->n_head_kv;
     }
     if (fits) return 0;
-    return gw_fail(e, GW_E_BAD_OPTION,
-                   "This draft model is made for another model: it needs one with embedding_length %u, a window of %u "
-                   "tokens, and the same KV heads. Pass the draft model that belongs to the model.",
-                   c->n_target, c->window);
+    return gw_fail(e, MSG_OTHER_TARGET, c->n_target, c->window);
 }
 
 int gw_session_draft(gw_session *s, const gw_session *target, int32_t id, bool chain) {
@@ -35,8 +33,7 @@ int gw_session_draft(gw_session *s, const gw_session *target, int32_t id, bool c
     float *pair = st->batch.pair.at;
     uint32_t row = q->kv.pos - 1 - q->logit_first;
     if (id < 0 || (uint32_t)id >= c->n_vocab || row >= q->logit_rows || q->kv.pos >= s->n_ctx || embedding->cache)
-        return gw_fail(s->error, GW_E_BAD_STATE, "There is no hidden state from which to draft the token after %d.",
-                       id);
+        return gw_fail(s->error, MSG_NO_HIDDEN_STATE, id);
     if (!chain) memcpy(pair + c->n_embd, gw_row(q->hidden, (int)row), c->n_embd * sizeof *pair);
     gw_matrix_row(embedding, (size_t)id, pair);
     for (uint32_t i = 0; i < c->n_embd; i++) pair[i] *= c->embedding_scale;
@@ -45,6 +42,5 @@ int gw_session_draft(gw_session *s, const gw_session *target, int32_t id, bool c
         if (owner) kv->layers[st->config->n_layer + (uint32_t)r] = q->kv.layers[owner->kv_owner];
     }
     int32_t next = gw_forward_draft(st, kv, q->kv.pos);
-    return gw_pool_failed(st->ops.pool) ? gw_fail(s->error, GW_E_WORKER, "A helper thread failed while drafting.")
-                                        : next;
+    return gw_pool_failed(st->ops.pool) ? gw_fail(s->error, MSG_DRAFTING_FAILED) : next;
 }

@@ -4,6 +4,7 @@
  * the build turns off contraction to fused multiply-add. Random numbers: PCG32 (O'Neill, XSH-RR 64/32), seeded by
  * splitmix64 (Steele, Lea, Flood). */
 #include "run/state.h"
+#include "run/errors.h"
 
 #include <float.h>
 #include <math.h>
@@ -568,25 +569,21 @@ void gw_sampler_reset(gw_sampler *s) {
 int gw_sampler_set(gw_sampler *s, const char *name, double value, gw_error *e) {
     int i = 0;
     while (i < N_OPTIONS && strcmp(name, options[i].name)) i++;
-    if (i == N_OPTIONS) return gw_fail(e, GW_E_BAD_OPTION, "There is no sampling option `%.100s`.", name);
+    if (i == N_OPTIONS) return gw_fail(e, MSG_NO_OPTION, name);
     double least = options[i].least, most = options[i].most;
     if (!(value >= least && value <= most) || (options[i].whole && value != floor(value)))
-        return gw_fail(e, GW_E_BAD_OPTION, "`%s` must be %.16g to %.16g%s (got %.16g).", name, least, most,
-                       options[i].whole ? ", a whole number" : "", value);
+        return gw_fail(e, MSG_OPTION, name, least, most, options[i].whole ? ", a whole number" : "", value);
     s->option[i] = value;
     if (i == SEED) seed(s, (uint64_t)value);
     return 0;
 }
 
 int gw_sampler_bias(gw_sampler *s, int32_t id, float bias, gw_error *e) {
-    if (id < 0 || (uint32_t)id >= s->n)
-        return gw_fail(e, GW_E_BAD_TOKEN, "Token ids of `logitBias` must be 0 to %u (got %d).", s->n - 1, (int)id);
-    if (!(bias <= FLT_MAX))
-        return gw_fail(e, GW_E_BAD_OPTION, "The logit bias of token %d must be a number or -infinity (got %g).",
-                       (int)id, bias);
+    if (id < 0 || (uint32_t)id >= s->n) return gw_fail(e, MSG_BIAS_TOKEN, s->n - 1, (int)id);
+    if (!(bias <= FLT_MAX)) return gw_fail(e, MSG_BIAS, (int)id, bias);
     uint32_t i = 0, most = gw_min(s->n_banned, GW_MAX_BANNED) + MAX_BIAS;
     while (i < s->n_bias && s->bias[i].id != id) i++;
-    if (i == most) return gw_fail(e, GW_E_BAD_OPTION, "At most %d tokens can have a logit bias.", MAX_BIAS);
+    if (i == most) return gw_fail(e, MSG_TOO_MANY_BIASES, MAX_BIAS);
     s->bias[i] = (token_bias){ id, bias };
     s->n_bias += i == s->n_bias;
     return 0;
@@ -648,7 +645,7 @@ static int read_lists(gw_sampler *s, const saved *all, const uint8_t *in, gw_err
         gw_sampler_accept(s, id);
     }
     if (!bad && s->n_history == all->n_history) return 0;
-    return gw_fail(e, GW_E_BAD_SAVED, "The saved state is corrupt: it has token ids outside 0 to %u.", s->n - 1);
+    return gw_fail(e, MSG_SAVED_LISTS, s->n - 1);
 }
 
 int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
@@ -656,14 +653,11 @@ int gw_sampler_read(gw_sampler *s, const uint8_t *in, size_t n, gw_error *e) {
     memcpy(&all, in, gw_min(n, sizeof all));
     if (n < sizeof all || all.n_bias > GW_MAX_BANNED + MAX_BIAS || all.n_history > HISTORY ||
         n != saved_bytes(all.n_bias, all.n_history) || !(all.stream & 1))
-        return gw_fail(e, GW_E_BAD_SAVED,
-                       "The saved state is corrupt: the %zu bytes with its sampling options are malformed.", n);
+        return gw_fail(e, MSG_SAVED_SAMPLER, n);
     gw_sampler_reset(s);
     for (int i = 0; i < N_OPTIONS; i++)
         if (gw_sampler_set(s, options[i].name, all.option[i], e))
-            return gw_fail(e, GW_E_BAD_SAVED,
-                           "The saved state is corrupt: its `%s` must be %.16g to %.16g (got %.16g).", options[i].name,
-                           options[i].least, options[i].most, all.option[i]);
+            return gw_fail(e, MSG_SAVED_OPTION, options[i].name, options[i].least, options[i].most, all.option[i]);
     s->state = all.state;
     s->stream = all.stream;
     return read_lists(s, &all, in + sizeof all, e);

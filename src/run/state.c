@@ -2,6 +2,8 @@
  * sampler, single rows, and the hash. The window (buffer) always has room for a whole piece. */
 #include "run/state.h"
 #include "base/hash.h"
+#include "model/errors.h"
+#include "run/errors.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -187,42 +189,39 @@ int gw_state_restore(gw_state_io *io, gw_state_of of, double bytes) {
 
 size_t gw_state_room(const gw_state_io *io) { return io->window && io->reads ? io->size - io->used : 0; }
 
-static int refuse(gw_state_io *io, const char *what, uint64_t expected, uint64_t got) {
-    return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state cannot be restored: %s %llu (got %llu).", what,
-                   (unsigned long long)expected, (unsigned long long)got);
+/* limit: the words before the expected number, such as "at most ", or "". */
+static int refuse(gw_state_io *io, const char *field, const char *limit, uint64_t expected, uint64_t got) {
+    return gw_fail(io->of.error, MSG_SAVED_FIELD, field, limit, (unsigned long long)expected, (unsigned long long)got);
 }
 
 /* Checks the fields of a saved header that may differ from the session's header. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->now->kv;
     if (h->pos == 0 || h->pos > kv->shape.n_ctx)
-        return refuse(io, "its number of tokens must be 1 to", kv->shape.n_ctx, h->pos);
+        return refuse(io, "its number of tokens", "1 to ", kv->shape.n_ctx, h->pos);
     if (h->low > gw_kv_window_start(kv, h->pos))
-        return refuse(io, "the position where its sliding windows begin must be at most",
-                      gw_kv_window_start(kv, h->pos), h->low);
+        return refuse(io, "the position where its sliding windows begin", "at most ", gw_kv_window_start(kv, h->pos),
+                      h->low);
     if (h->aside > h->pos)
-        return refuse(io, "the position that a retry starts from must be at most its number of tokens,", h->pos,
-                      h->aside);
+        return refuse(io, "the position that a retry starts from", "at most its number of tokens, ", h->pos, h->aside);
     if (h->sampler == 0 || h->sampler > GW_SAMPLER_MOST)
-        return refuse(io, "the number of bytes of its sampling options must be 1 to", GW_SAMPLER_MOST, h->sampler);
+        return refuse(io, "the number of bytes of its sampling options", "1 to ", GW_SAMPLER_MOST, h->sampler);
     return 0;
 }
 
 static int check_header(gw_state_io *io, const gw_state_header *h) {
     gw_state_header own = header_of(&io->of);
-    if (memcmp(h->magic, own.magic, sizeof magic))
-        return gw_fail(io->of.error, GW_E_BAD_SAVED, "These bytes are not a saved state.");
-    if (h->layout != own.layout) return refuse(io, "its format version must be", own.layout, h->layout);
+    if (memcmp(h->magic, own.magic, sizeof magic)) return gw_fail(io->of.error, MSG_NOT_SAVED);
+    if (h->layout != own.layout) return refuse(io, "its format version", "", own.layout, h->layout);
     if (h->model != own.model)
-        return gw_fail(io->of.error, GW_E_BAD_SAVED,
-                       "The saved state belongs to another model: the hash of its model must be %016llx (got %016llx).",
-                       (unsigned long long)own.model, (unsigned long long)h->model);
+        return gw_fail(io->of.error, MSG_OTHER_MODEL, (unsigned long long)own.model, (unsigned long long)h->model);
     if (h->kv_type != own.kv_type)
-        return refuse(io, "its kvType (0: auto, 1: f32, 2: i16, 3: q8_0) must be", own.kv_type, h->kv_type);
-    if (h->n_layer != own.n_layer || h->n_head_kv != own.n_head_kv || h->head_dim != own.head_dim ||
-        (h->window != own.window && io->of.session->state.config->window))
-        return refuse(io, "its layers must have this model's heads and window, and their number must be", own.n_layer,
-                      h->n_layer);
+        return refuse(io, "its kvType (0: auto, 1: f32, 2: i16, 3: q8_0)", "", own.kv_type, h->kv_type);
+    if (h->n_layer != own.n_layer) return refuse(io, "its number of layers", "", own.n_layer, h->n_layer);
+    if (h->n_head_kv != own.n_head_kv) return refuse(io, "its number of KV heads", "", own.n_head_kv, h->n_head_kv);
+    if (h->head_dim != own.head_dim) return refuse(io, "the size of its heads", "", own.head_dim, h->head_dim);
+    if (h->window != own.window && io->of.session->state.config->window)
+        return refuse(io, "its sliding window", "", own.window, h->window);
     return check_places(io, h);
 }
 
@@ -234,8 +233,7 @@ static int take_header(gw_state_io *io, const uint8_t *bytes) {
     int bad = check_header(io, &h);
     if (bad) return bad;
     io->head = h;
-    if (all_bytes(io) != whole || h.bytes != whole)
-        return refuse(io, "its number of bytes must be", all_bytes(io), whole);
+    if (all_bytes(io) != whole || h.bytes != whole) return refuse(io, "its number of bytes", "", all_bytes(io), whole);
     gw_session_clear(io->of.session);
     return 0;
 }
@@ -246,8 +244,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
     memcpy(ids, bytes, n);
     for (size_t i = 0; i < n / sizeof *ids; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->state.config->n_vocab)
-            return gw_fail(io->of.error, GW_E_BAD_SAVED, "The token ids of the saved state must be 0 to %u (got %d).",
-                           s->state.config->n_vocab - 1, ids[i]);
+            return gw_fail(io->of.error, MSG_SAVED_TOKEN, s->state.config->n_vocab - 1, ids[i]);
     return 0;
 }
 
@@ -257,8 +254,7 @@ static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv_layer *l = holder_of(io);
     if (rows_of(io).end - io->at > l->rows) return 0;
     if (gw_kv_row_in(l, io->kind & 1, io->at, bytes)) return 0;
-    return gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state is corrupt in layer %u at token %u.", io->layer,
-                   io->at);
+    return gw_fail(io->of.error, MSG_SAVED_ROW, io->layer, io->at);
 }
 
 static int take_hash(gw_state_io *io, const uint8_t *bytes) {
@@ -267,9 +263,7 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     uint64_t hash;
     memcpy(&hash, bytes, sizeof hash);
     if (hash != io->hash)
-        return gw_fail(io->of.error, GW_E_BAD_SAVED,
-                       "The saved state is corrupt: its checksum must be %016llx (got %016llx).",
-                       (unsigned long long)io->hash, (unsigned long long)hash);
+        return gw_fail(io->of.error, MSG_SAVED_CHECKSUM, (unsigned long long)io->hash, (unsigned long long)hash);
     kv->pos = s->now->n_ids = io->head.pos;
     kv->low = io->head.low;
     gw_kv_reserve(kv, 0); /* raises kv->low if the saved rings were longer than the session's */
@@ -301,8 +295,7 @@ static int end_reading(gw_state_io *io, int how) {
 int gw_state_commit(gw_state_io *io, size_t n) {
     size_t at = 0, next;
     if (!io->window || !io->reads || n > gw_state_room(io))
-        return gw_fail(io->of.error, GW_E_BAD_STATE, "gw_state_commit() accepts at most %zu bytes now (got %zu).",
-                       gw_state_room(io), n);
+        return gw_fail(io->of.error, MSG_COMMIT, "gw_state_commit", gw_state_room(io), n);
     io->used += n;
     while ((next = piece(io)) && at + next <= io->used) {
         int bad = read_piece(io, io->window + at, next);
@@ -312,8 +305,8 @@ int gw_state_commit(gw_state_io *io, size_t n) {
     }
     if (io->phase == OVER && at == io->used) return end_reading(io, 0);
     if (io->phase == OVER || n == 0)
-        return end_reading(io, gw_fail(io->of.error, GW_E_BAD_SAVED, "The saved state %s.",
-                                       n ? "has bytes after its end" : "is incomplete"));
+        return end_reading(io,
+                           n ? gw_fail(io->of.error, MSG_SAVED_TOO_LONG) : gw_fail(io->of.error, MSG_SAVED_TOO_SHORT));
     memmove(io->window, io->window + at, io->used - at);
     io->used -= at;
     return 1;

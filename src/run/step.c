@@ -2,6 +2,7 @@
  * or of several sequences (continuous batching: Yu et al. 2022, Orca), and computes only the wanted logits. forward.c
  * has the layers; sampler.c draws tokens. */
 #include "run/session.h"
+#include "run/errors.h"
 
 #include <string.h>
 
@@ -297,12 +298,10 @@ static int aborted(gw_session *s) {
     atomic_store(&s->abort, 0);
     gw_session_leave_block(s);
     s->now->n_ids = s->now->kv.pos;
-    return gw_fail(s->error, GW_E_ABORTED, "Evaluation was aborted.");
+    return gw_fail(s->error, MSG_ABORTED);
 }
 
-static int worker_failed(gw_session *s) {
-    return gw_fail(s->error, GW_E_WORKER, "A helper thread failed during evaluation.");
-}
+static int worker_failed(gw_session *s) { return gw_fail(s->error, MSG_EVALUATION_FAILED); }
 
 /* Chooses the sequences of the next block: rows of prompts, which are evaluated one after the other, then one row of
  * each sequence that has one id to evaluate. In this order, the rows whose logits are wanted are at the end. */
@@ -356,7 +355,7 @@ int gw_session_step(gw_session *s, uint32_t mask, int layers) {
     int64_t left = layers ? 4 * (int64_t)layers : INT64_MAX;
     bool fits = !s->want_vectors && !s->want_look && s->state.config->arch->policy->generates;
     for (uint32_t i = 0; i < s->n_sequences; i++) fits &= !(mask >> i & 1 && s->sequences[i].want_all);
-    if (!fits) return gw_fail(s->error, GW_E_BAD_STATE, "Only sequences that generate text can be evaluated together.");
+    if (!fits) return gw_fail(s->error, MSG_NOT_TOGETHER);
     for (uint32_t i = 0; i < s->n_members; i++)
         if (!(mask >> (s->members[i] - s->sequences) & 1)) {
             gw_session_drop_block(s);

@@ -3,6 +3,7 @@
  * merges in order. */
 #include "text/bpe.h"
 #include "text/alphabet.h"
+#include "text/errors.h"
 
 #include <string.h>
 
@@ -88,13 +89,9 @@ static int read_merges(gw_bpe *b, const gw_vocabulary *v, gw_error *e) {
         char shown[64];
         memcpy(shown, text, gw_min(len, sizeof shown - 1));
         shown[gw_min(len, sizeof shown - 1)] = 0;
-        if (!read_merge(v, text, &b->merges[i]))
-            return gw_fail(e, GW_E_BAD_TOKENIZER,
-                           "Merge %u must be two tokens of the vocabulary that together form a third (got %s).", i,
-                           shown);
+        if (!read_merge(v, text, &b->merges[i])) return gw_fail(e, MSG_MERGE, i, shown);
         if (!may_make(v, b->merges[i].made)) b->merges[i].made = GW_NO_PIECE;
-        if (!insert(b, i))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "Merge %u cannot be indexed: 256 or more hash collisions.", i);
+        if (!insert(b, i)) return gw_fail(e, MSG_COLLISIONS, "Merge", i);
         text += len + 1;
     }
     return 0;
@@ -116,10 +113,8 @@ static int make_tables(gw_bpe *b) {
 int gw_bpe_make(gw_bpe *b, const gw_vocabulary *v, const char *pre, gw_error *e) {
     b->split = gw_split_named(pre);
     if (v->spelling == GW_BYTE_LEVEL && b->split == GW_SPLIT_UNKNOWN)
-        return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.pre must be a name that docs/family.md lists (got %.64s).",
-                       pre ? pre : "no string");
-    if (!b->n) return gw_fail(e, GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.merges is missing or empty.");
+        return gw_fail(e, MSG_PRE_TOKENIZER, pre ? pre : "no string");
+    if (!b->n) return gw_fail(e, MSG_LIST_EMPTY(GW_E_BAD_TOKENIZER), "merges");
     if (make_tables(b)) return gw_no_memory(e, "the tokenizer", 0);
     int code = read_merges(b, v, e);
     gw_buffer_free(&b->in_merges);

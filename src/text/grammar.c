@@ -1,14 +1,14 @@
 /* grammar: see grammar.h. Checks everything that matcher.h relies on: indices in range, acyclic spellings, actions that
  * fit their loops, and no left recursion (depth-first search). */
 #include "text/grammar.h"
+#include "text/errors.h"
 
 #include <string.h>
 
 enum { MAGIC = 0x31475747, VERSION = 1, HEAD = sizeof(gw_grammar_header) / 4 };
 
 static int wrong(gw_error *e, const char *what, const char *expected, uint32_t got) {
-    return gw_fail(e, GW_E_BAD_FORMAT, "The compiled grammar is malformed: %s must be %s (got %u).", what, expected,
-                   got);
+    return gw_fail(e, MSG_GRAMMAR, what, expected, got);
 }
 
 static int read_head(gw_grammar *g, size_t n, gw_error *e) {
@@ -71,8 +71,7 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
     uint32_t kind = gw_edge_kind(edge), act = gw_edge_act(edge), members = g->loops[loop].members;
     const uint32_t most[] = { g->head->n_nodes, g->head->n_rules, n_vocab };
     if (kind > GW_TOKEN) return wrong(e, "the kind of an edge", "0 to 2", kind);
-    if (kind == GW_TOKEN && edge->label >= n_vocab)
-        return gw_fail(e, GW_E_BAD_FORMAT, "The vocabulary has no token <[%u]>. Change the format.", edge->label);
+    if (kind == GW_TOKEN && edge->label >= n_vocab) return gw_fail(e, MSG_NO_SUCH_TOKEN, edge->label);
     if (edge->label >= most[kind] || (kind == GW_BYTES && edge->label == 0))
         return wrong(e, names[kind], "in range", edge->label);
     if (kind == GW_CALL && g->rules[edge->label] == GW_NEVER)
@@ -152,9 +151,7 @@ int gw_grammar_read(gw_grammar *g, const void *bytes, size_t n, uint32_t n_vocab
     gw_grammar_header head;
     memset(g, 0, sizeof *g);
     if (n % 4 || n < sizeof head || n > 4 * (size_t)GW_GRAMMAR_WORDS)
-        return gw_fail(e, GW_E_BAD_FORMAT,
-                       "The compiled grammar is malformed: the size must be %d to %d bytes, a multiple of 4 (got %zu).",
-                       4 * HEAD, 4 * GW_GRAMMAR_WORDS, n);
+        return gw_fail(e, MSG_GRAMMAR_SIZE, 4 * HEAD, 4 * GW_GRAMMAR_WORDS, n);
     memcpy(&head, bytes, sizeof head);
     if (head.n_loops > n / 4) return wrong(e, "the number of loops", "at most the number of words", head.n_loops);
     g->words = gw_alloc(n + 8 * (size_t)head.n_loops);

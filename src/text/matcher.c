@@ -1,6 +1,8 @@
 /* matcher: see matcher.h. Advances the items of the text by bytes and tokens, and finds jump-forward bytes. In a mask,
  * sets the bits of tokens that end texts and of tokens that the grammar names; masks.c sets all other bits. */
 #include "text/matcher.h"
+#include "base/errors.h"
+#include "text/errors.h"
 
 #include "text/masks.h"
 
@@ -37,10 +39,7 @@ static int try_reset(gw_matcher *m) {
 
 static int collect(gw_matcher *m) { return gw_dfa_collect(&m->d, &(gw_roots){ .items = m->items, .n_items = m->n }); }
 
-static int no_room(gw_matcher *m) {
-    return gw_fail(m->error, GW_E_BAD_FORMAT, "The format needs more than %u bytes of memory. Simplify it.",
-                   GW_STATES_WORDS * 4);
-}
+static int no_room(gw_matcher *m) { return gw_fail(m->error, MSG_FORMAT_MEMORY, GW_STATES_WORDS * 4); }
 
 enum { NO = 0, YES = 1 }; /* results of a step besides GW_FULL and negative errors */
 
@@ -102,7 +101,7 @@ static int walk(gw_matcher *m, int32_t id) {
 static int check_id(gw_matcher *m, int32_t id) {
     uint32_t n = m->words.trie->n_vocab;
     if (id >= 0 && (uint32_t)id < n) return 0;
-    return gw_fail(m->error, GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d).", n - 1, id);
+    return gw_fail(m->error, MSG_TOKEN_RANGE, n - 1, id);
 }
 
 int gw_matcher_allows(gw_matcher *m, int32_t id) {

@@ -1,6 +1,7 @@
 /* states: see states.h. In this order: joining stacks, registers, the closure of an NFA set, DFA states by lazy subset
  * construction, and a copying garbage collection. Knows tokens only as labels: masks.c knows the vocabulary. */
 #include "text/states.h"
+#include "text/errors.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -55,9 +56,7 @@ static uint32_t add_to_chain(gw_dfa *d, int chain, uint32_t hash, uint32_t at) {
 }
 
 int gw_too_ambiguous(const gw_dfa *d, const char *what, uint32_t most) {
-    return gw_fail(d->error, GW_E_BAD_FORMAT,
-                   "The format is too ambiguous at this point of the answer: it needs more than %u %s. Simplify it.",
-                   most, what);
+    return gw_fail(d->error, MSG_AMBIGUOUS, most, what);
 }
 
 int gw_dfa_spend(gw_dfa *d, uint32_t n) {

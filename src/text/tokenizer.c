@@ -3,6 +3,7 @@
 #include "text/bpe.h"
 #include "text/spm.h"
 #include "text/added.h"
+#include "text/errors.h"
 
 #include <string.h>
 
@@ -53,9 +54,7 @@ int gw_tokenizer_finish(gw_tokenizer *t, const gw_tokenizer_kind *kind, gw_error
     static const char *const names[] = { [GW_BY_SCORE] = "llama", [GW_BYTE_LEVEL] = "gpt2", [GW_BY_MERGES] = "gemma4" };
     int spelling = GW_BY_SCORE, last = GW_BY_MERGES;
     while (spelling <= last && strcmp(model, names[spelling])) spelling++;
-    if (spelling > last)
-        return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.model must be llama, gpt2 or gemma4 (got %.64s).", model);
+    if (spelling > last) return gw_fail(e, MSG_TOKENIZER_MODEL, model);
     int code = gw_vocabulary_finish(&t->v, (gw_spelling)spelling, e);
     if (code) return code;
     bool merges = spelling != GW_BY_SCORE, bytes = spelling == GW_BYTE_LEVEL;
@@ -130,16 +129,11 @@ int gw_tokenizer_encode(gw_tokenizer *t, const char *text, size_t len, int flags
 size_t gw_tokenizer_taken(const gw_tokenizer *t) { return t->taken; }
 
 int gw_tokenizer_refusal(const gw_tokenizer *t, int code, size_t len, size_t cap, gw_error *e) {
-    if (!t->v.n) return gw_fail(e, code, "The tokenizer is not complete: load the header of a model first.");
-    if (len > MOST_TEXT)
-        return gw_fail(e, code, "A text must have at most %d bytes (got %zu). Tokenise it in parts.", MOST_TEXT, len);
-    if (code == GW_E_BAD_COUNT)
-        return gw_fail(e, code,
-                       "A word must have at most %d characters; a text of %zu bytes has a longer one. Add spaces.",
-                       GW_MAX_WORD, len);
-    if (code == GW_E_BAD_OPTION)
-        return gw_fail(e, code, "The text has more tokens than the buffer can hold (%zu).", cap);
-    return gw_fail(e, code, "A text of %zu bytes could not be tokenised: %s.", len, gw_error_name(code));
+    if (!t->v.n) return gw_fail(e, MSG_NOT_FINISHED);
+    if (len > MOST_TEXT) return gw_fail(e, MSG_TEXT_TOO_LONG, MOST_TEXT, len);
+    if (code == GW_E_BAD_COUNT) return gw_fail(e, MSG_WORD_TOO_LONG, GW_MAX_WORD, len);
+    if (code == GW_E_BAD_OPTION) return gw_fail(e, MSG_BUFFER_FULL, cap);
+    return gw_fail(e, MSG_NOT_TOKENISED(code), len, gw_error_name(code));
 }
 
 /* --- decoding --- */

@@ -3,6 +3,7 @@
  * In a file with scores but without types, the names decide: "<0x00>".."<0xFF>" are bytes, "<unk>" is unknown, all
  * others are normal. Scores have no such default, since they order the merges. */
 #include "text/alphabet.h"
+#include "text/errors.h"
 #include "text/vocabulary.h"
 
 #include <string.h>
@@ -69,16 +70,11 @@ void gw_vocabulary_mark_control(gw_vocabulary *v, int32_t id) {
 /* Checks the numbers of pieces, scores and types. Scores are required only where they order the merges. */
 static int check_counts(const gw_vocabulary *v, gw_error *e) {
     size_t n = v->in_ends.used / sizeof(uint32_t), scores = v->in_scores.used / sizeof(float);
-    if (n == 0)
-        return gw_fail(e, GW_E_MISSING_TOKENIZER, "The metadata key tokenizer.ggml.tokens is missing or empty.");
+    if (n == 0) return gw_fail(e, MSG_LIST_EMPTY(GW_E_MISSING_TOKENIZER), "tokens");
     if (scores != n && (scores || v->spelling == GW_BY_SCORE))
-        return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.scores must have %zu elements, one per token (got %zu).", n,
-                       scores);
+        return gw_fail(e, MSG_ONE_PER_TOKEN, "scores", n, scores);
     if (v->in_types.used && v->in_types.used != n)
-        return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "The metadata key tokenizer.ggml.token_type must have %zu elements, one per token (got %zu).", n,
-                       v->in_types.used);
+        return gw_fail(e, MSG_ONE_PER_TOKEN, "token_type", n, v->in_types.used);
     return 0;
 }
 
@@ -283,10 +279,7 @@ static int note_piece(gw_vocabulary *v, uint32_t id, gw_error *e) {
     if (type == GW_TOKEN_UNKNOWN && v->unknown < 0) v->unknown = (int32_t)id;
     if (type != GW_TOKEN_BYTE) return 0;
     int value = gw_byte_value(v, id);
-    if (value < 0)
-        return gw_fail(e, GW_E_BAD_TOKENIZER,
-                       "Token %u stands for a byte, so its text must be <0x00> to <0xFF> (got %.*s).", id,
-                       (int)gw_min(gw_piece_len(v, id), 32), gw_piece_text(v, id));
+    if (value < 0) return gw_fail(e, MSG_BYTE_TEXT, id, (int)gw_min(gw_piece_len(v, id), 32), gw_piece_text(v, id));
     if (v->spelling != GW_BYTE_LEVEL) note_byte(v, value, id);
     return 0;
 }
@@ -299,8 +292,7 @@ __attribute__((noinline)) static int index_group(gw_vocabulary *v, uint32_t id, 
     for (uint32_t i = id; i < end; i++) *h++ = hash_text(gw_piece_text(v, i), gw_piece_len(v, i));
     while (h > hash) (void)*(const volatile uint32_t *)&v->slots[*--h & v->slot_mask].id1;
     for (; id < end; id++) {
-        if (!insert(v, id, *h++))
-            return gw_fail(e, GW_E_BAD_TOKENIZER, "Token %u cannot be indexed: 256 or more hash collisions.", id);
+        if (!insert(v, id, *h++)) return gw_fail(e, MSG_COLLISIONS, "Token", id);
         int bad = note_piece(v, id, e);
         if (bad) return bad;
     }
@@ -318,15 +310,12 @@ static int index_pieces(gw_vocabulary *v, gw_error *e) {
     /* Gemma's converted files call <unk> a control piece. */
     if (v->unknown < 0) v->unknown = gw_find_any(v, (const uint8_t *)"<unk>", 5);
     for (int i = 0; i < 256 && v->unknown < 0; i++)
-        if (v->bytes[i] < 0)
-            return gw_fail(e, GW_E_BAD_TOKENIZER,
-                           "The vocabulary must have an unknown token or a token for each byte; <0x%02X> is missing.",
-                           i);
+        if (v->bytes[i] < 0) return gw_fail(e, MSG_BYTE_MISSING, i);
     return 0;
 }
 
 int gw_vocabulary_finish(gw_vocabulary *v, gw_spelling spelling, gw_error *e) {
-    if (v->block) return gw_fail(e, GW_E_BAD_STATE, "The tokenizer metadata ended twice: the header is malformed.");
+    if (v->block) return gw_fail(e, MSG_ENDED_TWICE);
     v->spelling = spelling;
     int code = check_counts(v, e);
     if (code) return code;

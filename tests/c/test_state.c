@@ -225,6 +225,34 @@ THREADED_TEST(state_of_another_model_or_cache_is_refused_and_nothing_changes) {
     CHECK_TEXT(gw_state_name(same.m), gw_state_name(from.m));
 }
 
+TEST(state_with_other_sizes_is_refused_by_the_name_of_the_size) {
+    static const struct {
+        size_t at;
+        const char *name;
+    } sizes[] = {
+        { offsetof(gw_state_header, n_layer), "its number of layers" },
+        { offsetof(gw_state_header, n_head_kv), "its number of KV heads" },
+        { offsetof(gw_state_header, head_dim), "the size of its heads" },
+        { offsetof(gw_state_header, window), "its sliding window" },
+    };
+    const int32_t *ids = some_ids();
+    scoped_rig a = rig_of(&base, 1, CONTEXT, "auto");
+    eval(a.m, ids, 60, 60);
+    scoped_bytes s = save(a.m, ids, 60);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        char sentence[96];
+        uint32_t own, other;
+        memcpy(&own, s.at + sizes[i].at, sizeof own);
+        other = own + 1;
+        snprintf(sentence, sizeof sentence, "restored: %s must be %u (got %u).", sizes[i].name, own, other);
+        memcpy(s.at + sizes[i].at, &other, sizeof other);
+        CHECK_INT(restore(a.m, s, 1 << 30), GW_E_BAD_SAVED);
+        CHECK_SAYS(gw_error_text(a.m, "what"), sentence);
+        memcpy(s.at + sizes[i].at, &own, sizeof own);
+    }
+    CHECK_INT(restore(a.m, s, 1 << 30), 0);
+}
+
 TEST(state_of_a_split_model_fits_the_whole_one) {
     const int32_t *ids = some_ids();
     scoped_parts files = { 0 };

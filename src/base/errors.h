@@ -1,0 +1,11 @@
+/* errors: the messages of base, and those that several folders use. A macro of an errors.h is the code and the format
+ * of gw_fail(), which appends the code's remedy (base.h). Literals, so that the compiler checks the arguments. */
+#ifndef GW_BASE_ERRORS_H
+#define GW_BASE_ERRORS_H
+
+#include "base/base.h"
+
+#define MSG_NO_MEMORY GW_E_NO_MEMORY, "The engine has no memory for %s%s."
+#define MSG_TOKEN_RANGE GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d)."
+
+#endif
