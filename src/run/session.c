@@ -1,6 +1,8 @@
 /* session: see session.h. Plans the memory, and reuses the evaluated ids that a new prompt begins with. Evaluation is
  * in step.c. */
 #include "run/session.h"
+#include "base/errors.h"
+#include "run/errors.h"
 
 #include <string.h>
 
@@ -106,8 +108,7 @@ void gw_session_free(gw_session *s) {
 
 static int check_index(gw_session *s, uint32_t i) {
     if (i < s->n_sequences) return 0;
-    return gw_fail(s->error, GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u).", s->n_sequences - 1,
-                   i);
+    return gw_fail(s->error, MSG_SEQUENCE, s->n_sequences - 1, i);
 }
 
 int gw_session_select(gw_session *s, uint32_t i) {
@@ -119,9 +120,7 @@ int gw_session_select(gw_session *s, uint32_t i) {
 int gw_session_copy(gw_session *s, uint32_t from, uint32_t n) {
     gw_sequence *q = s->now;
     if (from >= s->n_sequences || q == &s->sequences[from])
-        return gw_fail(s->error, GW_E_BAD_OPTION,
-                       "The sequence to copy must be 0 to %u and not the selected one (got %u).", s->n_sequences - 1,
-                       from);
+        return gw_fail(s->error, MSG_COPIED_SEQUENCE, s->n_sequences - 1, from);
     gw_session_leave_block(s);
     q->n_prompt = 0;
     q->n_ids = gw_kv_copy(&q->kv, &s->sequences[from].kv, n);
@@ -133,8 +132,7 @@ int gw_session_copy(gw_session *s, uint32_t from, uint32_t n) {
 
 static int check_id(gw_session *s, int32_t id) {
     if (id >= 0 && (uint32_t)id < s->state.config->n_vocab) return 0;
-    return gw_fail(s->error, GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d).", s->state.config->n_vocab - 1,
-                   id);
+    return gw_fail(s->error, MSG_TOKEN_RANGE, s->state.config->n_vocab - 1, id);
 }
 
 /* Returns the length of the common prefix of the evaluated ids and ids[n]; less than n, because the last id is always
@@ -154,9 +152,8 @@ int gw_session_kept(gw_session *s, uint32_t i, const int32_t *ids, uint32_t n) {
 /* Sets the context to ids, without evaluating them. Returns how many of the first ids are evaluated already, or an
  * error. */
 static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
-    if (n == 0) return gw_fail(s->error, GW_E_BAD_OPTION, "Evaluation needs at least one token id.");
-    if (n > s->n_ctx)
-        return gw_fail(s->error, GW_E_CONTEXT, "The prompt must have at most %u tokens (got %u).", s->n_ctx, n);
+    if (n == 0) return gw_fail(s->error, MSG_NO_IDS);
+    if (n > s->n_ctx) return gw_fail(s->error, MSG_PROMPT_TOO_LONG, s->n_ctx, n);
     int bad;
     for (uint32_t i = 0; i < n; i++)
         if ((bad = check_id(s, ids[i]))) return bad;
@@ -176,8 +173,7 @@ static int take_ids(gw_session *s, const int32_t *ids, uint32_t n) {
 
 int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
     if (s->state.config->arch->policy->generates) return take_ids(s, ids, n);
-    return gw_fail(s->error, GW_E_BAD_STATE,
-                   "This model only computes embeddings. Use embed(), or load another model.");
+    return gw_fail(s->error, MSG_ONLY_EMBEDS);
 }
 
 /* The texts of a causal model must fit one batch and the cache, with some rows left, because kernels read whole blocks
@@ -192,23 +188,19 @@ gw_session_room gw_session_together(const gw_session *s) {
 static int take_texts(gw_session *s, const uint32_t *lengths, uint32_t texts) {
     gw_session_room most = gw_session_together(s);
     uint32_t ids = texts > 1 ? most.ids : s->n_ctx;
-    if (texts == 0 || texts > most.texts)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "Embedding takes 1 to %u texts at once (got %u).", most.texts, texts);
+    if (texts == 0 || texts > most.texts) return gw_fail(s->error, MSG_TEXTS, most.texts, texts);
     s->texts.n = texts;
     s->texts.first[0] = 0;
     for (uint32_t i = 0; i < texts; i++) {
         if (lengths[i] == 0 || lengths[i] > ids - s->texts.first[i])
-            return gw_fail(s->error, GW_E_CONTEXT,
-                           "Texts must have at least 1 token each and at most %u together (got a text of %u tokens).",
-                           ids, lengths[i]);
+            return gw_fail(s->error, MSG_TEXT_TOKENS, ids, lengths[i]);
         s->texts.first[i + 1] = s->texts.first[i] + lengths[i];
     }
     return 0;
 }
 
 int gw_session_sync_texts(gw_session *s, const int32_t *ids, const uint32_t *lengths, uint32_t texts, int pooling) {
-    if (pooling != GW_POOL_MEAN && pooling != GW_POOL_LAST)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "`pooling` must be 0 or 1 (got %d).", pooling);
+    if (pooling != GW_POOL_MEAN && pooling != GW_POOL_LAST) return gw_fail(s->error, MSG_POOLING, pooling);
     int bad = take_texts(s, lengths, texts);
     if (bad || (bad = take_ids(s, ids, s->texts.first[texts])) < 0) return bad;
     s->vectors.pooling = pooling;
@@ -226,10 +218,8 @@ void gw_session_want_look(gw_session *s) {
 int gw_session_append(gw_session *s, int32_t id) {
     int bad = check_id(s, id);
     if (bad) return bad;
-    if (s->want_vectors) return gw_fail(s->error, GW_E_BAD_STATE, "gw_append() needs a prompt. Call gw_sync() first.");
-    if (s->now->n_ids == s->n_ctx)
-        return gw_fail(s->error, GW_E_CONTEXT, "The context must have at most %u tokens (got %u).", s->n_ctx,
-                       s->n_ctx + 1);
+    if (s->want_vectors) return gw_fail(s->error, MSG_NO_PROMPT);
+    if (s->now->n_ids == s->n_ctx) return gw_fail(s->error, MSG_CONTEXT_FULL, s->n_ctx, s->n_ctx + 1);
     s->now->ids[s->now->n_ids++] = id;
     return 0;
 }
@@ -242,9 +232,7 @@ void gw_session_truncate(gw_session *s, uint32_t n) {
 }
 
 int gw_session_want_last(gw_session *s, uint32_t rows) {
-    if (rows == 0 || rows > GW_LOGIT_ROWS)
-        return gw_fail(s->error, GW_E_BAD_OPTION, "Logits can be kept for the last 1 to %d tokens (got %u).",
-                       GW_LOGIT_ROWS, rows);
+    if (rows == 0 || rows > GW_LOGIT_ROWS) return gw_fail(s->error, MSG_LOGIT_ROWS, GW_LOGIT_ROWS, rows);
     if (rows != s->now->want_last) gw_session_leave_block(s);
     s->now->want_last = rows;
     return 0;

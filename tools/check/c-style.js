@@ -1,7 +1,7 @@
 /**
  * c-style: checks the style of the C sources: clang-format's (.clang-format) and limits that clang-format does not
- * check: 7 parameters of functions and, in src, 120 columns in comments, 140 lines in functions, 700 lines in files.
- * Biome (biome.jsonc) checks JavaScript.
+ * check: 7 parameters of functions and, in src, 120 columns in comments, 140 lines in functions, 700 lines in files, and
+ * that all messages of gw_fail() are in the errors.h of a folder. Biome (biome.jsonc) checks JavaScript.
  *
  *   node tools/check/c-style.js [--write]
  *
@@ -45,6 +45,8 @@ for (const file of files.sort()) {
       problems.push(`${file}:${formatted.slice(0, index).split('\n').length}: more than ${PARAMETERS} parameters`);
   }
   if (!file.startsWith('src/')) continue;
+  for (const { index } of formatted.matchAll(/(?<!^int )\bgw_fail\([^,()]*,(?!\s+MSG_)/gm))
+    problems.push(`${file}:${formatted.slice(0, index).split('\n').length}: gw_fail() without a message of errors.h`);
   if (lines.length > FILE_LINES) problems.push(`${file}: ${lines.length} lines (limit ${FILE_LINES})`);
   let start = 0;
   for (const [i, line] of lines.entries()) {
