@@ -10,7 +10,7 @@
  */
 import { hasHalfPair } from './nodes.js';
 import { regular } from './regular.js';
-import { TooComplex, Unsupported } from './refusal.js';
+import { emptyValue, loneSurrogate, stringInString, tooDeep, tooLongText } from './errors.js';
 
 /** @import { Members, Node } from './nodes.js' */
 /** @import { Spelling, Spells } from './spell.js' */
@@ -108,7 +108,7 @@ export class Rule {
    * @param {Node} node @param {boolean} counted whether an enclosing loop or object uses the register
    * @returns {Fragment | null} */
   #build(node, counted) {
-    if (++this.#depth > DEEPEST) throw new TooComplex('its parts are nested too deeply');
+    if (++this.#depth > DEEPEST) throw tooDeep('its parts');
     const fragment = this.#built(node, counted);
     this.#depth--;
     return fragment;
@@ -133,9 +133,9 @@ export class Rule {
   /** @param {string} text @param {number} [to] */
   #literal(text, to) {
     const { spell } = this.whole;
-    if (text.length > LONGEST) throw new TooComplex(`a text has ${text.length} characters, more than ${LONGEST}`);
+    if (text.length > LONGEST) throw tooLongText(text.length, LONGEST);
     this.whole.spend(text.length);
-    if (hasHalfPair(text)) throw new Unsupported('a text has a lone surrogate, which UTF-8 cannot encode');
+    if (hasHalfPair(text)) throw loneSurrogate('a text');
     return spell.text(text, to ?? 0, this.how);
   }
 
@@ -307,7 +307,7 @@ export class Rule {
 
   /** @param {{ jsonString: Node }} node */
   #string(node) {
-    if (this.how !== 'text') throw new Unsupported('a JSON string cannot contain another JSON string');
+    if (this.how !== 'text') throw stringInString();
     const texts = textsOf(node);
     return texts ? this.#single(KIND.BYTES, this.#quoted(texts)) : this.#called(node);
   }
@@ -387,7 +387,7 @@ export class Rule {
       }
       once.push(member.once);
       if (member.required) required.push(index);
-      if (value.nullable) throw new Unsupported('the value of a property may be empty, which is not JSON');
+      if (value.nullable) throw emptyValue();
       this.#connect(fragment.last, value.first);
       last.push(...value.last);
       for (const { kind, label, to } of fragment.first) first.push({ kind, label, to, member: index, act: ACT.TAKE });

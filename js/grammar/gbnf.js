@@ -4,7 +4,7 @@
  */
 import { ANY_CHAR, chars, choice, hasHalfPair, literal, repeat, sequence } from './nodes.js';
 import { complement, scalars } from './ranges.js';
-import { Unsupported } from './refusal.js';
+import * as errors from './errors.js';
 
 /** @import { Grammar, Node } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
@@ -41,11 +41,6 @@ class Parser {
     this.wanted = new Map([['root', 0]]);
   }
 
-  /** @param {string} what @param {number} [place] @returns {never} */
-  refuse(what, place = this.at) {
-    throw new Unsupported(what, place);
-  }
-
   /** @param {string} text */
   take(text) {
     if (!this.text.startsWith(text, this.at)) return false;
@@ -70,7 +65,7 @@ class Parser {
     this.space(true);
     while (this.at < this.text.length) this.rule();
     for (const [name, place] of this.wanted) {
-      if (!this.rules.has(name)) this.refuse(`the rule ${name} is missing`, place);
+      if (!this.rules.has(name)) throw errors.ruleMissing(name, place);
     }
     return { rules: Object.fromEntries(this.rules), start: 'root' };
   }
@@ -78,14 +73,13 @@ class Parser {
   rule() {
     const place = this.at;
     const name = this.match(NAME)?.[0];
-    if (!name) this.refuse('the name of a rule is missing');
+    if (!name) throw errors.nameMissing(this.at);
     this.space(false);
-    if (!this.take('::=')) this.refuse(`::= is missing after ${name}`);
-    if (this.rules.has(name)) this.refuse(`the rule ${name} is defined twice`, place);
+    if (!this.take('::=')) throw errors.definitionMissing(name, this.at);
+    if (this.rules.has(name)) throw errors.definedTwice(name, place);
     this.space(true);
     this.rules.set(name, this.choice(false));
-    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at]))
-      this.refuse('a rule must end at the end of a line');
+    if (this.at < this.text.length && !/[\r\n]/.test(this.text[this.at])) throw errors.ruleGoesOn(this.at);
     this.space(true);
   }
 
@@ -129,10 +123,10 @@ class Parser {
     if (this.text[this.at] !== '{') return undefined;
     const place = this.at;
     const found = this.match(COUNTS);
-    if (!found || !(found[1] || found[3])) this.refuse('{m,n} is malformed', place);
+    if (!found || !(found[1] || found[3])) throw errors.badCounts(place);
     const min = Number(found[1] ?? 0);
     const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
-    if (max < min) this.refuse('n must be at least m in {m,n}', place);
+    if (max < min) throw errors.badOrder(place);
     return [min, max];
   }
 
@@ -142,12 +136,12 @@ class Parser {
     if (this.take('"')) return this.literal(place);
     if (this.take('[')) return this.set(place);
     if (this.take('.')) return ANY_CHAR;
-    if (this.text[this.at] === '!') this.refuse('negated tokens are not supported');
+    if (this.text[this.at] === '!') throw errors.negatedToken(this.at);
     if (this.take('<')) return this.token(place);
     if (this.take('(')) {
       this.space(true);
       const inner = this.choice(true);
-      if (!this.take(')')) this.refuse('a group is not closed', place);
+      if (!this.take(')')) throw errors.notClosed('a group', place);
       return inner;
     }
     const name = this.match(NAME)?.[0];
@@ -160,14 +154,14 @@ class Parser {
   literal(place) {
     let text = '';
     while (!this.take('"')) text += this.letter(place);
-    if (hasHalfPair(text)) this.refuse('a text has a lone surrogate', place);
+    if (hasHalfPair(text)) throw errors.loneSurrogate('a text', place);
     return literal(text);
   }
 
   /** Parses one character or escape of a literal or set.
    * @param {number} place offset of the literal or set, for errors @returns {string} */
   letter(place) {
-    if (this.at >= this.text.length) this.refuse('a "text" or a [set] is not closed', place);
+    if (this.at >= this.text.length) throw errors.notClosed('a "text" or a [set]', place);
     if (!this.take('\\')) {
       const letter = String.fromCodePoint(/** @type {number} */ (this.text.codePointAt(this.at)));
       this.at += letter.length;
@@ -179,7 +173,7 @@ class Parser {
     const digits = size ? this.text.slice(this.at, this.at + size) : '';
     const code = parseInt(digits, 16);
     if (!size || !/^[0-9a-fA-F]+$/.test(digits) || digits.length < size || code > LAST) {
-      this.refuse(`the escape \\${kind ?? ''} is not supported`, this.at - 2);
+      throw errors.unknownEscape(kind ?? '', this.at - 2);
     }
     this.at += size;
     return String.fromCodePoint(code);
@@ -194,7 +188,7 @@ class Parser {
       const dash = this.text[this.at] === '-' && this.text[this.at + 1] !== ']';
       if (dash) this.at++;
       const to = dash ? this.code(place) : from;
-      if (to < from) this.refuse('a range ends before it begins', place);
+      if (to < from) throw errors.rangeReversed(place);
       ranges.push(/** @type {[number, number]} */ ([from, to]));
     }
     const all = scalars(ranges);
@@ -209,12 +203,12 @@ class Parser {
   /** @param {number} place @returns {Node} */
   token(place) {
     const end = this.text.indexOf('>', this.at);
-    if (end < 0) this.refuse('a <token> is not closed', place);
+    if (end < 0) throw errors.notClosed('a <token>', place);
     const name = this.text.slice(this.at, end);
     const id = /^\[(\d{1,9})\]$/.exec(name)?.[1];
     this.at = end + 1;
     const token = id === undefined ? (this.tokenOf?.(`<${name}>`) ?? null) : Number(id);
-    if (token === null) this.refuse(`the vocabulary has no token <${name}>`, place);
+    if (token === null) throw errors.unknownToken(name, place);
     return { token };
   }
 }

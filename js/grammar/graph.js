@@ -3,7 +3,7 @@
  * older node. Node 0 has no spans and ends every encoding. Equal nodes are stored once. A hash table in typed arrays
  * finds them, because schemas have tens of thousands of nodes.
  */
-import { TooComplex } from './refusal.js';
+import { tooManyEncodings } from './errors.js';
 
 const MOST_NODES = 1 << 20;
 
@@ -66,7 +66,7 @@ export class Graph {
     }
     if (this.count === MOST_NODES) {
       this.#at = from;
-      throw new TooComplex(`its characters have more than ${MOST_NODES} encodings (UTF-8 or escapes)`);
+      throw tooManyEncodings(MOST_NODES);
     }
     this.#table[slot] = this.count;
     this.#ends = grown(this.#ends, this.count + 1);

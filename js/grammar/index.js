@@ -6,7 +6,8 @@
 import { lower } from './lower.js';
 import { NOTHING, choice, hasHalfPair, literal } from './nodes.js';
 import { wholeNode } from './regex.js';
-import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
+import { contradiction, loneSurrogate, mustBe, noFormat, tooLong } from './errors.js';
+import { Budget, Unsupported, bounded } from './refusal.js';
 import { gbnfGrammar } from './gbnf.js';
 import { schemaGrammar } from './schema.js';
 /** @import { PostedFormat as Format } from '../protocol.js' */
@@ -43,9 +44,7 @@ export function toBytes(format, options = {}) {
 function compiled(format, options, budget) {
   if (format === 'json') return schemaGrammar(true, options, budget);
   const kinds = ['schema', 'regex', 'grammar', 'choices'].filter((kind) => format?.[kind] !== undefined);
-  if (kinds.length !== 1) {
-    throw new Unsupported("it must be 'json' or have one of schema, regex, grammar, choices");
-  }
+  if (kinds.length !== 1) throw noFormat();
   if (kinds[0] === 'schema') {
     const { schema, whitespace, ...bounds } = format;
     return schemaGrammar(schema, { ...options, whitespace, bounds }, budget);
@@ -57,8 +56,8 @@ function compiled(format, options, budget) {
 
 /** @param {any} value @param {string} what @returns {string} */
 function text(value, what) {
-  if (typeof value !== 'string') throw new Unsupported(`${what} must be a string`);
-  if (value.length > MOST_TEXT) throw new TooComplex(`${what} has more than ${MOST_TEXT} characters`);
+  if (typeof value !== 'string') throw mustBe(what, 'a string');
+  if (value.length > MOST_TEXT) throw tooLong(what, MOST_TEXT);
   return value;
 }
 
@@ -66,15 +65,15 @@ function text(value, what) {
 function regexGrammar(regex, flags, budget) {
   const source = regex instanceof RegExp ? regex.source : text(regex, 'regex');
   const start = wholeNode(source, flags ?? (regex instanceof RegExp ? regex.flags : ''), budget);
-  if (start === NOTHING) throw new Unsupported('no text can match, because the format contradicts itself', 0);
+  if (start === NOTHING) throw contradiction('text', 0);
   return { rules: { start }, start: 'start' };
 }
 
 /** @param {any} choices @param {Budget} budget @returns {Grammar} */
 function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
-  if (!fine) throw new Unsupported('choices must be a non-empty list of strings');
+  if (!fine) throw mustBe('choices', 'a non-empty list of strings');
   for (const one of choices) budget.spend('', 1 + one.length / 16);
-  if (choices.some(hasHalfPair)) throw new Unsupported('a choice has a lone surrogate');
+  if (choices.some(hasHalfPair)) throw loneSurrogate('a choice');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };
 }

@@ -6,7 +6,8 @@
  */
 import { KIND, Rule, weight } from './automaton.js';
 import { ruleNames } from './nodes.js';
-import { Budget, TooComplex, Unsupported, bounded } from './refusal.js';
+import { leftRecursive, noText, recursive, tooDeep, tooManyRepeats, unknownRule } from './errors.js';
+import { Budget, bounded } from './refusal.js';
 import { simplified } from './simplify.js';
 import { Spells } from './spell.js';
 
@@ -64,10 +65,10 @@ class Lowering {
 
   run() {
     const { start } = this.grammar;
-    if (!this.productive(start)) throw new Unsupported('no text can match');
+    if (!this.productive(start)) throw noText();
     const first = this.call({ rule: start }, 'text');
     const nullable = this.facts.nullable.has(start);
-    if (first < 0 && !nullable) throw new Unsupported('no text can match');
+    if (first < 0 && !nullable) throw noText();
     this.#noLeftRecursion();
     return this.#write(first, nullable);
   }
@@ -81,10 +82,7 @@ class Lowering {
 
   /** @param {string} name */
   regularRule = (name) => {
-    if (this.facts.recursive(name))
-      throw new Unsupported(
-        `the rule ${name} is recursive, so it cannot be combined with other conditions (allOf, not, lookaheads)`,
-      );
+    if (this.facts.recursive(name)) throw recursive(name);
     return this.rule(name);
   };
 
@@ -105,7 +103,7 @@ class Lowering {
 
   /** @param {Loop} loop */
   loop(loop) {
-    if (loop.min >= NO_MOST) throw new TooComplex(`a part is repeated too many times (${loop.min})`);
+    if (loop.min >= NO_MOST) throw tooManyRepeats(loop.min);
     return this.#loops.push(loop) - 1;
   }
 
@@ -120,7 +118,7 @@ class Lowering {
     this.#calls.set(key, (at = this.#rules.length));
     const made = { node, how, rule: /** @type {Rule | null} */ (null) };
     this.spend(60);
-    if (++this.#depth > DEEPEST) throw new TooComplex('rules are nested too deeply');
+    if (++this.#depth > DEEPEST) throw tooDeep('rules');
     this.#rules.push(made);
     const rule = new Rule(this, how);
     const body = 'rule' in node ? this.rule(node.rule) : node;
@@ -139,7 +137,7 @@ class Lowering {
       seen[at] = 1;
       for (const { kind, label } of rule ? rule.edges[rule.start] : []) {
         if (kind !== KIND.CALL || seen[label] === 2) continue;
-        if (seen[label] === 1) throw new Unsupported(`the rule ${nameOf(node)} is left-recursive`);
+        if (seen[label] === 1) throw leftRecursive(nameOf(node));
         visit(label);
       }
       seen[at] = 2;
@@ -243,7 +241,7 @@ class Facts {
   /** @param {string} name */
   rule(name) {
     if (Object.hasOwn(this.grammar.rules, name)) return this.grammar.rules[name];
-    throw new Unsupported(`there is no rule ${name}`);
+    throw unknownRule(name);
   }
 
   /** @param {string} start */

@@ -3,7 +3,7 @@
  * decimal digits, compare them with a bound, and carry the remainder of the division in their states.
  */
 import { NOTHING, chars, choice, literal, optional, repeat, sequence } from './nodes.js';
-import { TooComplex } from './refusal.js';
+import { tooManyDigits, tooManyDigitsInAll } from './errors.js';
 import { living } from './regular.js';
 
 /** @import { Node } from './nodes.js' */
@@ -147,9 +147,7 @@ function divider(divisor, wanted) {
   const { integer, fraction } = digitsOf(divisor);
   const places = fraction.length;
   const whole = Number(integer + fraction);
-  if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) {
-    throw new TooComplex(`multipleOf ${divisor} has too many digits`);
-  }
+  if (!(whole > 0 && whole * (places + 1) <= MOST_STATES)) throw tooManyDigits(divisor);
   return {
     remainders: whole,
     start: '0 -1',
@@ -262,7 +260,7 @@ function product(readers, budget, most = MOST_STATES) {
   const accept = [];
   for (let at = 0; at < states.length; at++) {
     budget?.spend('', 4 + 4 * readers.length);
-    if (states.length > most) throw new TooComplex('a range or multipleOf has too many digits');
+    if (states.length > most) throw tooManyDigitsInAll();
     const state = states[at];
     accept.push(readers.every((reader, i) => reader.accepts(state[i])));
     edges.push(

@@ -2,7 +2,7 @@
  * references: resolves identifiers, anchors, JSON pointers and drafts in a JSON schema (JSON Schema 2020-12, core 8 and
  * 9; draft 7, core 8; drafts 4 and 6 where they differ). Fetches nothing: references to other documents are rejected.
  */
-import { TooComplex, Unsupported } from './refusal.js';
+import * as errors from './errors.js';
 
 /** @import { Budget } from './refusal.js' */
 /** @typedef {Record<string, any> | boolean} Schema */
@@ -54,8 +54,7 @@ export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/'
 export function count({ pointer }, schema, key) {
   const value = schema[key];
   if (value === undefined) return undefined;
-  if (!Number.isInteger(value) || value < 0)
-    throw new Unsupported(`${key} must be an integer from 0`, `${pointer}/${key}`);
+  if (!Number.isInteger(value) || value < 0) throw errors.mustBe(key, 'an integer from 0', `${pointer}/${key}`);
   return value;
 }
 
@@ -127,7 +126,7 @@ export class Document {
     for (let next = open.pop(); next; next = open.pop()) {
       const [schema, outer, pointer, before, depth] = next;
       this.budget.spend(pointer, 1);
-      if (depth > DEEPEST) throw new TooComplex('schemas are nested too deeply', pointer);
+      if (depth > DEEPEST) throw errors.tooDeep('schemas', pointer);
       if (!isObject(schema) || this.located.has(schema)) continue;
       const draft = draftOf(schema, pointer, before);
       const base = this.identify(schema, outer, draft);
@@ -172,7 +171,7 @@ export class Document {
    * @param {Located} from @param {Schema} schema @param {string} path its JSON pointer, relative to `from`
    * @returns {Located} */
   child(from, schema, path) {
-    if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean', from.pointer + path);
+    if (!isSchema(schema)) throw errors.notSchema(from.pointer + path);
     return this.located.get(schema) ?? this.index(schema, from.base, from.pointer + path, from.draft);
   }
 
@@ -182,23 +181,21 @@ export class Document {
   target(from, key) {
     const text = /** @type {Record<string, any>} */ (from.schema)[key];
     const at = `${from.pointer}/${key}`;
-    if (typeof text !== 'string') throw new Unsupported(`${key} must be a string`, at);
+    if (typeof text !== 'string') throw errors.mustBe(key, 'a string', at);
     const uri = resolved(text, from.base);
-    if (uri === undefined) throw new Unsupported(`${key} must be a URI reference (got ${text})`, at);
+    if (uri === undefined) throw errors.mustBe(key, `a URI reference (got ${text})`, at);
     const [base, fragment = ''] = uri.split(/#(.*)/s);
     // If only one schema defines the dynamic anchor, a dynamic reference equals an ordinary one.
     if (key !== '$ref' && (this.dynamic.get(key === '$recursiveRef' ? '' : fragment)?.size ?? 0) > 1) {
-      const why = 'resolves to different schemas, depending on the references that lead to it';
-      throw new Unsupported(`${key} ${text} ${why}`, at);
+      throw errors.manyTargets(`${key} ${text}`, at);
     }
     if (fragment && !fragment.startsWith('/')) {
       const anchored = this.anchors.get(`${base}#${decoded(fragment, at)}`);
       if (anchored) return anchored;
-      if (this.resources.has(base)) throw new Unsupported(`the schema has no anchor for ${key} ${text}`, at);
+      if (this.resources.has(base)) throw errors.noAnchor(`${key} ${text}`, at);
     }
     const resource = this.resources.get(base);
-    if (!resource)
-      throw new Unsupported(`${key} ${text} points outside the schema, and other documents are not fetched`, at);
+    if (!resource) throw errors.outside(`${key} ${text}`, at);
     return this.follow(resource, decoded(fragment, at), at, text);
   }
 
@@ -214,13 +211,13 @@ export class Document {
     for (const part of pointer.split('/').slice(1)) {
       const name = part.replaceAll('~1', '/').replaceAll('~0', '~');
       if (value === null || typeof value !== 'object' || !Object.hasOwn(value, name)) {
-        throw new Unsupported(`$ref ${text} points to nothing in the schema`, at);
+        throw errors.badTarget(text, 'nothing in the schema', at);
       }
       value = value[name];
       path += `/${escapePointer(name)}`;
       place = this.located.get(value) ?? place;
     }
-    if (!isSchema(value)) throw new Unsupported(`$ref ${text} points to a value that is not a schema`, at);
+    if (!isSchema(value)) throw errors.badTarget(text, 'a value that is not a schema', at);
     return this.located.get(value) ?? this.index(value, place.base, path, place.draft);
   }
 }
@@ -230,7 +227,7 @@ function draftOf(schema, pointer, before) {
   const name = schema.$schema;
   if (typeof name !== 'string') return before;
   const found = DRAFTS.find(([shape]) => shape.test(name));
-  if (!found) throw new Unsupported(`the dialect ${name} of $schema is not supported`, `${pointer}/$schema`);
+  if (!found) throw errors.unknownDialect(name, `${pointer}/$schema`);
   return found[1];
 }
 
@@ -248,6 +245,6 @@ function decoded(fragment, at) {
   try {
     return decodeURIComponent(fragment);
   } catch {
-    throw new Unsupported(`the fragment of $ref has an invalid percent-encoding (got ${fragment})`, at);
+    throw errors.badFragment(fragment, at);
   }
 }

@@ -3,7 +3,7 @@
  * punctuation, which many schemas use). Rejects constructs that are not regular, with an error that names them.
  */
 import { ANY, complement, intersect, normal, scalars } from './ranges.js';
-import { TooComplex, Unsupported } from './refusal.js';
+import * as errors from './errors.js';
 
 /** @import { Ranges } from './ranges.js' */
 /** @import { Budget } from './refusal.js' */
@@ -69,7 +69,7 @@ function propertyRanges(name, place) {
   try {
     all = new RegExp(`\\p{${name}}+`, 'gu');
   } catch {
-    throw new Unsupported(`this platform does not support the property \\p{${name}}`, place);
+    throw errors.unknownProperty(name, place);
   }
   const ranges = [];
   for (let from = 0; from < 0x110000; from += 0x800) {
@@ -145,14 +145,9 @@ class Parser {
     return true;
   }
 
-  /** @param {string} what @param {number} [place] @returns {never} */
-  refuse(what, place = this.at) {
-    throw new Unsupported(what, place);
-  }
-
   /** @returns {Tree} */
   choice() {
-    if (++this.depth > DEEPEST) throw new TooComplex('groups are nested too deeply', this.at);
+    if (++this.depth > DEEPEST) throw errors.tooDeep('groups', this.at);
     const parts = [this.sequence()];
     while (this.take('|')) parts.push(this.sequence());
     this.depth--;
@@ -174,7 +169,7 @@ class Parser {
     const count = this.quantifier();
     if (!count) return part;
     if (part.kind === 'ahead' || part.kind === 'start' || part.kind === 'end' || part.kind === 'boundary') {
-      this.refuse('an assertion cannot be repeated', from);
+      throw errors.assertionRepeated(from);
     }
     this.take('?');
     return { kind: 'repeat', part, min: count[0], max: count[1] };
@@ -193,7 +188,7 @@ class Parser {
     if (!found) return undefined;
     const min = Number(found[1]);
     const max = found[2] ? (found[3] ? Number(found[3]) : Infinity) : min;
-    if (min > max) this.refuse(`the minimum of ${text} exceeds its maximum`);
+    if (min > max) throw errors.countsReversed(text, this.at);
     this.at = end + 1;
     return [min, max];
   }
@@ -207,7 +202,7 @@ class Parser {
     if (this.take('^')) return { kind: 'start' };
     if (this.take('$')) return { kind: 'end' };
     if (this.take('\\')) return this.escape(place);
-    if (this.quantifier()) this.refuse(`${this.letters[place]} has nothing to repeat`, place);
+    if (this.quantifier()) throw errors.nothingToRepeat(this.letters[place], place);
     return this.chars(this.letter());
   }
 
@@ -235,12 +230,12 @@ class Parser {
     if (this.take('?')) {
       if (this.take('=')) ahead = { not: false };
       else if (this.take('!')) ahead = { not: true };
-      else if (this.take('<=') || this.take('<!')) this.refuse('lookbehinds are not supported', place);
+      else if (this.take('<=') || this.take('<!')) throw errors.lookbehind(place);
       else if (this.take('<')) while (this.at < this.letters.length && !this.take('>')) this.at++;
-      else if (!this.take(':')) this.refuse(`groups of the kind (?${this.next ?? ''} are not supported`, place);
+      else if (!this.take(':')) throw errors.unknownGroup(this.next ?? '', place);
     }
     const part = this.choice();
-    if (!this.take(')')) this.refuse('a group is not closed', place);
+    if (!this.take(')')) throw errors.notClosed('a group', place);
     return ahead ? { kind: 'ahead', part, not: ahead.not } : part;
   }
 
@@ -250,19 +245,18 @@ class Parser {
     if (letter === 'b' || letter === 'B') {
       this.at++;
       // With the flags i and u, \b counts ſ and K (the Kelvin sign) as word characters.
-      if (this.ignoreCase && this.unicode) this.refuse(`\\${letter} with the flags i and u is not supported`, place);
+      if (this.ignoreCase && this.unicode) throw errors.unsupported(`\\${letter} with the flags i and u`, place);
       return { kind: 'boundary', not: letter === 'B' };
     }
-    if (letter !== undefined && /[1-9]/.test(letter))
-      this.refuse(`the back-reference \\${letter} is not supported`, place);
-    if (letter === 'k') this.refuse('named back-references are not supported', place);
+    if (letter !== undefined && /[1-9]/.test(letter)) throw errors.unsupported(`the back-reference \\${letter}`, place);
+    if (letter === 'k') throw errors.namedReference(place);
     return this.chars(this.escaped(place));
   }
 
   /** Parses an escaped character or class, after the backslash. @param {number} place @returns {Ranges} */
   escaped(place) {
     const letter = this.letters[this.at++];
-    if (letter === undefined) this.refuse('the expression ends with a backslash', place);
+    if (letter === undefined) throw errors.endsInEscape(place);
     if (letter === 'W' && this.ignoreCase) return complement(anyCase(WORD, this.unicode));
     if (letter in CLASSES) return CLASSES[letter];
     if (letter in CONTROLS) return point(CONTROLS[letter]);
@@ -273,7 +267,7 @@ class Parser {
       const [[code]] = this.letter();
       return point(code % 32);
     }
-    if (/[a-zA-Z0-9]/.test(letter)) this.refuse(`the escape \\${letter} is not supported`, place);
+    if (/[a-zA-Z0-9]/.test(letter)) throw errors.unknownEscape(letter, place);
     this.at--;
     return this.letter();
   }
@@ -281,7 +275,7 @@ class Parser {
   /** @param {boolean} not @param {number} place */
   property(not, place) {
     const end = this.letters.indexOf('}', this.at);
-    if (this.next !== '{' || end < 0) this.refuse('a {property} is missing after \\p', place);
+    if (this.next !== '{' || end < 0) throw errors.propertyMissing(place);
     const name = this.letters.slice(this.at + 1, end).join('');
     this.at = end + 1;
     const isNew = this.budget.isNew(name);
@@ -297,7 +291,7 @@ class Parser {
     const shape =
       kind === 'x' ? /^([0-9a-f]{2})/i : /^(?:\{([0-9a-f]{1,6})\}|([0-9a-f]{4})(?:\\u(d[c-f][0-9a-f]{2}))?)/i;
     const found = shape.exec(rest);
-    if (!found) this.refuse(`the escape \\${kind} is incomplete`, place);
+    if (!found) throw errors.escapeIncomplete(kind, place);
     const code = parseInt(found[1] ?? found[2], 16);
     const low = found[3] ? parseInt(found[3], 16) : 0;
     if (low && code >= 0xd800 && code < 0xdc00) {
@@ -313,7 +307,7 @@ class Parser {
     const not = this.take('^');
     const ranges = [];
     while (!this.take(']')) {
-      if (this.at >= this.letters.length) this.refuse('a set [ is not closed', place);
+      if (this.at >= this.letters.length) throw errors.notClosed('a set [', place);
       const from = this.member();
       this.budget.spend(this.at, from.length / 4);
       const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;
@@ -324,7 +318,7 @@ class Parser {
       const dash = this.at++;
       const to = this.member();
       if (!isPoint(from) || !isPoint(to)) ranges.push(...from, ...point(45), ...to);
-      else if (to[0][0] < from[0][0]) this.refuse('a range ends before it begins', dash);
+      else if (to[0][0] < from[0][0]) throw errors.rangeReversed(dash);
       else ranges.push(/** @type {[number, number]} */ ([from[0][0], to[0][0]]));
     }
     const wide = this.wide(scalars(ranges));
@@ -345,9 +339,9 @@ class Parser {
  * @param {string} text @param {string} flags @param {Budget} budget @returns {Tree} */
 export function parseRegex(text, flags, budget) {
   const unknown = /[^dgisuy]/.exec(flags)?.[0];
-  if (unknown) throw new Unsupported(`the flag ${unknown} is not supported`, 0);
+  if (unknown) throw errors.unsupported(`the flag ${unknown}`, 0);
   const parser = new Parser(text, flags, budget);
   const tree = parser.choice();
-  if (parser.at < parser.letters.length) parser.refuse('a ) has no (');
+  if (parser.at < parser.letters.length) throw errors.notOpened(parser.at);
   return tree;
 }

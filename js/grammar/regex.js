@@ -19,7 +19,7 @@ import {
 } from './nodes.js';
 import { complement } from './ranges.js';
 import { WORD, parseRegex } from './regex-parse.js';
-import { TooComplex } from './refusal.js';
+import { tooManyBefore, tooManyCopies } from './errors.js';
 
 /** @import { Node } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
@@ -101,7 +101,7 @@ class Compiler {
   /** @param {Tree} tree @param {Before} before @param {Rest} rest @returns {Node} */
   compile(tree, before, rest) {
     this.budget.spend(0, 4);
-    if (++this.depth > DEEPEST) throw new TooComplex('too many parts precede an assertion such as $, \\b or (?=)', 0);
+    if (++this.depth > DEEPEST) throw tooManyBefore();
     const node = this.compiled(tree, before, rest);
     if ('choice' in node) this.budget.spend(0, node.choice.length / CHOICES);
     this.depth--;
@@ -169,7 +169,7 @@ class Compiler {
 
   /** @param {Extract<Tree, { kind: 'repeat' }>} tree @param {Before} before @param {Rest} rest @returns {Node} */
   repeat({ part, min, max }, before, rest) {
-    if (max > COPIES) throw new TooComplex(`an assertion such as ^, $ or \\b is repeated more than ${COPIES} times`, 0);
+    if (max > COPIES) throw tooManyCopies(COPIES);
     return choice(
       Array.from({ length: max - min + 1 }, (_, more) => this.sequence(Array(min + more).fill(part), before, rest)),
     );

@@ -3,7 +3,7 @@
  * Rabin and D. Scott, 1959), product, removal of dead states, merging of equivalent states. Edges are labelled with
  * ranges of code points, which are split only where a state needs it.
  */
-import { TooComplex, Unsupported } from './refusal.js';
+import { notRegular, tooManyStates } from './errors.js';
 
 /** @import { Automaton, Node } from './nodes.js' */
 /** @typedef {[lo: number, hi: number, to: number]} Edge */
@@ -25,8 +25,6 @@ const DONE = 2;
 /** Exceeds all state numbers. Base for packing two state numbers into a double. */
 export const STATES = 2 ** 22;
 
-const tooLarge = () => new TooComplex('the combined conditions (allOf, not, ranges, lookaheads) need too many states');
-
 /** An NFA with epsilon transitions. */
 class Parts {
   /** @type {number[][]} */
@@ -40,7 +38,7 @@ class Parts {
   }
 
   state() {
-    if (this.moves.length === MOST_PARTS) throw tooLarge();
+    if (this.moves.length === MOST_PARTS) throw tooManyStates();
     this.context.spend(5);
     this.edges.push([]);
     return this.moves.push([]) - 1;
@@ -58,10 +56,7 @@ class Parts {
     else if ('rule' in node) this.#moved(this.context.regularRule(node.rule), from, to);
     else if ('automaton' in node) this.#embed(fromAutomaton(node.automaton), from, to);
     else if ('both' in node || 'except' in node) this.#embed(regular(node, this.context), from, to);
-    else
-      throw new Unsupported(
-        'a token, JSON string or object cannot be combined with other conditions (allOf, not, lookaheads)',
-      );
+    else throw notRegular();
   }
 
   /** Adds the automaton of a node between two new states, so that the node's loops cannot mix with those of its
@@ -164,7 +159,7 @@ function lazy(node, context) {
     const key = set.join();
     let id = known.get(key);
     if (id === undefined) {
-      if (sets.length === MOST_STATES) throw tooLarge();
+      if (sets.length === MOST_STATES) throw tooManyStates();
       known.set(key, (id = sets.push(set) - 1));
     }
     return id;
@@ -212,7 +207,7 @@ function product(a, b, difference) {
     const key = x * (MOST_STATES + 1) + y + 1;
     let id = known.get(key);
     if (id === undefined) {
-      if (pairs.length === MOST_STATES) throw tooLarge();
+      if (pairs.length === MOST_STATES) throw tooManyStates();
       known.set(key, (id = pairs.push([x, y]) - 1));
     }
     return id;
@@ -271,14 +266,14 @@ function explore(source, context) {
       source.next(order[i]).map(([lo, hi, to]) => {
         let at = index.get(to);
         if (at === undefined) {
-          if (order.length === MOST_STATES) throw tooLarge();
+          if (order.length === MOST_STATES) throw tooManyStates();
           index.set(to, (at = order.push(to) - 1));
         }
         return /** @type {Edge} */ ([lo, hi, at]);
       }),
     );
     context.spend(10 + 10 * edges[i].length);
-    if ((count += edges[i].length) > MOST_EDGES) throw tooLarge();
+    if ((count += edges[i].length) > MOST_EDGES) throw tooManyStates();
   }
   return trim({ start: 0, accept: order.map((state) => source.accepts(state)), edges });
 }

@@ -7,7 +7,7 @@
 import { both, choice, except, ofLength } from './nodes.js';
 import { bothNumbers, everyNumber, noNumber } from './numbers.js';
 import { count } from './references.js';
-import { TooComplex } from './refusal.js';
+import { tooManySchemas } from './errors.js';
 
 /** @import { Node } from './nodes.js' */
 /** @import { Numbers } from './numbers.js' */
@@ -66,7 +66,7 @@ export function joinGoals(...goals) {
   const some = goals.filter((goal) => goal.length);
   if (some.length < 2) return some[0] ?? ALWAYS;
   const all = [...new Set(some.flat())].sort((x, y) => x - y);
-  if (all.length > MOST_GOALS) throw new TooComplex('one value must match too many schemas');
+  if (all.length > MOST_GOALS) throw tooManySchemas();
   return all.some((one, i) => one % 2 === 0 && all[i + 1] === one + 1) ? NEVER : all;
 }
 

@@ -1,6 +1,6 @@
 /* schema-arrays: translates array keywords to clauses (schema-arms.js). */
 import { count, isSchema } from './references.js';
-import { Unsupported } from './refusal.js';
+import { notWithin } from './errors.js';
 import { ALWAYS, arrayArm, clause, isNever, sizeClauses } from './schema-arms.js';
 
 /** @import { Located } from './references.js' */
@@ -71,7 +71,7 @@ export function arrayClauses(logic, place, schema) {
     all.push({
       demand: () => [arrayArm({ unique: [pointer] })],
       deny: () => {
-        throw new Unsupported('uniqueItems is not supported within `not`, `oneOf` or `if`', pointer);
+        throw notWithin('uniqueItems', pointer);
       },
     });
   }

@@ -20,7 +20,7 @@ import {
   sequence,
 } from './nodes.js';
 import { everyNumber, numberNode } from './numbers.js';
-import { TooComplex, Unsupported } from './refusal.js';
+import { tooManyCounts, tooManyPatterns, tooManyViolations, uniqueItems } from './errors.js';
 import { ALWAYS, NEVER, TYPES, goalOfName, isNever, joinGoals, noItems, noMembers, textsOf } from './schema-arms.js';
 
 /** @import { Bounds } from '../protocol.js' */
@@ -146,7 +146,7 @@ export class Emitter {
     const layout = this.layouts.at(depth);
     const reach = this.reach(items, depth);
     if (items.unique.length && reach > 1) {
-      throw new Unsupported('uniqueItems is not supported, because items cannot be compared', items.unique[0]);
+      throw uniqueItems(items.unique[0]);
     }
     const first = items.contains.length
       ? this.counted(items, reach, depth)
@@ -196,8 +196,7 @@ export class Emitter {
       const key = `${at} ${counts}`;
       const known = states.get(key);
       if (known) return known;
-      if (states.size > MOST_COUNTS)
-        throw new TooComplex('counting the items that match `contains` needs too many states');
+      if (states.size > MOST_COUNTS) throw tooManyCounts();
       const node = this.rule(() =>
         this.countedItem(items, at, counts, depth, (now) => {
           const done = at + 1 >= min && contains.every((one, i) => now[i] >= one.min);
@@ -277,8 +276,7 @@ export class Emitter {
       ];
       const least = ways.length * places.length;
       if (least <= MOST_WAYS) ways = ways.flatMap(({ extra }) => places.flatMap((place) => placed(extra, place)));
-      if (Math.max(least, ways.length) > MOST_WAYS)
-        throw new TooComplex('a negated schema can be violated in too many ways');
+      if (Math.max(least, ways.length) > MOST_WAYS) throw tooManyViolations();
     });
     return ways.flatMap(({ extra }) => {
       const list = this.memberList(object, named, classes, extra, depth);
@@ -340,7 +338,7 @@ export class Emitter {
           { ...one, key: except(one.key, key) },
         ])
         .filter(({ key: texts }) => !languages.isEmpty(texts));
-      if (classes.length > MOST_CLASSES) throw new TooComplex('too many patterns of patternProperties overlap');
+      if (classes.length > MOST_CLASSES) throw tooManyPatterns();
       this.logic.budget.spend('', 50);
     }
     return classes

@@ -8,7 +8,8 @@ import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';
 import { isObject, isSchema } from './references.js';
 import { searchNode } from './regex.js';
-import { TooComplex, Unsupported } from './refusal.js';
+import * as errors from './errors.js';
+import { Unsupported } from './refusal.js';
 import {
   ALWAYS,
   FREE,
@@ -126,7 +127,7 @@ export class Logic {
     const key = `${one} ${type} ${track}`;
     const known = this.known.get(key);
     if (known) return known;
-    if (known === null) throw new Unsupported('a $ref points to itself', place.pointer);
+    if (known === null) throw errors.circular(place.pointer);
     this.known.set(key, null);
     this.budget.spend(place.pointer, 5);
     const arms = one % 2 ? this.deny(place, type) : this.demand(place, type, track);
@@ -169,7 +170,7 @@ export class Logic {
     const schema = /** @type {Record<string, any>} */ (place.schema);
     for (const key of ['unevaluatedItems', 'unevaluatedProperties']) {
       if (key in schema && place.draft >= 2019 && type === (key === 'unevaluatedItems' ? 'array' : 'object')) {
-        throw new Unsupported(`${key} is not supported within \`not\`, \`oneOf\` or \`if\``, `${place.pointer}/${key}`);
+        throw errors.notWithin(key, `${place.pointer}/${key}`);
       }
     }
     return this.union(
@@ -191,7 +192,7 @@ export class Logic {
    * @param {Arm[]} arms @param {string} pointer */
   bound(arms, pointer) {
     this.budget.spend(pointer, arms.length);
-    if (arms.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
+    if (arms.length > MOST_ARMS) throw errors.tooManyAlternatives(pointer);
   }
 
   /** Returns every combination of an alternative of each list, without contradictory ones. Throws TooComplex if there
@@ -209,7 +210,7 @@ export class Logic {
         this.budget.spend(pointer, 2 + mergeCost(one, other));
         const arm = mergeArms(one, other);
         if (left.length + right.length === 2 || !this.isBarren(arm)) all.push(arm);
-        if (all.length > MOST_ARMS) throw new TooComplex('too many alternatives overlap', pointer);
+        if (all.length > MOST_ARMS) throw errors.tooManyAlternatives(pointer);
       }
     }
     return all;
@@ -252,9 +253,7 @@ export class Logic {
       return node;
     } catch (error) {
       if (!(error instanceof Unsupported)) throw error;
-      const refusal = new Unsupported(`in the pattern ${text}, ${error.what}`, pointer);
-      refusal.code = error.code;
-      throw refusal;
+      throw errors.inPattern(text, error, pointer);
     }
   }
 
@@ -271,7 +270,7 @@ export class Logic {
     if (place.draft <= 7 && '$ref' in schema) return all;
     for (const [key, type, fits] of SHAPES) {
       if (schema[key] !== undefined && !fits(schema[key])) {
-        throw new Unsupported(`${key} must be ${type}`, `${place.pointer}/${key}`);
+        throw errors.mustBe(key, type, `${place.pointer}/${key}`);
       }
     }
     all.push(...this.typeClauses(place, schema, type));
@@ -299,15 +298,14 @@ export class Logic {
       this.budget.spend(place.pointer, names.length / 16);
       const own = type === 'true' || type === 'false' ? 'boolean' : type;
       const unknown = names.find((name) => typeof name !== 'string' || !KINDS.test(name));
-      if (unknown !== undefined)
-        throw new Unsupported(`${JSON.stringify(unknown)} is not a type of JSON Schema`, `${place.pointer}/type`);
+      if (unknown !== undefined) throw errors.notType(unknown, `${place.pointer}/type`);
       if (type === 'number' && names.includes('integer') && !names.includes('number')) {
         all.push(clause([numberArm({ multiples: [1] })], [numberArm({ notMultiples: [1] })]));
       } else if (!names.includes(own) && !names.includes('any')) all.push(clause([], ANY_VALUE));
     }
     if ('const' in schema && place.draft >= 6) all.push(this.values(place, [schema.const], type));
     if (Array.isArray(schema.enum)) all.push(this.values(place, schema.enum, type));
-    else if (schema.enum !== undefined) throw new Unsupported('enum must be a list', `${place.pointer}/enum`);
+    else if (schema.enum !== undefined) throw errors.mustBe('enum', 'a list', `${place.pointer}/enum`);
     return all;
   }
 
@@ -377,7 +375,7 @@ export class Logic {
    * @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {Located[]} */
   list(place, schema, key) {
     if (schema[key] === undefined) return [];
-    if (!Array.isArray(schema[key])) throw new Unsupported(`${key} must be a list`, `${place.pointer}/${key}`);
+    if (!Array.isArray(schema[key])) throw errors.mustBe(key, 'a list', `${place.pointer}/${key}`);
     const parts = /** @type {any[]} */ (schema[key]);
     return parts.map((part, i) => this.child(place, part, `/${key}/${i}`));
   }
@@ -402,8 +400,7 @@ export class Logic {
    * items that it evaluates. @param {Arm[][]} lists @param {string} pointer */
   subsets(lists, pointer) {
     const live = lists.filter((list) => list.length);
-    if (live.length > MOST_BRANCHES)
-      throw new Unsupported('unevaluatedItems or unevaluatedProperties depends on too many branches', pointer);
+    if (live.length > MOST_BRANCHES) throw errors.tooManyBranches(pointer);
     /** @type {Arm[][]} */
     const all = [];
     for (let set = 1; set < 1 << live.length; set++) {
@@ -543,7 +540,7 @@ function numberClauses({ pointer }, schema) {
     if (schema[key] === undefined || (typeof schema[key] === 'boolean' && key.startsWith('exclusive')))
       return undefined;
     if (!['number', 'bigint'].includes(typeof schema[key])) {
-      throw new Unsupported(`${key} must be a number`, `${pointer}/${key}`);
+      throw errors.mustBe(key, 'a number', `${pointer}/${key}`);
     }
     return /** @type {number | bigint} */ (schema[key]);
   };
@@ -570,7 +567,7 @@ function numberClauses({ pointer }, schema) {
   if (below !== undefined) most(below, true);
   if (step !== undefined) {
     if (typeof step === 'bigint' || !(step > 0)) {
-      throw new Unsupported(`multipleOf must be above 0 (got ${step})`, `${pointer}/multipleOf`);
+      throw errors.mustBe('multipleOf', `above 0 (got ${step})`, `${pointer}/multipleOf`);
     }
     all.push(clause([numberArm({ multiples: [step] })], [numberArm({ notMultiples: [step] })]));
   }

@@ -1,7 +1,7 @@
 /* schema-objects: translates object keywords to clauses (schema-arms.js). */
 import { ANY_TEXT, choice, except, literal } from './nodes.js';
 import { escapePointer, isObject } from './references.js';
-import { Unsupported } from './refusal.js';
+import { mustBe } from './errors.js';
 import { ALWAYS, NEVER, clause, isNever, mergeArms, objectArm, sizeClauses } from './schema-arms.js';
 
 /** @import { Located } from './references.js' */
@@ -15,14 +15,14 @@ const demanded = (names) => objectArm({ required: new Set(names) });
 /** @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {[string, any][]} */
 function entries({ pointer }, schema, key) {
   if (schema[key] === undefined) return [];
-  if (!isObject(schema[key])) throw new Unsupported(`${key} must be an object`, `${pointer}/${key}`);
+  if (!isObject(schema[key])) throw mustBe(key, 'an object', `${pointer}/${key}`);
   return Object.entries(schema[key]);
 }
 
 /** @param {Logic} logic @param {Located} place @param {any} names @param {string} path @returns {string[]} */
 function nameList({ budget }, { pointer }, names, path) {
   if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
-    throw new Unsupported('the value must be a list of names', pointer + path);
+    throw mustBe('the value', 'a list of names', pointer + path);
   budget.spend(pointer + path, 1 + names.length);
   return names;
 }

@@ -4,7 +4,7 @@ import { keywordFault } from '../keywords.js';
 import { Languages } from './language.js';
 import { Layouts } from './layout.js';
 import { Document, isSchema } from './references.js';
-import { Unsupported } from './refusal.js';
+import { badKeywords, notSchema } from './errors.js';
 import { Emitter } from './schema-emit.js';
 import { Logic } from './schema-logic.js';
 import { trimmed } from './trim.js';
@@ -21,13 +21,13 @@ import { trimmed } from './trim.js';
  * @param {string} [place] */
 export function checkKeywords(schema, place) {
   const fault = keywordFault(schema);
-  if (fault) throw new Unsupported(fault, place);
+  if (fault) throw badKeywords(fault, place);
 }
 
 /** Returns the grammar of the JSON texts that a schema allows. Throws `Unsupported` if the schema cannot be enforced.
  * @param {any} schema @param {SchemaOptions} options @param {Budget} budget @returns {Grammar} */
 export function schemaGrammar(schema, options, budget) {
-  if (!isSchema(schema)) throw new Unsupported('a schema must be an object or a boolean');
+  if (!isSchema(schema)) throw notSchema();
   checkKeywords(schema);
   const { matching = false, whitespace = matching ? 'any' : 'compact' } = options;
   const formats = options.formats ?? (matching ? undefined : true);

@@ -5,7 +5,7 @@
  * specification that no regular expression can describe are rejected.
  */
 import { wholeNode } from './regex.js';
-import { Unsupported } from './refusal.js';
+import { unsupportedFormat } from './errors.js';
 
 /** @import { Node } from './nodes.js' */
 /** @import { Budget } from './refusal.js' */
@@ -131,8 +131,7 @@ const made = new Map();
  * @param {string} name @param {Budget} budget @param {string} pointer
  * @param {boolean} narrow whether to use the narrower patterns for answers @returns {Node | undefined} */
 export function formatNode(name, budget, pointer, narrow) {
-  if (Object.hasOwn(REFUSED, name))
-    throw new Unsupported(`the format ${name} is not supported: ${REFUSED[name]}`, pointer);
+  if (Object.hasOwn(REFUSED, name)) throw unsupportedFormat(name, REFUSED[name], pointer);
   if (!Object.hasOwn(FORMATS, name)) return undefined;
   const source = narrow && Object.hasOwn(NARROW, name) ? NARROW[name] : FORMATS[name];
   const isNew = budget.isNew(source);

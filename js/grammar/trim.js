@@ -4,7 +4,7 @@
  */
 import { EMPTY, NOTHING, choice, isNothing, repeat, sequence } from './nodes.js';
 import { eachOnce } from './ordered.js';
-import { Unsupported } from './refusal.js';
+import { contradiction } from './errors.js';
 
 /** @import { Languages } from './language.js' */
 /** @import { Grammar, Node } from './nodes.js' */
@@ -103,7 +103,7 @@ export function trimmed(grammar, languages, budget) {
     return some;
   };
   const good = fruitful(grammar.rules, hasText, budget);
-  if (!good.has(grammar.start)) throw new Unsupported('no value can match, because the format contradicts itself');
+  if (!good.has(grammar.start)) throw contradiction('value');
   /** @type {Grammar['rules']} */
   const rules = Object.create(null);
   /** @type {string[]} */

@@ -2,7 +2,7 @@
  * dialects (dialects.js) use it. */
 import { ANY_TEXT, EMPTY, choice, except, literal, optional, repeat, sequence } from '../grammar/nodes.js';
 import { eachOnce, mapped, ordered } from '../grammar/ordered.js';
-import { Unsupported } from '../grammar/refusal.js';
+import { notObject } from './errors.js';
 import { checkKeywords } from '../grammar/schema.js';
 import { parametersOf } from './messages.js';
 
@@ -47,9 +47,7 @@ export class Builder {
       // Checks the original schema, because parametersOf() adds a type: with it, a schema without any other keyword
       // that limits values would pass.
       checkKeywords(tool.parameters ?? {}, place);
-      if (parameters.type !== 'object') {
-        throw new Unsupported(`the parameters of the tool ${name} must have the type object`, `${place}/type`);
-      }
+      if (parameters.type !== 'object') throw notObject(name, `${place}/type`);
       return { name, args: this.#taken(order(schema(parameters, place)), `${name} `, change), place };
     });
   }

@@ -3,7 +3,7 @@
  * call to JSON; building a grammar converts the JSON grammar of a tool's schema to this form. */
 import { ANY_TEXT, EMPTY, choice, literal, optional, sequence } from '../grammar/nodes.js';
 import { Ordering, eachOnce, mapped } from '../grammar/ordered.js';
-import { Unsupported } from '../grammar/refusal.js';
+import { needsFreeNames } from './errors.js';
 import { fruitful } from '../grammar/trim.js';
 import { Builder } from './build.js';
 import { parametersOf } from './messages.js';
@@ -102,11 +102,7 @@ function grammar(wanted, { start, end, quote, stop }) {
   const tools = build.tools(converter(build, build.mark(quote)), (as) => as);
   const able = fruitful(build.rules, () => true, build.budget);
   for (const { name, args, place } of tools) {
-    if (able.has(args.rule)) continue;
-    throw new Unsupported(
-      `the tool ${name} requires properties without a fixed name, which this model cannot write`,
-      place,
-    );
+    if (!able.has(args.rule)) throw needsFreeNames(name, place);
   }
   const calls = choice(tools.map(({ name, args }) => sequence(literal(`call:${name}`), args)));
   const call = sequence(build.mark(start), calls, build.mark(end));
