@@ -2,6 +2,7 @@
 /** @import { ChatMessage, GenerateResult } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { messageOf } from './errors.js';
+import { badArguments, badResult } from './front-errors.js';
 import { jsonOf, toolOf } from './options.js';
 import { unlessAborted } from './rpc/signals.js';
 import { validated } from './schemas.js';
@@ -19,7 +20,7 @@ export async function resultsOf({ toolCalls = [] }, tools, signal) {
     const { id, name, arguments: args } = call;
     try {
       const { value, issues } = await validated(tool?.parameters, jsonOf(args));
-      if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
+      if (issues) throw badArguments(issues);
       // `execute` gets a copy of the call's arguments, so that it cannot change the conversation.
       const result = (await tool?.execute?.(value, { id, signal })) ?? null;
       call.result = written(name, result);
@@ -39,7 +40,6 @@ function written(name, result) {
   try {
     return jsonOf(result);
   } catch (cause) {
-    const { message } = /** @type {Error} */ (cause);
-    throw new Error(`The result of the tool ${name} is not JSON: ${message}`, { cause });
+    throw badResult(name, cause);
   }
 }

@@ -7,7 +7,8 @@
 /** @import { Summarize } from './overflow.js' */
 /** @import { Prefixes } from './saved.js' */
 import { asBytes } from './download/describe.js';
-import { ModelError, abortError } from './errors.js';
+import { abortError } from './errors.js';
+import { nothingToAnswer, resultsMissing, stillAnswering, summarizeAlone } from './front-errors.js';
 import { checkBegun, checkMessages, contentOf, isMessages } from './messages.js';
 import {
   GENERATE_OPTIONS,
@@ -106,9 +107,7 @@ export class Chat {
     const all = { ...said?.options, ...others };
     const { system, messages = said?.messages ?? [], overflow, summarize, ...defaults } = all;
     checkOptions(defaults, GENERATE_OPTIONS);
-    if ((overflow === 'summarize') !== (summarize !== undefined)) {
-      throw new ModelError('bad-option', "`summarize` and `overflow: 'summarize'` require each other. Pass both.");
-    }
+    if ((overflow === 'summarize') !== (summarize !== undefined)) throw summarizeAlone();
     this.#policy = { overflow, summarize };
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages([...opening, ...messages]);
@@ -201,9 +200,7 @@ export class Chat {
     const thinks = text === undefined && ours && thinking !== false && last?.thoughts;
     const past = () => {
       if (!last) throw nothingToAnswer();
-      if (text === undefined && last.toolCalls) {
-        throw new ModelError('bad-state', 'The last answer called tools. Send their results first.');
-      }
+      if (text === undefined && last.toolCalls) throw resultsMissing();
       const begin = text ?? (ours ? last.content : '');
       const messages = this.#messages.slice(0, ours ? -1 : undefined);
       return { messages, begin, ...(thinks && { thought: thinks }), prefix: this.#prefixes.next };
@@ -228,8 +225,7 @@ export class Chat {
   }
 
   #check() {
-    if (!this.#busy) return;
-    throw new ModelError('bad-state', 'The chat is still answering. Wait, or abort the answer.');
+    if (this.#busy) throw stillAnswering();
   }
 
   /** @param {GenerateOptions} options @returns {GenerateOptions} */
@@ -301,8 +297,6 @@ export class Chat {
     );
   }
 }
-
-const nothingToAnswer = () => new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
 
 /** @param {Prefixes} prefixes */
 const reasonOf = ({ why }) =>

@@ -121,6 +121,14 @@ export function abortError(signal) {
   return new ModelError('aborted', 'The call was aborted.', { cause: signal?.reason });
 }
 
+/** Returns an error whose message was written in C or in another thread.
+ * @param {ErrorCode} code @param {string} message @param {ErrorDetails} [details] */
+export const relayed = (code, message, details) => new ModelError(code, message, details);
+
+/** Returns the error for an exception that is not a ModelError: a bug or a trap. @param {unknown} error */
+export const unexpected = (error) =>
+  new ModelError('worker-failed', `The engine failed: ${String(error)}. Call restart(), or load the model again.`);
+
 /** Returns the message of an error, or any other thrown value as text. @param {unknown} error */
 export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
 
@@ -133,13 +141,13 @@ export function failure(code, what, cause, remedy) {
   return new ModelError(code, `${what}: ${got}.${remedy ? ` ${remedy}` : ''}`, { got, cause });
 }
 
-/** Returns the result of f(). Converts errors to a ModelError.
- * @template T @param {ErrorCode} code @param {string} what @param {() => T} f */
-export function wrapped(code, what, f) {
+/** Returns the result of f(). If f() throws, throws errorOf() of the thrown value.
+ * @template T @param {() => T} f @param {(cause: unknown) => ModelError} errorOf */
+export function wrapped(f, errorOf) {
   try {
     return f();
   } catch (cause) {
-    throw failure(code, what, cause);
+    throw errorOf(cause);
   }
 }
 

@@ -1,10 +1,11 @@
 /* generation: the result of generate(): an answer that can be iterated by pieces or steps, or read as a whole or
  * as a stream. The generation starts immediately. */
+/** @import { ModelError } from './errors.js' */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Event, GenerateAnswer, GenerateArgs, GenerateResult, PartialCall as Call } from './protocol.js' */
 /** @import { PostedPrompt as Prompt, PrefillProgress, Prefix, Step, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
-import { ModelError } from './errors.js';
+import { iteratedTwice } from './front-errors.js';
 import { onAbort } from './rpc/signals.js';
 
 const ACK_EVERY = 16;
@@ -73,9 +74,7 @@ export class Generation {
 
   /** Iterates the steps, with token ids and thoughts. */
   steps() {
-    if (this.#iterated) {
-      throw new ModelError('bad-state', 'An answer can be iterated only once. Use result() or text().');
-    }
+    if (this.#iterated) throw iteratedTwice();
     this.#iterated = true;
     this.#free = this.#awaited;
     return this.#leavable(this.#iterate());

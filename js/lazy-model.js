@@ -3,7 +3,8 @@
 /** @import { LoadOptions, ModelSource } from './options.js' */
 /** @import { Progress } from './protocol.js' */
 import { isCached } from './cached.js';
-import { ModelError, abortError } from './errors.js';
+import { abortError } from './errors.js';
+import { alreadyLoaded } from './front-errors.js';
 import { loadModel } from './model.js';
 import { probe } from './probe.js';
 import { onAbort, unlessAborted } from './rpc/signals.js';
@@ -34,9 +35,7 @@ export class LazyModel {
     this.isGiven = isModel(source);
     if (!isModel(source)) return;
     this.model = source;
-    if (Object.keys(options).length) {
-      throw new ModelError('bad-option', 'A loaded model takes no options. Pass them to loadModel().');
-    }
+    if (Object.keys(options).length) throw alreadyLoaded();
   }
 
   /** Loads the model if necessary, and resolves with it. The load is aborted when no call waits for it any more.

@@ -1,7 +1,8 @@
 /* messages: checks and copies the messages of a conversation. */
 /** @import { ChatMessage, PostedMessage, ToolCall } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
-import { ModelError, show } from './errors.js';
+import { show } from './errors.js';
+import { badRole, prefixNotLast, toolsInContinued } from './front-errors.js';
 import { checkThat, checkValue, jsonOption, object, rule, string } from './options.js';
 
 const ROLES = ['system', 'developer', 'user', 'assistant', 'model', 'tool'];
@@ -46,8 +47,7 @@ export function promptOf(given) {
 /** Throws `bad-option` if options cannot be combined with an answer whose beginning is given.
  * @param {GenerateOptions} options */
 export function checkBegun({ tools, toolChoice }) {
-  if (!tools?.length || toolChoice === 'none') return;
-  throw new ModelError('bad-option', "A continued answer can have `tools` only with toolChoice 'none'.");
+  if (tools?.length && toolChoice !== 'none') throw toolsInContinued();
 }
 
 /** Checks messages and returns a copy with the known properties only. Throws `bad-option`. @param {any} messages
@@ -58,18 +58,9 @@ export function checkMessages(messages, open = false) {
   const called = new Map();
   return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
     const { role, content, thoughts = '', aborted, toolCalls, prefix } = message ?? {};
-    if (!ROLES.includes(role)) {
-      const roles = `one of ${ROLES.join(', ')}`;
-      throw new ModelError('bad-option', `The role of message ${i} must be ${roles} (got ${show(role)}).`);
-    }
+    if (!ROLES.includes(role)) throw badRole(i, ROLES, role);
     const mayBegin = open && i === messages.length - 1 && /^(assistant|model)$/.test(role) && !toolCalls;
-    if (prefix && !mayBegin) {
-      throw new ModelError(
-        'bad-option',
-        `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, if it is the assistant's and` +
-          ' calls no tools. In a chat, use continue({ prefix }).',
-      );
-    }
+    if (prefix && !mayBegin) throw prefixNotLast(i);
     if (role === 'tool') return checkResult(message, i, called);
     const text = contentOf(`The content of message ${i}`, toolCalls ? (content ?? '') : content, role === 'user');
     checkValue(`The thoughts of message ${i}`, thoughts, string);

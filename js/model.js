@@ -3,6 +3,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** @import { ChatOptions } from './chat.js' */
 /** @import { Part } from './download/describe.js' */
+/** @import { ModelError } from './errors.js' */
 /** @import { Hooks } from './generation.js' */
 /** @import { ModelConnection } from './rpc/reconnecting.js' */
 /** @import { Calls, Event, Inside, Inspection, ModelInfo, PerplexityResult, PostedPrompt, Progress } from './protocol.js' */
@@ -18,7 +19,16 @@ import { Connection } from './rpc/connection.js';
 import { ReconnectingConnection } from './rpc/reconnecting.js';
 import { onAbort, unlessAborted } from './rpc/signals.js';
 import { environment } from './platform/env.js';
-import { ModelError, abortError, checkGenerative, noTemplate, show, wrapped } from './errors.js';
+import { abortError, checkGenerative, noTemplate, wrapped } from './errors.js';
+import {
+  badTokenId,
+  digestCount,
+  disposed,
+  needsMessages,
+  noThinking,
+  sourceNotRead,
+  workerNotStarted,
+} from './front-errors.js';
 import { Generation } from './generation.js';
 import { checkBegun, promptOf } from './messages.js';
 import {
@@ -90,9 +100,7 @@ export async function partsOf(source, { signal, headers, token, hub, cache }) {
   const kept = async () => (await entries()).filter((entry) => entry.complete).map(({ url }) => url);
   const unnamed = onHub(source) && source.file === undefined && (await import('./download/quants.js')).withFile;
   const given = unnamed ? await unnamed(source, { hub, headers: sent, signal, kept }) : source;
-  const parts = wrapped('unsupported-source', 'The model source cannot be read', () =>
-    describeSource(given, environment.describe, hub),
-  );
+  const parts = wrapped(() => describeSource(given, environment.describe, hub), sourceNotRead);
   for (const { descriptor } of parts) {
     if (descriptor.kind === 'url') Object.assign(descriptor, { headers: sent, tuning: environment.tuning });
   }
@@ -102,8 +110,7 @@ export async function partsOf(source, { signal, headers, token, hub, cache }) {
 /** @param {LoadOptions['sha256']} sha256 @param {number} files */
 function checkDigests(sha256, files) {
   const got = sha256 === undefined ? files : [sha256].flat().length;
-  if (got === files) return;
-  throw new ModelError('bad-option', `\`sha256\` must have ${files} digests, one for each file (got ${got}).`);
+  if (got !== files) throw digestCount(files, got);
 }
 
 /** @param {Format | null} [format] */
@@ -111,10 +118,10 @@ const schemaIn = (format) => (typeof format === 'object' && format && 'schema' i
 
 /** @param {string | URL} [baseUrl] */
 function startWorker(baseUrl) {
-  return wrapped('worker-failed', 'The worker could not be started', () => {
+  return wrapped(() => {
     const place = environment.place(baseUrl && String(baseUrl));
     return { place, port: environment.createWorker(place) };
-  });
+  }, workerNotStarted);
 }
 
 /** Starts a worker and loads the model there. Kills the worker if that fails.
@@ -267,7 +274,7 @@ export class HeaderModel {
 
   /** Frees the worker, its threads and the heap. */
   async dispose() {
-    await this.connection.close(new ModelError('disposed', 'The model was disposed of. Load it again.'));
+    await this.connection.close(disposed());
   }
 
   /** Disposes of the model at the end of its `await using` block. */
@@ -297,9 +304,7 @@ export class HeaderModel {
     // The ids are appended one by one, because an array-like object can claim any length.
     for (let i = 0; i < length; i++) {
       const id = ids[i];
-      if (!(Number.isInteger(id) && id >= 0 && id <= top)) {
-        throw new ModelError('bad-token', `Token ids must be integers from 0 to ${top} (got ${show(id)}).`);
-      }
+      if (!(Number.isInteger(id) && id >= 0 && id <= top)) throw badTokenId(top, id);
       list.push(id);
     }
     return list;
@@ -322,12 +327,7 @@ export class HeaderModel {
 function checkThinking(info, thinking, prompt) {
   if (!thinking) return;
   if (prompt && !('messages' in prompt)) throw needsMessages('thinking');
-  if (!info.thinking) throw new ModelError('bad-option', 'This model does not support thinking. Leave out `thinking`.');
-}
-
-/** @param {string} name of an option */
-function needsMessages(name) {
-  return new ModelError('bad-option', `\`${name}\` needs a prompt of messages. Pass [{ role, content }].`);
+  if (!info.thinking) throw noThinking();
 }
 
 /** A loaded model, in a worker. `loadModel` makes it. */

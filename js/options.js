@@ -8,7 +8,8 @@
 /** @import { SamplingOptions } from './generated.js' */
 /** @import { ChatMessage, PostedFormat, PrefillProgress, Progress } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
-import { ModelError, inBraces, show } from './errors.js';
+import { inBraces, show } from './errors.js';
+import { flaw, mustBe, notJson, unknownOption, unknownTool } from './front-errors.js';
 import { SAMPLING } from './generated.js';
 import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
 
@@ -305,21 +306,21 @@ export function jsonOf(value, plain = false, check) {
     const kind = typeof part;
     const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
     const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
-    if (hasNoJson) throw new Error(`${where} is ${odd ? `a ${kind}` : part}`);
-    if (part === undefined && Array.isArray(this)) throw new Error(`item ${name} of an array is undefined`);
+    if (hasNoJson) throw flaw(where, odd ? `a ${kind}` : part);
+    if (part === undefined && Array.isArray(this)) throw flaw(`item ${name} of an array`, 'undefined');
     const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
     // A class instance is recognised by a prototype that itself has a prototype. This also works for objects of other
     // frames.
     const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
-    if (isInstance) throw new Error(`${where} is an object of the class ${proto.constructor?.name}`);
+    if (isInstance) throw flaw(where, `an object of the class ${proto.constructor?.name}`);
     return part;
   }
   try {
     const text = JSON.stringify(value, checked);
-    if (text === undefined) throw new Error('it is undefined');
+    if (text === undefined) throw flaw('it', 'undefined');
     return JSON.parse(text);
   } catch (cause) {
-    if (cause instanceof RangeError) throw new Error('it is nested too deeply', { cause });
+    if (cause instanceof RangeError) throw flaw('it', 'nested too deeply', { cause });
     throw cause;
   }
 }
@@ -331,10 +332,7 @@ export function jsonOption(name, value) {
   try {
     return jsonOf(value);
   } catch (cause) {
-    // For a circular structure, further lines of JSON.stringify()'s message show the cycle, so only the first line is
-    // used.
-    const [reason] = /** @type {Error} */ (cause).message.split('\n');
-    throw new ModelError('bad-option', `The ${name} must be JSON: ${reason}. Pass only JSON values.`, { cause });
+    throw notJson(name, cause);
   }
 }
 
@@ -487,7 +485,8 @@ export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
 export function checkOptions(options, table) {
   checkValue('options', options, object);
   for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(table, name)) throw unknownOption(name, Object.keys(table));
+    if (!Object.hasOwn(table, name))
+      throw unknownOption(name, closest(name, Object.keys(table)), Object.keys(table).join(', '));
     const isGiven = value !== undefined && !(value === null && table === GENERATE_OPTIONS);
     if (isGiven) checkValue(name, value, table[name]);
   }
@@ -500,7 +499,7 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
   const isSecret = name === 'headers' || name === 'token';
   const got = isSecret ? '' : fault(value);
   const subject = /^\w+$/.test(name) ? `\`${name}\`` : name;
-  throw new ModelError('bad-option', `${subject} must be ${expected}${got && ` (got ${got})`}.`, { expected, got });
+  throw mustBe(subject, expected, got);
 }
 
 /** Throws `bad-option` unless `fits` is true. For conditions that depend on more than the value.
@@ -508,18 +507,16 @@ export function checkValue(name, value, { expected, fits, fault = show }) {
  * @param {boolean} fits */
 export const checkThat = (name, value, expected, fits) => checkValue(name, value, { expected, fits: () => fits });
 
-/** @param {string} name @param {string[]} known */
-function unknownOption(name, known) {
+/** Returns the known option that an unknown one probably means. @param {string} name @param {string[]} known */
+function closest(name, known) {
   const plain = (/** @type {string} */ word) => word.toLowerCase().replace(/[^a-z]/g, '');
-  const near =
+  return (
     known.find((word) => plain(word) === plain(name)) ??
     known.find((word) => {
       const half = Math.ceil(Math.max(word.length, name.length) / 2);
       return plain(word).slice(0, half) === plain(name).slice(0, half);
-    });
-  const expected = near ?? known.join(', ');
-  const remedy = near ? `Pass \`${near}\` instead.` : `The options are ${expected}.`;
-  return new ModelError('bad-option', `There is no option \`${name}\`. ${remedy}`, { expected });
+    })
+  );
 }
 
 /** Returns the default sampling options of a model.
@@ -577,11 +574,7 @@ function postableTools({ tools = [], toolChoice = 'auto' }) {
   const choice = typeof toolChoice === 'string' ? toolChoice : demanded;
   const names = list.map(({ name }) => name);
   if (typeof choice === 'object' && !names.includes(choice.name)) {
-    const got = show(choice.name);
-    throw new ModelError('bad-option', `\`toolChoice\` must name a tool of \`tools\` (got ${got}).`, {
-      expected: `${names}`,
-      got,
-    });
+    throw unknownTool(show(choice.name), `${names}`);
   }
   if (!list.length || choice === 'none') return null;
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };

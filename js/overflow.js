@@ -1,7 +1,7 @@
 /* overflow: shortens a chat whose prompt leaves too little of the context for the answer. Loaded with the first prompt
  * of a chat with the option `overflow`. */
 /** @import { ChatMessage, GenerateArgs, PostedPrompt } from './protocol.js' */
-import { ModelError, show } from './errors.js';
+import { badSummary } from './front-errors.js';
 import { unlessAborted } from './rpc/signals.js';
 
 /** Returns the summary of messages that are removed from a chat.
@@ -88,6 +88,6 @@ async function summaryOf(summarize, messages, signal) {
   const copies = messages.map((message) => ({ ...message }));
   const summarized = (async () => summarize(copies, { signal }))();
   const summary = await unlessAborted(summarized, signal);
-  if (typeof summary === 'string') return summary;
-  throw new ModelError('bad-option', `\`summarize\` must return a string (got ${show(summary)}).`);
+  if (typeof summary !== 'string') throw badSummary(summary);
+  return summary;
 }

@@ -3,7 +3,7 @@
  * them. Imports no other layer but errors.
  */
 /** @import { SamplingOptions } from './generated.js' */
-import { ModelError } from './errors.js';
+import { ModelError, relayed, unexpected } from './errors.js';
 
 // Types of model sources, and of stores of files
 
@@ -468,12 +468,12 @@ export const CREDIT = 64;
 /** @typedef {ReturnType<typeof packError>} PackedError */
 /** Returns an error as a plain object, which can be posted. @param {unknown} error */
 export function packError(error) {
-  const ours = error instanceof ModelError ? error : new ModelError('worker-failed', String(error));
+  const ours = error instanceof ModelError ? error : unexpected(error);
   const { code, message, expected, got, cause = '' } = ours;
   return { code, message, expected, got, cause: String(cause) };
 }
 
 /** Returns the ModelError that packError() packed. @param {PackedError} packed */
 export function unpackError({ code, message, expected, got, cause }) {
-  return new ModelError(code, message, { expected, got, cause: cause ? new Error(cause) : undefined });
+  return relayed(code, message, { expected, got, cause: cause ? new Error(cause) : undefined });
 }

@@ -4,7 +4,8 @@
  * untrusted. The chat checks the messages like any others, and the engine checks its state. */
 /** @import { ChatMessage, Prefix } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
-import { ModelError, show } from './errors.js';
+import { ModelError } from './errors.js';
+import { notSaved, savedDiffers, savedNotJson, savedTruncated, savedVersion } from './front-errors.js';
 import { SAMPLING } from './generated.js';
 import { biasEntries } from './options.js';
 
@@ -59,13 +60,12 @@ const written = ([id, bias]) => [id, bias === -Infinity ? null : bias];
  * @returns {SavedChat & { state: Uint8Array }} */
 export function unpackChat(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte))
-    throw damaged('it was not written by chat.save()');
+  if (bytes.length < HEAD || MAGIC.some((byte, i) => bytes[i] !== byte)) throw notSaved();
   const length = view.getUint32(8, true);
   const end = HEAD + length;
-  if (length > MAX_JSON || end > bytes.length) throw damaged(`it has ${bytes.length} of ${end} bytes`);
+  if (length > MAX_JSON || end > bytes.length) throw savedTruncated(bytes.length, end);
   const json = bytes.subarray(HEAD, end);
-  if (checksum(json) !== view.getUint32(12, true)) throw damaged('its checksum is wrong');
+  if (checksum(json) !== view.getUint32(12, true)) throw savedDiffers();
   const { messages, options, prefixes } = parsed(json);
   const { logitBias, ...rest } = options;
   const bias = logitBias && { logitBias: new Map(list(logitBias).map(([id, value]) => [id, value ?? -Infinity])) };
@@ -87,13 +87,13 @@ function parsed(json) {
   try {
     const value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(json));
     const { version, messages, options, prefixes } = value ?? {};
-    if (Array.isArray(messages) && version !== VERSION) throw newer(version);
+    if (Array.isArray(messages) && version !== VERSION) throw savedVersion(version, VERSION);
     if (Array.isArray(messages)) return { messages, options: options ?? {}, prefixes: prefixes ?? {} };
   } catch (error) {
     // Errors other than ModelError mean that the bytes of the saved chat are not JSON.
     if (error instanceof ModelError) throw error;
   }
-  throw damaged('its messages are not JSON');
+  throw savedNotJson();
 }
 
 /** @param {any} value @returns {any[][]} */
@@ -109,21 +109,4 @@ function prefixOf(prefix) {
     ids.every((id) => Number.isInteger(id) && id >= 0) &&
     [0, 1, 2, 3].includes(cut);
   return fits ? { of, text, ids, ...(cut && { cut }) } : undefined;
-}
-
-/** @param {string} why */
-function damaged(why) {
-  return new ModelError(
-    'bad-saved',
-    `The saved conversation cannot be read: ${why}. Pass another copy, or start a new chat.`,
-  );
-}
-
-/** @param {unknown} version */
-function newer(version) {
-  return new ModelError(
-    'bad-saved',
-    `The saved conversation has version ${show(version)}; this release reads version ${VERSION}. Load it with` +
-      ' the release that saved it.',
-  );
 }

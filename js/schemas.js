@@ -2,6 +2,7 @@
  * library that implements Standard JSON Schema (standardschema.dev). Rejects other values, which would not constrain an
  * answer. Loaded when an answer is first constrained. */
 import { ModelError } from './errors.js';
+import { flaw, notConvertible, notSchema, schemaTooLarge } from './front-errors.js';
 import { jsonOf } from './options.js';
 
 /** Maximum number of values in a schema, and of characters in its strings. A larger schema cannot be compiled, and
@@ -21,16 +22,13 @@ function schemaCheck(plain) {
   /** @param {string} name @param {any} part @param {any} holder */
   return (name, part, holder) => {
     length += name.length + (typeof part === 'string' ? part.length : 0);
-    if (++count > MAX_VALUES) throw tooLarge(`${MAX_VALUES} values`);
-    if (length > MAX_TEXT) throw tooLarge(`${MAX_TEXT} characters`);
-    if (plain && part === undefined && maps.has(holder)) throw new Error(`\`${name}\` is undefined`);
+    if (++count > MAX_VALUES) throw schemaTooLarge(`${MAX_VALUES} values`);
+    if (length > MAX_TEXT) throw schemaTooLarge(`${MAX_TEXT} characters`);
+    if (plain && part === undefined && maps.has(holder)) throw flaw(`\`${name}\``, 'undefined');
     // A name in a map is not a keyword: a property may be called `properties`, too.
     if (MAPS.test(name) && !maps.has(holder) && typeof part === 'object' && part) maps.add(part);
   };
 }
-
-/** @param {string} most */
-const tooLarge = (most) => new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
 
 /** Returns a schema as JSON. An object of a schema library converts itself. Throws `bad-option`.
  * @param {string} name of the option @param {any} schema */
@@ -38,27 +36,13 @@ export function schemaOf(name, schema) {
   try {
     const standard = schema?.['~standard'];
     const converter = standard?.jsonSchema;
-    if (standard && !converter?.input) {
-      throw new ModelError(
-        'bad-option',
-        `\`${name}\` is a schema of ${standard.vendor} that cannot convert itself to` +
-          ' JSON Schema. Update the library (zod >= 4.2, ArkType >= 2.1.28), or convert it (Valibot: toStandardJsonSchema()).',
-      );
-    }
-    if (Array.isArray(schema)) throw new Error('it is a list');
+    if (standard && !converter?.input) throw notConvertible(name, standard.vendor);
+    if (Array.isArray(schema)) throw flaw('it', 'a list');
     return converter
       ? closed(jsonOf(converter.input({ target: 'draft-2020-12' }), false, schemaCheck(false)))
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
-    if (cause instanceof ModelError) throw cause;
-    // For a circular structure, further lines of the message show the cycle, so only the first line is used.
-    const [reason] = String(/** @type {any} */ (cause)?.message ?? cause).split('\n');
-    throw new ModelError(
-      'bad-option',
-      `\`${name}\` must be a JSON Schema: ${reason}. Pass plain JSON, or an object of` +
-        ' a schema library that implements Standard JSON Schema.',
-      { cause },
-    );
+    throw cause instanceof ModelError ? cause : notSchema(name, cause);
   }
 }
 

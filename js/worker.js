@@ -1,8 +1,8 @@
 /* worker: entry of the engine worker in browsers. */
 import { Host } from './engine/host.js';
-import { ModelError } from './errors.js';
 import { MODULES } from './modules.js';
-import { Files, missing } from './platform/files.js';
+import { badStatus, notFound, wasmForbidden } from './platform/errors.js';
+import { Files } from './platform/files.js';
 import { channelPort } from './platform/port-browser.js';
 import { openStore } from './download/store-browser.js';
 
@@ -23,21 +23,18 @@ const yieldToMessages = () =>
     port2.postMessage(null);
   });
 
-const FORBIDDEN = "The content security policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src.";
-
 /** @param {string} name */
 async function compile(name) {
   const address = files.address(name);
   try {
     const response = await fetch(address);
-    if (!response.ok) throw new Error(`status ${response.status}`);
+    if (!response.ok) throw badStatus(response.status);
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (cause) {
     const why = /** @type {Error} */ (cause).message;
     // Only the message of an error shows that a content security policy forbade WebAssembly.
     const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
-    if (forbidden) throw new ModelError('unsupported-platform', FORBIDDEN, { cause });
-    throw new Error(`${address}: ${missing(cause)}`, { cause });
+    throw forbidden ? wasmForbidden(cause) : notFound(cause, `${address}: `);
   }
 }
 

@@ -6,7 +6,8 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { Worker, parentPort } from 'node:worker_threads';
 import { Host } from './engine/host.js';
 import { MODULES } from './modules.js';
-import { Files, missing } from './platform/files.js';
+import { notFound } from './platform/errors.js';
+import { Files } from './platform/files.js';
 import { nodePort } from './platform/port-node.js';
 import { openStore } from './download/store-node.js';
 import { createTemporary } from './download/temporary-node.js';
@@ -56,7 +57,7 @@ async function compile(name) {
   try {
     return await WebAssembly.compile(await readFile(new URL(files.address(name))));
   } catch (cause) {
-    throw new Error(missing(cause), { cause });
+    throw notFound(cause);
   }
 }
 

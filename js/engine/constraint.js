@@ -3,9 +3,9 @@
 /** @import { Engine } from './engine.js' */
 /** @import { PromptEncoder } from './prompt-encoder.js' */
 /** @import { ThoughtReader } from './thoughts.js' */
-import { ModelError } from '../errors.js';
 import { Budget, Unsupported, compile, lower } from '../grammar/index.js';
 import { ordered } from '../grammar/ordered.js';
+import { badBeginning, badFormat, formatTooComplex } from './errors.js';
 import { Matcher } from './grammar.js';
 import { joined, utf8 } from './heap.js';
 
@@ -39,19 +39,7 @@ export async function constraintOf(encoder, { format, tools }, pause) {
     return { constraint: lower(grammar, { spelling: 'shortest', budget }), begins };
   } catch (error) {
     if (!(error instanceof Unsupported)) throw error;
-    const where = typeof error.place === 'number' ? `offset ${error.place}` : `#${error.place}`;
-    if (error.code === 'format-too-complex') {
-      throw new ModelError(
-        error.code,
-        `The format is too complex: ${error.what} (at ${where}). Use fewer alternatives, shorter lists or simpler patterns.`,
-        { cause: error },
-      );
-    }
-    throw new ModelError(
-      error.code,
-      `Answers cannot be constrained to this format: ${error.what} (at ${where}). Change this part.`,
-      { expected: 'a supported format', got: where, cause: error },
-    );
+    throw error.code === 'format-too-complex' ? formatTooComplex(error) : badFormat(error);
   }
 }
 
@@ -64,7 +52,7 @@ export function matcherOf(native, constraint, prompt, cut) {
   const begin = utf8(('begin' in prompt && prompt.begin) || '');
   if (matcher.acceptBytes(joined(begin, cut))) return matcher;
   matcher.dispose();
-  throw new ModelError('bad-format', 'The format does not allow the beginning of the answer. Change one of them.');
+  throw badBeginning();
 }
 
 /** Returns the token to append for a token drawn without the constraint, or null to draw another. Sets the matcher if

@@ -1,6 +1,6 @@
 /* context: chooses the context length of a model. */
 /** @import { Engine } from './engine.js' */
-import { ModelError } from '../errors.js';
+import { contextTooLong } from './errors.js';
 
 const DEFAULT_CONTEXT = 4096;
 
@@ -11,8 +11,5 @@ export function chooseContext(native, wanted) {
   const trained = native.number('context_length');
   if (wanted === undefined) return Math.min(trained, DEFAULT_CONTEXT);
   if (wanted <= trained) return wanted;
-  throw new ModelError(
-    'bad-option',
-    `\`contextLength\` must be at most ${trained}, the model's maximum (got ${wanted}).`,
-  );
+  throw contextTooLong(trained, wanted);
 }

@@ -7,9 +7,10 @@
 /** @import { Engine } from './engine.js' */
 /** @import { LoadDeps } from './loading.js' */
 /** @import { Meter } from './meter.js' */
-import { ModelError, show } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { chooseContext } from './context.js';
 import { LATEST, LEAST_GAIN, MOST } from './drafts.js';
+import { draftEmbeds, draftIsModel, otherSize, otherToken } from './errors.js';
 import { Runner } from './runner.js';
 
 /** Maximum difference between the sizes of the vocabularies: some files of a family have more unused tokens. */
@@ -58,10 +59,7 @@ export async function loadDraftModel(load, options, { native, meter, reserve, de
 function checkUrls(draftModel, descriptors) {
   const urls = descriptors.map((own) => (own.kind === 'url' ? own.url : ''));
   if (!draftModel.some((descriptor) => descriptor.kind === 'url' && urls.includes(descriptor.url))) return;
-  throw new ModelError(
-    'bad-option',
-    '`draftModel` must not be the model itself. Use a smaller model of the same family, which drafts faster.',
-  );
+  throw draftIsModel();
 }
 
 /** Removes the headers from a source if they are those of a model on another host. @param {SourceDescriptor} source
@@ -95,31 +93,21 @@ function meterAfter(meter) {
 /** Throws `not-generative` or `bad-option` if a model cannot draft for another one. Returns whether it is an assistant.
  * @param {Engine} native @param {Engine} draft */
 function checkDraftModel(native, draft) {
-  if (draft.number('bidirectional')) {
-    throw new ModelError(
-      'not-generative',
-      'The draft model only computes embeddings. Pass a model that generates text as `draftModel`.',
-    );
-  }
-  const difference = differenceOf(native, draft);
-  if (!difference) return draft.call('pair', native.number('address')) > 0;
-  throw new ModelError(
-    'bad-option',
-    `\`draftModel\` must have the vocabulary of the model: ${difference}. Use a smaller model of the same family.`,
-  );
+  if (draft.number('bidirectional')) throw draftEmbeds();
+  checkVocabulary(native, draft);
+  return draft.call('pair', native.number('address')) > 0;
 }
 
-/** Compares two vocabularies. Returns '' if they are the same. @param {Engine} native @param {Engine} draft */
-function differenceOf(native, draft) {
+/** Compares two vocabularies. Throws `bad-option` if they differ. @param {Engine} native @param {Engine} draft */
+function checkVocabulary(native, draft) {
   const [size, own] = [native, draft].map((one) => one.number('n_vocab'));
-  if (Math.abs(size - own) > MOST_MORE) return `it has ${own} tokens, the model ${size}`;
+  if (Math.abs(size - own) > MOST_MORE) throw otherSize(size, own);
   const least = Math.min(size, own);
   const text = (/** @type {Engine} */ one, /** @type {number} */ id) => new TextDecoder().decode(one.decode(id, true));
   for (let id = 0; id < least; id += Math.ceil(least / COMPARED)) {
     const [expected, got] = [text(native, id), text(draft, id)];
-    if (expected !== got) return `its token ${id} is ${show(got)}, the model's ${show(expected)}`;
+    if (expected !== got) throw otherToken(id, expected, got);
   }
-  return '';
 }
 
 /** Drafts tokens, and pauses while drafts cost more time than they save. */

@@ -2,8 +2,9 @@
  * depend on the other texts. */
 /** @import { EmbedArgs } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-import { ModelError, abortError, wrapped } from '../errors.js';
+import { abortError, wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
+import { noMemoryForVectors, textTooLong, tooManyTexts, vectorNotFinite } from './errors.js';
 import { POOLING } from './info.js';
 import { aside } from './saving.js';
 
@@ -50,13 +51,10 @@ async function packs({ runner }, job, { pooling, progress }, ids, take) {
 /** @param {number} count @param {number} width */
 function vectorsFor(count, width) {
   const most = Math.floor(MAX_RESULT_BYTES / width / 4);
-  if (count > most) {
-    throw new ModelError('bad-option', `${count} texts are too many for one call. Pass at most ${most}.`);
-  }
+  if (count > most) throw tooManyTexts(count, most);
   return wrapped(
-    'no-memory',
-    `The vectors of ${count} texts do not fit into memory`,
     () => new Float32Array(count * width),
+    (cause) => noMemoryForVectors(count, cause),
   );
 }
 
@@ -67,12 +65,7 @@ async function tokenized({ runner, encoder, contextLength: most }, job, { texts,
   for (const [i, text] of texts.entries()) {
     if (job.aborted) throw abortError();
     const ids = await encoder.whole((prefixes[i] ?? prefixes[0]) + text, runner.pauses(job));
-    if (ids.length > most && !truncate) {
-      throw new ModelError(
-        'context-exceeded',
-        `Text ${i} has ${ids.length} tokens; the model accepts ${most}. Shorten it, or set truncate: true.`,
-      );
-    }
+    if (ids.length > most && !truncate) throw textTooLong(i, ids.length, most);
     // A truncated text keeps its end token.
     all.push(ids.length > most ? [...ids.slice(0, most - 1), encoder.eos ?? ids[most - 1]] : ids);
     await runner.pause();
@@ -95,13 +88,7 @@ function packEnd(ids, start, room) {
 function finished(vector, normalize, i) {
   let sum = 0;
   for (const x of vector) sum += x * x;
-  if (!Number.isFinite(sum)) {
-    throw new ModelError(
-      'not-finite',
-      `The vector of text ${i} is not finite: the model's weights overflow float32. Load` +
-        ' another file of the model.',
-    );
-  }
+  if (!Number.isFinite(sum)) throw vectorNotFinite(i);
   const scale = normalize && sum > 0 ? 1 / Math.sqrt(sum) : 1;
   return vector.map((x) => x * scale);
 }

@@ -1,14 +1,15 @@
 /* engine: one WebAssembly instance, its helper threads, and the C functions of src/api.h as methods that throw
  * ModelError. */
 /** @import { Exports } from './heap.js' */
-/** @import { ErrorCode } from '../errors.js' */
+/** @import { ErrorCode, ModelError } from '../errors.js' */
 /** @import { ToThread } from '../protocol.js' */
 /** @import { OpenStore, Port } from '../platform/env.js' */
 /** @typedef {Port<ToThread, boolean>} Helper a helper thread */
-import { ModelError, failure } from '../errors.js';
+import { relayed } from '../errors.js';
 import { features } from '../platform/features.js';
 import { MAX_THREADS } from '../protocol.js';
 import { checkerOf } from './checker.js';
+import * as errors from './errors.js';
 import { Heap, createMemory, exportsOf, imports, utf8 } from './heap.js';
 
 /** Number of bytes that WebAssembly can address. */
@@ -68,8 +69,7 @@ export class Engine {
     this.variant = this.#heap.string(exports.gw_build()) ?? '';
     this.#pool = pool ?? exports.gw_pool_new(this.threads) >>> 0;
     this.#model = this.#pool && exports.gw_model_new(this.#pool) >>> 0;
-    if (!this.#model)
-      throw new ModelError('no-memory', `The engine has no memory for ${this.threads} threads. Use fewer.`);
+    if (!this.#model) throw errors.noMemoryForThreads(this.threads);
     if (pool) return;
     helpers.forEach((port, i) => {
       const stack = exports.gw_pool_stack(this.#pool, i + 1) >>> 0;
@@ -120,12 +120,12 @@ export class Engine {
   #error(result) {
     const name = /** @type {ErrorCode} */ (this.#heap.string(this.#exports.gw_error_name(result)) ?? 'bad-state');
     const noted = this.#noted();
-    return noted.code === name ? noted : new ModelError(name, `The engine failed with the code ${name}.`);
+    return noted.code === name ? noted : errors.unexplained(name);
   }
 
   #noted() {
     const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
-    return new ModelError(/** @type {ErrorCode} */ (code), what);
+    return relayed(/** @type {ErrorCode} */ (code), what);
   }
 
   /** Calls gw_NAME(model, bytes, length) and returns the address of the created object. Throws on 0.
@@ -182,7 +182,7 @@ export class Engine {
     const { gw_sha256_new: start, gw_sha256_update: update, gw_sha256_hex: hex } = this.#exports;
     const heap = this.#heap;
     const hash = start();
-    if (!hash) throw new ModelError('no-memory', 'The engine has no memory for SHA-256. Close other tabs or programs.');
+    if (!hash) throw errors.noMemoryForHash();
     return {
       update: (bytes) => {
         heap.with(bytes, (p) => update(hash, p, bytes.length));
@@ -224,12 +224,7 @@ export class Engine {
       // grow() has enlarged by `most - before` bytes, so these bytes are added to the limit.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
-      throw new ModelError(
-        'no-memory',
-        `The model needs ${need} bytes for a context of ${contextLength} tokens; this platform allows ${most}.` +
-          (fits ? ` Set contextLength to ${fits} or less.` : ' Use a smaller model.'),
-        { expected: `${need} bytes`, cause },
-      );
+      throw errors.contextTooLarge(contextLength, { need, most, fits, cause });
     }
     this.#vocab = this.number('n_vocab');
     this.#tops = this.#heap.reserve(MAX_TOP * 8);
@@ -483,12 +478,7 @@ export async function createEngine({ variant = 'auto', threads }, platform) {
   if (isolated && !threaded) reason = threads ? 'threads is 1' : 'there is one core';
   let parts = await instantiate(name, threaded, platform);
   const { flaw } = parts;
-  if (flaw && variant !== 'auto') {
-    throw new ModelError(
-      'unsupported-variant',
-      `The variant ${variant} cannot run here. ${flaw} Or use "auto" or "simd128".`,
-    );
-  }
+  if (flaw && variant !== 'auto') throw errors.variantFails(variant, flaw);
   if (flaw) parts = await instantiate('simd128', threaded, platform);
   const { memory, module } = parts;
   const helpers = threaded ? await startHelpers(wanted - 1, { module, memory }, platform) : [];
@@ -508,14 +498,10 @@ async function instantiate(name, threaded, platform) {
 
 /** @param {string} variant @param {{ simd: boolean, relaxed: boolean }} features */
 function chooseVariant(variant, { simd, relaxed }) {
-  if (!simd)
-    throw new ModelError(
-      'unsupported-platform',
-      'This platform has no WebAssembly SIMD. Use a newer browser or runtime.',
-    );
+  if (!simd) throw errors.noSimd();
   if (variant === 'auto') return relaxed ? 'relaxed' : 'simd128';
   if (variant !== 'relaxed' || relaxed) return variant;
-  throw new ModelError('unsupported-variant', 'This platform has no relaxed SIMD. Use "auto" or "simd128".');
+  throw errors.noRelaxedSimd();
 }
 
 /** @param {string} name @param {Platform} platform */
@@ -523,7 +509,7 @@ async function compile(name, platform) {
   try {
     return await platform.compile(name);
   } catch (cause) {
-    throw failure('engine-missing', `${name} could not be loaded`, cause);
+    throw errors.notLoaded(name, cause);
   }
 }
 

@@ -1,6 +1,6 @@
 /* heap: the only module that accesses the engine's memory. Addresses from C are signed numbers, which `>>> 0` converts
  * to offsets. Each access reads memory.buffer, because growing the memory replaces the buffer. */
-import { ModelError, failure } from '../errors.js';
+import { noMemory, notReserved } from './errors.js';
 
 const PAGE = 65536;
 const INITIAL_PAGES = 16;
@@ -60,8 +60,7 @@ export class Heap {
   /** Allocates memory, which release() frees. Throws `no-memory`. @param {number} bytes */
   reserve(bytes) {
     const address = this.#exports.gw_alloc(Math.max(bytes, 1)) >>> 0;
-    if (!address)
-      throw new ModelError('no-memory', `The engine has no memory for ${bytes} more bytes. Use shorter inputs.`);
+    if (!address) throw noMemory(bytes);
     return address;
   }
 
@@ -119,12 +118,7 @@ export function createMemory(shared) {
       return new WebAssembly.Memory({ initial: INITIAL_PAGES, maximum, shared });
     } catch (cause) {
       if (maximum > MIN_PAGES) continue;
-      throw failure(
-        'no-memory',
-        `${maximum * PAGE} bytes of memory could not be reserved`,
-        cause,
-        'Close other tabs or programs.',
-      );
+      throw notReserved(maximum * PAGE, cause);
     }
   }
 }

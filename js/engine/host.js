@@ -4,11 +4,12 @@
 /** @import { Calls, Call, FromWorker, Open, ToWorker } from '../protocol.js' */
 /** @import { Engine, Platform } from './engine.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
-import { ModelError, abortError, failure } from '../errors.js';
+import { ModelError, abortError } from '../errors.js';
 import { Asking } from '../rpc/asking.js';
 import { packError } from '../protocol.js';
 import { chooseContext } from './context.js';
 import { createEngine } from './engine.js';
+import { scriptMemoryFull } from './errors.js';
 import { describe } from './info.js';
 import { generate } from './jobs.js';
 import { load, storeOf } from './loading.js';
@@ -256,14 +257,7 @@ export class Host {
   #fail(id, cause) {
     const ours = cause instanceof ModelError;
     const full = cause instanceof RangeError && NO_ROOM.test(cause.message);
-    const error = full
-      ? failure(
-          'no-memory',
-          'JavaScript is out of memory',
-          new Error(cause.message, { cause }),
-          'Close other tabs or programs.',
-        )
-      : cause;
+    const error = full ? scriptMemoryFull(cause) : cause;
     const kind = full || (ours && cause.code !== 'worker-failed') ? 'failed' : 'fatal';
     this.#post({ kind, id, error: packError(error) });
   }

@@ -3,8 +3,9 @@
 /** @import { Inside, InsideArgs, InsideLayer } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Engine } from './engine.js' */
-import { ModelError, wrapped } from '../errors.js';
+import { wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
+import { badPosition, noMemoryForResult, resultTooLarge } from './errors.js';
 import { aside } from './saving.js';
 
 const NORMS = 3;
@@ -42,7 +43,7 @@ function positionsOf(asked, n) {
   const all = asked ?? Array.from({ length: n }, (_, i) => i);
   return all.map((at) => {
     if (at >= -n && at < n) return at < 0 ? at + n : at;
-    throw new ModelError('bad-option', `\`positions\` must be from ${-n} to ${n - 1} for this prompt (got ${at}).`);
+    throw badPosition(n, at);
   });
 }
 
@@ -50,16 +51,8 @@ function positionsOf(asked, n) {
  * memory. @param {InsideArgs} args @param {number} rows number of positions @param {number} n number of tokens */
 function roomFor({ layers, heads, lens, norms }, rows, n) {
   const bytes = layers.length * rows * (heads.length * n + NORMS) * 4;
-  if (bytes > MAX_RESULT_BYTES) {
-    throw new ModelError(
-      'bad-option',
-      `The result would have ${bytes} bytes; the limit is ${MAX_RESULT_BYTES}. Ask for fewer layers, heads or` +
-        ' positions.',
-    );
-  }
+  if (bytes > MAX_RESULT_BYTES) throw resultTooLarge(bytes, MAX_RESULT_BYTES);
   return wrapped(
-    'no-memory',
-    `The result of ${bytes} bytes does not fit into memory`,
     () =>
       new Map(
         layers.map((layer) => {
@@ -72,6 +65,7 @@ function roomFor({ layers, heads, lens, norms }, rows, n) {
           return [layer, empty];
         }),
       ),
+    (cause) => noMemoryForResult(bytes, cause),
   );
 }
 

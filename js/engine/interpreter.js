@@ -7,7 +7,7 @@
  * sentinels at both ends, which no control token may cross. Otherwise a message could spell a control token, letter by
  * letter. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
-import { ModelError } from '../errors.js';
+import { badArguments, messagesTooLong, overLimit, tokensMixed } from './errors.js';
 import { strip } from './strip.js';
 
 /** Limits on evaluating a template, by the words that name them in errors. The characters of a value include those
@@ -44,13 +44,8 @@ const STRIPS = { strip: 'both', lstrip: 'left', rstrip: 'right' };
 
 /** Throws `template-error` if a value exceeds its limit. @param {keyof typeof LIMITS} what @param {number} value */
 export function limit(what, value) {
-  if (value <= LIMITS[what]) return;
-  throw new ModelError(
-    'template-error',
-    `The model's chat template needs ${value} ${what}; the limit is ${LIMITS[what]}. Send shorter messages, or a` +
-      ' string.',
-    { expected: LIMITS[what], got: value },
-  );
+  if (value <= LIMITS[what]) return; // false for NaN
+  throw overLimit(value, what, LIMITS[what]);
 }
 
 // Cast, because the types of @huggingface/jinja do not resolve under Node's module resolution.
@@ -104,11 +99,7 @@ class TracingInterpreter extends AnyInterpreter {
     try {
       for (const value of environment.variables.values()) this.#size(value);
     } catch {
-      throw new ModelError(
-        'template-error',
-        `The messages and tools have more than ${LIMITS['characters of text']} characters in all.` +
-          ' Send fewer or shorter messages.',
-      );
+      throw messagesTooLong(LIMITS['characters of text']);
     }
     this.#Text = super.evaluateBlock([], environment).constructor;
   }
@@ -187,11 +178,7 @@ class TracingInterpreter extends AnyInterpreter {
     if (!unknown.length || !(isNamed || (isOwn && unknown.some(({ value }) => this.#names(value))))) {
       return this.#selects(node, operands) ? this.#selected(result) : result;
     }
-    throw new ModelError(
-      'template-error',
-      "The model's chat template changes a text of control tokens and messages in a way that may mix them." +
-        ' Send the prompt as a string, or use a file with another chat template.',
-    );
+    throw tokensMixed();
   }
 
   /** Returns whether message text selects the result of an operation, for example as a key. Returns false for
@@ -411,7 +398,7 @@ class TracingInterpreter extends AnyInterpreter {
     const [text, characters, ...more] = [callee.object, ...args].map((part) => this.evaluate(part, environment));
     const kinds = [text, characters ?? text, ...more].map((value) => value?.type);
     const fits = kinds.length <= 2 && kinds.every((kind) => kind === 'StringValue');
-    if (!fits) throw new Error(`${method}() accepts one or two strings (got ${kinds.join(', ')})`);
+    if (!fits) throw badArguments(method, kinds);
     return this.#stripped(text, STRIPS[method], characters?.value);
   }
 

@@ -1,6 +1,7 @@
 /* jobs: implements generate() in the worker. */
 import { ModelError } from '../errors.js';
 import { CREDIT } from '../protocol.js';
+import { badToken } from './errors.js';
 import { utf8 } from './heap.js';
 import { TextAssembler } from './text.js';
 
@@ -223,9 +224,7 @@ function appendToken(run, id, forced) {
   // A grammar may require an end token in the middle of a text.
   if ((native.call('is_end', id) || id === reader?.stop) && (!matcher || matcher.complete)) return 'stop';
   record(run, id, forced);
-  if (matcher?.accept(id) === false) {
-    throw new ModelError('bad-state', `The format does not allow the token ${id}.`);
-  }
+  if (matcher?.accept(id) === false) throw badToken(id);
   if (assembler.stopped !== null) return 'stop-sequence';
   if (matcher?.finished) return 'stop';
   if (tokens.length === args.maxTokens) return 'length';

@@ -2,8 +2,9 @@
 /** @import { Logits, Perplexity } from '../protocol.js' */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { CallRunner } from './runner.js' */
-import { ModelError, wrapped } from '../errors.js';
+import { wrapped } from '../errors.js';
 import { MAX_RESULT_BYTES } from '../protocol.js';
+import { noMemoryForLogits, nothingToScore, tooManyIds } from './errors.js';
 
 /** Returns the logits after the last id, or after every id. Fails with `bad-option`, `no-memory` or `not-finite`.
  * @param {Context} context @param {EvaluationJob} job
@@ -12,16 +13,11 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
   const { native } = runner;
   const bytes = ids.length * encoder.size * 4;
   if (all && bytes > MAX_RESULT_BYTES) {
-    const most = Math.floor(MAX_RESULT_BYTES / encoder.size / 4);
-    throw new ModelError(
-      'bad-option',
-      `The logits of ${ids.length} ids are too many. Pass at most ${most}, or all: false.`,
-    );
+    throw tooManyIds(ids.length, Math.floor(MAX_RESULT_BYTES / encoder.size / 4));
   }
   const out = wrapped(
-    'no-memory',
-    `The logits of ${ids.length} ids do not fit into memory`,
     () => new Float32Array(all ? bytes / 4 : 0),
+    (cause) => noMemoryForLogits(ids.length, cause),
   );
   native.sync(ids);
   if (all) native.call('want_all', 1);
@@ -37,9 +33,7 @@ export async function logits({ runner, encoder }, job, { ids, all }) {
 export async function perplexity({ runner, encoder, contextLength }, job, { text, window }) {
   const { ids } = await encoder.prompted({ text }, runner.pauses(job));
   const width = Math.min(window || contextLength, contextLength);
-  if (ids.length < 2) {
-    throw new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');
-  }
+  if (ids.length < 2) throw nothingToScore();
   const stride = Math.floor(width / 2);
   let sum = 0;
   let count = 0;

@@ -1,6 +1,7 @@
 /* prompt-encoder: converts prompts and other texts to token ids, and ids to text, with the tokenizer and chat
  * template of a file. Needs only the file's header. */
-import { ModelError, noTemplate } from '../errors.js';
+import { noTemplate } from '../errors.js';
+import { notSplittable, tooManyTokens } from './errors.js';
 import { joined, textDecoder, utf8 } from './heap.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
 
@@ -83,14 +84,10 @@ export class PromptEncoder {
       at += slice.length;
       const { ids: some, taken } = this.#native.encodePart(bytes, { special, begun, more: at < text.length });
       for (const id of some) ids.push(id);
-      if (ids.length > MAX_IDS) {
-        throw new ModelError(code, `The text has more than ${MAX_IDS} tokens. Split it.`);
-      }
+      if (ids.length > MAX_IDS) throw tooManyTokens(code, MAX_IDS);
       begun ||= taken > 0;
       rest = bytes.slice(taken);
-      if (rest.length > MAX_REST) {
-        throw new ModelError('bad-count', `The text has ${MAX_REST} bytes without a place to split it. Add spaces.`);
-      }
+      if (rest.length > MAX_REST) throw notSplittable(MAX_REST);
     }
     return ids;
   }

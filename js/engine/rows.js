@@ -5,8 +5,9 @@
 /** @import { Notice, OpenOptions, Progress, TensorInfo } from '../protocol.js' */
 /** @import { Engine, Hash, Platform } from './engine.js' */
 /** @import { Meter } from './meter.js' */
-import { ModelError, abortError, reading } from '../errors.js';
+import { abortError, reading } from '../errors.js';
 import { sleep } from '../download/http.js';
+import { digestDiffers, endsBefore, fileChanged } from './errors.js';
 import { spill } from './spill.js';
 
 /** Number of words in the list of requested rows (rowcache.h): tensor index, number of rows, at most 128 rows. */
@@ -124,7 +125,7 @@ function readerOf({ download, spill, blob, file, name = '', total = Infinity }) 
   if (download) return readerOfDownload(download);
   const slice = async (/** @type {Span} */ { start, end }) => {
     if (blob) return new Uint8Array(await blob.slice(start, end).arrayBuffer());
-    if (!file?.unchanged?.()) throw new ModelError('source-changed', `${name} has changed. Load it again.`);
+    if (!file?.unchanged?.()) throw fileChanged(name);
     const bytes = new Uint8Array(end - start);
     return bytes.subarray(0, file.read(bytes, start));
   };
@@ -141,7 +142,7 @@ function readerOf({ download, spill, blob, file, name = '', total = Infinity }) 
 async function whole(name, span, read) {
   const bytes = await reading(name, () => read(span));
   if (bytes.length === span.end - span.start) return bytes;
-  throw new ModelError('truncated', `${name} is truncated: it ends before byte ${span.end}. Download it again.`);
+  throw endsBefore(name, span.end);
 }
 
 /** @param {NonNullable<Source['download']>} download @returns {Reader} */
@@ -298,8 +299,7 @@ export class Rows {
     const got = hash.hex();
     if (this.#closed) return undefined;
     if (got === expected) return this.#inTurn(() => download.keep());
-    const message = `The SHA-256 of the model is ${got}, not ${expected}. Download the file again, or correct \`sha256\`.`;
-    const error = new ModelError('sha256-mismatch', message, { expected, got });
+    const error = digestDiffers(expected, got);
     this.#failure = error;
     return download.close(error);
   }

@@ -4,6 +4,7 @@
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatFiles } from '../download/chat-cache.js';
 import { ModelError, abortError, wrapped } from '../errors.js';
+import { noChatCache, noMemoryForSaved, notEvaluated } from './errors.js';
 
 /** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has other ids
  * by now. Returns only `head` if there are no ids, or if the ids belong to another model. @param {Context} context
@@ -16,8 +17,7 @@ export async function save({ runner, contextLength }, job, { head, ids: all, of,
   if (isOthers || !native.saves(ids)) {
     native.sync(ids, owner);
     await runner.settle(job);
-    if (!native.saves(ids))
-      throw new ModelError('bad-state', 'The conversation could not be evaluated for saving. Try again.');
+    if (!native.saves(ids)) throw notEvaluated();
   }
   return headAndState(runner, job, head);
 }
@@ -27,9 +27,8 @@ async function headAndState(runner, job, head) {
   const { native } = runner;
   const size = head.length + native.savedBytes;
   const bytes = wrapped(
-    'no-memory',
-    `The saved conversation of ${size} bytes does not fit into memory`,
     () => new Uint8Array(size),
+    (cause) => noMemoryForSaved(size, cause),
   );
   bytes.set(head);
   let at = head.length;
@@ -95,12 +94,7 @@ const known = new WeakMap();
 
 /** @param {Context} context */
 function chatFilesOf({ runner: { native }, store, chatCacheBytes }) {
-  if (!store) {
-    throw new ModelError(
-      'bad-state',
-      'The model was loaded with `cache: false`, so it has no chat cache. Leave `cache` out.',
-    );
-  }
+  if (!store) throw noChatCache();
   const files =
     known.get(store) ??
     new ChatFiles(store, {

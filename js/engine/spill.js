@@ -6,7 +6,15 @@
 /** @import { Meter } from './meter.js' */
 import { Checks, pieceOf, tableBytes } from '../download/checks.js';
 import { createTemporary } from '../download/temporary-browser.js';
-import { ModelError, abortError, failure } from '../errors.js';
+import { abortError } from '../errors.js';
+import {
+  endsInTable,
+  storageFull,
+  temporaryCorrupt,
+  temporaryNotCreated,
+  temporaryNotRead,
+  temporaryNotWritten,
+} from './errors.js';
 
 const CHUNK = 1 << 20;
 
@@ -28,12 +36,7 @@ export async function spill(sources, { rowsOnDisk, cache }, { native, platform, 
   } catch (cause) {
     for (const [, one] of made) await one.close();
     if (rowsOnDisk !== true) return false;
-    throw failure(
-      'bad-option',
-      'The temporary file for tables of this model could not be created',
-      cause,
-      'Set `rowsOnDisk` to "auto" to load them into memory.',
-    );
+    throw temporaryNotCreated(cause);
   }
   for (const [source, one] of made) one.attach(source, meter);
   return true;
@@ -90,8 +93,7 @@ export class Spill {
       while (this.#size < this.total) {
         const count = await source.read(scratch);
         if (!source.download) meter.add(count);
-        if (!count)
-          throw new ModelError('truncated', 'The file is truncated: it ends inside a table. Download it again.');
+        if (!count) throw endsInTable();
       }
       if (this.#size % CHUNK) this.#write(this.#size % CHUNK);
       this.#chunk = scratch.subarray(0, 0);
@@ -127,11 +129,10 @@ export class Spill {
       // Writes the rest after a short write: a full disk first accepts a part of the bytes, and then fails.
       for (let done = 0, n; done < count; done += n) {
         n = this.#file?.write(bytes.subarray(done), start + done) ?? 0;
-        if (!n) throw new Error('the storage is full');
+        if (!n) throw storageFull();
       }
     } catch (cause) {
-      const remedy = 'Free storage, or set `rowsOnDisk` to false to load them into memory.';
-      throw failure('cache-failed', 'Tables of the model could not be written to a temporary file', cause, remedy);
+      throw temporaryNotWritten(cause);
     }
   }
 
@@ -155,20 +156,12 @@ export class Spill {
     try {
       count = file.read(bytes, start);
     } catch (cause) {
-      throw failure(
-        'cache-failed',
-        'The temporary file of the model could not be read',
-        cause,
-        'Load the model again.',
-      );
+      throw temporaryNotRead(cause);
     }
     for (let at = 0; at < bytes.length; at += this.grain) {
       const piece = bytes.subarray(at, at + this.grain);
       if (at + piece.length <= count && this.#checks.fits((start + at) / this.grain, this.#sum(piece))) continue;
-      throw new ModelError(
-        'cache-corrupt',
-        `The temporary file of the model is corrupt at byte ${start + at}. Load the model again.`,
-      );
+      throw temporaryCorrupt(start + at);
     }
     return bytes;
   }

@@ -4,7 +4,7 @@
 /** @import { Source } from '../download/source.js' */
 /** @import { Meter } from './meter.js' */
 import { LOAD } from './engine.js';
-import { ModelError } from '../errors.js';
+import { digestDiffers, fileTruncated } from './errors.js';
 
 const DRAIN_BYTES = 1 << 20;
 
@@ -62,13 +62,7 @@ function planned(native, sources, meter) {
   sources.forEach(({ total, download }, i) => {
     const need = sources.length > 1 ? native.call('part_bytes', i) : native.number('file_bytes');
     download?.planned(need);
-    if (!(Number(total) < need)) return;
-    const details = { expected: `${need} bytes`, got: `${total} bytes` };
-    throw new ModelError(
-      'truncated',
-      `The file is truncated: it has ${details.got}, but its header requires ${details.expected}. Download it again.`,
-      details,
-    );
+    if (Number(total) < need) throw fileTruncated(need, total);
   });
 }
 
@@ -79,10 +73,5 @@ async function checkDigest(source, hash, expected) {
   const scratch = new Uint8Array(DRAIN_BYTES);
   for (let n; (n = await source.read(scratch)) > 0; ) hash.update(scratch.subarray(0, n));
   const got = hash.hex();
-  if (got === expected.toLowerCase()) return;
-  throw new ModelError(
-    'sha256-mismatch',
-    `The SHA-256 of the model is ${got}, not ${expected}. Download the file again, or correct \`sha256\`.`,
-    { expected, got },
-  );
+  if (got !== expected.toLowerCase()) throw digestDiffers(expected, got);
 }

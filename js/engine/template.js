@@ -5,6 +5,7 @@
  * A template is rejected if it could copy the name of a control token from a message into its own text, by testing the
  * message for the name. */
 import { ModelError } from '../errors.js';
+import * as errors from './errors.js';
 import { compiled, hasSentinel, limit, traced } from './interpreter.js';
 import { lastBytes, prefixOf } from './prefix.js';
 import { SWITCH, thoughtMarks } from './thinking.js';
@@ -35,9 +36,6 @@ const GEMMA = `{{ bos_token }}{% set ns = namespace(lead='') %}{% for m in messa
  * @typedef {{ role: string, content: any, thoughts?: string }} Message */
 /** Variables for a template, besides messages. thinking: undefined for the template's default.
  * @typedef {{ tools?: object[], thinking?: boolean }} Variables */
-
-/** The error of a template that called raise_exception(). */
-class Refusal extends ModelError {}
 
 /** One compiled chat template, with the control tokens of its tokenizer. */
 export class ChatTemplate {
@@ -101,18 +99,10 @@ export class ChatTemplate {
 
   /** @param {Record<string, string>} part of a message */
   #checkCodes(part) {
-    if (!this.#readsCodes) {
-      throw new ModelError(
-        'bad-option',
-        "The model's chat template reads no language codes. Leave out those in messages.",
-      );
-    }
+    if (!this.#readsCodes) throw errors.noLanguageCodes();
     for (const name of ['source_lang_code', 'target_lang_code']) {
       if (/^[a-z]{2,3}([-_][a-z0-9]+)*$/i.test(part[name])) continue;
-      throw new ModelError(
-        'bad-option',
-        `\`${name}\` must be a language code such as en or pt-BR (got ${short(part[name])}).`,
-      );
+      throw errors.badLanguageCode(name, part[name]);
     }
   }
 
@@ -128,7 +118,7 @@ export class ChatTemplate {
       try {
         return { said, written: this.#render(said, variables) };
       } catch (error) {
-        if (!(error instanceof Refusal)) throw error;
+        if (!(error instanceof errors.Refusal)) throw error;
         refusal ??= error;
       }
     }
@@ -170,11 +160,7 @@ export class ChatTemplate {
     // so the messages are rejected.
     if (names && control(this.#render(others, { ...variables, tools: otherTools }).parts) === control(written.parts))
       return;
-    throw new ModelError(
-      'template-error',
-      "The model's chat template writes control tokens because messages contain names of control tokens." +
-        ' Change these names in the messages, or send the prompt as a string.',
-    );
+    throw errors.tokensCopied();
   }
 
   /** Returns the text that the template renders for a sample tool, or '' if it ignores tools. */
@@ -275,12 +261,7 @@ export class ChatTemplate {
       for (const [i, part] of parts.entries()) {
         const its = origin.slice(from, (from += part.length));
         for (const { at, end } of i % 2 === 0 && hasSentinel(its) ? this.#found(part) : []) {
-          if (!hasSentinel(its.slice(at, end))) continue;
-          throw new ModelError(
-            'template-error',
-            "The model's chat template assembles a control token from texts that depend on the messages." +
-              ' Send the prompt as a string, or use a file with another chat template.',
-          );
+          if (hasSentinel(its.slice(at, end))) throw errors.tokenAssembled();
         }
       }
       return { parts, compares };
@@ -431,11 +412,7 @@ function builtins() {
     None: null,
     /** @param {unknown} message */
     raise_exception(message) {
-      const reason = short(message).replace(/\.$/, '');
-      throw new Refusal(
-        'template-error',
-        `The model's chat template refuses the messages: ${reason}. Change them, or send the prompt as a string.`,
-      );
+      throw errors.messagesRefused(message);
     },
     /** @param {number} a @param {number} [b] @param {number} [step] */
     range(a, b, step = 1) {
@@ -465,18 +442,12 @@ function tree(pieces) {
   return root;
 }
 
-/** @param {unknown} text */
-const short = (text) => String(text).slice(0, 300);
-
 /** @template T @param {() => T} f @returns {T} */
 function guarded(f) {
   try {
     return f();
   } catch (error) {
     if (error instanceof ModelError) throw error;
-    throw new ModelError(
-      'template-error',
-      `The model's chat template failed: ${short(error)}. Send the prompt as a string.`,
-    );
+    throw errors.templateFailed(error);
   }
 }

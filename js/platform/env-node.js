@@ -6,6 +6,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
+import { packageNotFound } from './errors.js';
 import { freeLock } from './lock-node.js';
 import { nodePort } from './port-node.js';
 
@@ -56,11 +57,7 @@ function script(beside) {
     const entry = createRequire(join(process.cwd(), 'index.js')).resolve('gemma-wasm');
     return pathToFileURL(join(dirname(entry), SCRIPT));
   } catch (cause) {
-    throw new Error(
-      `${expected || SCRIPT} does not exist, and the package is not installed in ${process.cwd()}. Leave gemma-wasm out of` +
-        ' the bundle (external), copy its files beside the bundle, or pass their folder as `baseUrl`.',
-      { cause },
-    );
+    throw packageNotFound(expected || SCRIPT, cause);
   }
 }
 

@@ -7,7 +7,7 @@
  * split the code: some bundlers cannot split workers (Vite up to 7), and none can if the worker must be one file. A
  * part passes its exports to `offer`, because some bundlers remove exports (Parcel). */
 
-import { failure, messageOf } from '../errors.js';
+import { notImported } from './errors.js';
 /** @import { Place } from '../protocol.js' */
 
 const OFFERED = 'gemma-wasm ';
@@ -54,13 +54,7 @@ export class Files {
       const part = await import(/* @vite-ignore */ /* webpackIgnore: true */ /* turbopackIgnore: true */ address);
       return scope[OFFERED + name] ?? part;
     } catch (cause) {
-      const why = new Error(missing(cause), { cause });
-      throw failure('engine-missing', `${address} could not be imported`, why);
+      throw notImported(address, cause);
     }
   }
-}
-
-/** Returns the error message for a file that could not be loaded. @param {unknown} cause */
-export function missing(cause) {
-  return `${messageOf(cause)}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
 }

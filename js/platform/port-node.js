@@ -1,4 +1,5 @@
 /* port-node: wraps a worker thread of Node as a Port (env.js). */
+import { workerEnded } from './errors.js';
 
 /** Time in ms that a worker has to end after it closed its port, before it is terminated. */
 const LEAVE_MS = 5000;
@@ -16,7 +17,7 @@ export function nodePort(worker) {
     onMessage: (handler) => void worker.on('message', handler),
     onFailure(handler) {
       worker.on('error', handler);
-      worker.on('exit', (status) => handler(new Error(`The worker ended with status ${status}.`)));
+      worker.on('exit', (status) => handler(workerEnded(status)));
     },
     leave: () =>
       new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /* start: starts the package's scripts as workers, whether they are beside the page's scripts, renamed by a bundler,
  * or on another origin. */
-import { ModelError } from '../errors.js';
+import { NO_WORKERS, noWorkers } from './errors.js';
 import { trustedScriptUrl } from './trusted.js';
 /** @import { Place } from '../protocol.js' */
 
@@ -13,9 +13,7 @@ const CLASSIC = /** @type {HTMLScriptElement | null | undefined} */ (globalThis.
 
 /** Returns the reason why this global scope cannot run the engine, or '' if it can. */
 export function obstacle() {
-  return globalThis.Worker
-    ? ''
-    : 'Service workers and shared workers cannot start the engine: load the model in a page or a dedicated worker.';
+  return globalThis.Worker ? '' : NO_WORKERS;
 }
 
 /** Blob URLs of scripts that import a script of another origin, by the URL of that script.
@@ -28,7 +26,7 @@ const blobs = new Map();
  * @returns {{ worker: Worker, address: string }} */
 export function startScript(start, name, { baseUrl, files }) {
   const Usual = globalThis.Worker;
-  if (obstacle()) throw new ModelError('unsupported-platform', obstacle());
+  if (obstacle()) throw noWorkers();
   let address = '';
   /** @param {string | URL} url @param {WorkerOptions} options */
   const Ours = function (url, options) {

@@ -1,5 +1,6 @@
-/* why-not: finds the likely reason why a script of the package did not start as a worker. */
-import { missing } from './files.js';
+/* why-not: finds the likely reason why a script of the package did not start as a worker. The messages are here and
+ * not in errors.js, because this module is only loaded for them. */
+import { missing } from './errors.js';
 
 /** Requests the script of a worker that did not start, and returns an error with the likely reason.
  * @param {string} address URL of the script */

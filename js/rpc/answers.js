@@ -2,6 +2,7 @@
  * calls of the store that the caller passed. */
 /** @import { Feeders } from '../download/feeder.js' */
 /** @import { Questions, Store } from '../protocol.js' */
+import { badCount, storeFailed } from './errors.js';
 
 /** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
 
@@ -15,7 +16,7 @@ export function answersOf(feeders, store) {
       return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
     } catch (error) {
       // A caller's store may reject with any value, even undefined.
-      throw error instanceof Object ? error : new Error(`The storage of the option \`cache\` failed: ${error}.`);
+      throw error instanceof Object ? error : storeFailed(error);
     }
   };
 }
@@ -25,7 +26,6 @@ export function answersOf(feeders, store) {
 async function read(store, ...[name, at, most]) {
   const into = new Uint8Array(most);
   const count = await store.read(name, at, into);
-  if (!(count >= 0 && count <= most))
-    throw new Error(`The storage of the option \`cache\` must return 0 to ${most} bytes (got ${count}).`);
+  if (!(count >= 0 && count <= most)) throw badCount(most, count);
   return into.subarray(0, count);
 }

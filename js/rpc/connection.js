@@ -2,11 +2,12 @@
  * port of one worker. */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Answering } from './answers.js' */
+/** @import { ModelError } from '../errors.js' */
 /** @import { CallHandle, CallOptions } from './rpc.js' */
 /** @import { Calls, Event, FromWorker, ModelInfo } from '../protocol.js' */
 /** @import { OpenOptions, SourceDescriptor, ToWorker } from '../protocol.js' */
-import { ModelError, failure } from '../errors.js';
 import { unpackError } from '../protocol.js';
+import { tooMuchText, workerDied } from './errors.js';
 import { Heartbeat } from './heartbeat.js';
 import { Rpc, refused } from './rpc.js';
 import { deferred } from './signals.js';
@@ -50,9 +51,7 @@ export class Connection {
     this.#heartbeat = new Heartbeat(port, (error) => this.#break(error), loads);
     this.#rpc = new Rpc(port, this.#heartbeat);
     port.onMessage((message) => this.#receive(message));
-    port.onFailure((cause) =>
-      this.#break(failure('worker-failed', 'The worker died', cause, 'Call restart(), or load the model again.')),
-    );
+    port.onFailure((cause) => this.#break(workerDied(cause)));
     port.keepAlive(false);
   }
 
@@ -70,14 +69,7 @@ export class Connection {
    * @returns {CallHandle} */
   call(method, args, options) {
     const length = charactersIn(args);
-    if (length > MAX_CHARACTERS) {
-      return refused(
-        new ModelError(
-          'bad-option',
-          `A call may have at most ${MAX_CHARACTERS} characters of text (got ${length}). Pass less text.`,
-        ),
-      );
-    }
+    if (length > MAX_CHARACTERS) return refused(tooMuchText(MAX_CHARACTERS, length));
     const message = /** @type {any} */ ({ kind: 'call', method, args });
     return this.#rpc.send(message, options, Math.floor(length / BEAT_CHARACTERS));
   }

@@ -1,8 +1,9 @@
 /* heartbeat: failure detection. Sends heartbeats, which the worker sends back. The interval is shorter while calls are
  * pending. Reports a worker that stays silent for too long. */
 /** @import { Port } from '../platform/env.js' */
+/** @import { ModelError } from '../errors.js' */
 /** @import { ToWorker } from '../protocol.js' */
-import { ModelError } from '../errors.js';
+import { workerSilent } from './errors.js';
 
 const BEAT_MS = 250;
 /** Interval of heartbeats in ms while no call is pending. They detect a dead worker before the next call. */
@@ -105,12 +106,7 @@ export class Heartbeat {
     // If this thread was busy, messages of the worker may be queued behind this timer event, so allow a few more
     // heartbeats.
     if (this.#missed >= limit + (late > 1 ? MAX_LATE : 0)) {
-      return this.#onSilent(
-        new ModelError(
-          'worker-failed',
-          `The worker did not respond for ${(limit * interval) / 1000} s. Call restart(), or load the model again.`,
-        ),
-      );
+      return this.#onSilent(workerSilent((limit * interval) / 1000));
     }
     this.#missed += Math.min(Math.max(late, 1), MAX_LATE);
     this.#port.post({ kind: 'beat' });

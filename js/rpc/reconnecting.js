@@ -1,9 +1,11 @@
 /* reconnecting: the current connection of a model. If the worker or one of its threads dies, another worker can replace
  * it. Calls that have not returned anything yet are repeated once with the new worker. */
+/** @import { ModelError } from '../errors.js' */
 /** @import { Calls } from '../protocol.js' */
 /** @import { Connection } from './connection.js' */
 /** @import { CallHandle, CallOptions } from './rpc.js' */
-import { ModelError, abortError } from '../errors.js';
+import { abortError } from '../errors.js';
+import { readOnce, workerReplaced } from './errors.js';
 import { deferred, unlessAborted } from './signals.js';
 
 /** The methods of a connection that a model uses.
@@ -78,17 +80,10 @@ export class ReconnectingConnection {
 
   async #restart() {
     if (this.#end) throw this.#end;
-    if (!this.#reopen) {
-      throw new ModelError(
-        'unsupported-source',
-        'The model cannot be loaded again: its source can be read only once. Load it from a URL, a path or a Blob, or' +
-          ' from bytes with `restart: true`.',
-      );
-    }
+    if (!this.#reopen) throw readOnce();
     this.#connection.broken = true;
     // If the restart fails, later calls get this message, too.
-    const message = 'The worker was ended by restart(). If that failed, call restart() again; then repeat the call.';
-    this.#connection.kill(new ModelError('worker-failed', message));
+    this.#connection.kill(workerReplaced());
     this.#connection = await this.#reopen(this.#closing.signal).catch((error) => {
       throw this.#end ?? error;
     });

@@ -1,11 +1,12 @@
 /* rpc: remote procedure calls over a port (protocol.js). Numbers the calls, assigns replies and events to them, and
  * handles requests of the worker. */
 /** @import { Answering } from './answers.js' */
+/** @import { ModelError } from '../errors.js' */
 /** @import { Port } from '../platform/env.js' */
 /** @import { Heartbeat } from './heartbeat.js' */
 /** @import { Event, FromWorker, Question, ToWorker } from '../protocol.js' */
-import { ModelError, failure } from '../errors.js';
 import { packError, unpackError } from '../protocol.js';
+import { callbackFailed, notPosted } from './errors.js';
 import { deferred, onAbort } from './signals.js';
 
 /** A call in progress. abort: asks the worker for an early reply; ack: reports the number of steps that the consumer
@@ -53,9 +54,7 @@ export class Rpc {
     const { promise: answer, resolve, reject } = deferred();
     this.#pending.set(id, { beats, resolve, reject, onEvent });
     this.#heartbeat.begin(beats);
-    this.#attempt(id, 'The arguments could not be posted to the worker', () =>
-      this.#port.post(/** @type {ToWorker} */ ({ ...message, id }), transfer),
-    );
+    this.#attempt(id, notPosted, () => this.#port.post(/** @type {ToWorker} */ ({ ...message, id }), transfer));
     const unsubscribe = onAbort(signal, () => this.#abort(id));
     answer.then(unsubscribe, unsubscribe);
     return {
@@ -83,9 +82,7 @@ export class Rpc {
         return void this.#answer(message);
       case 'progress':
       case 'steps':
-        return this.#attempt(message.id, 'A progress callback failed', () =>
-          this.#pending.get(message.id)?.onEvent?.(message),
-        );
+        return this.#attempt(message.id, callbackFailed, () => this.#pending.get(message.id)?.onEvent?.(message));
     }
   }
 
@@ -106,14 +103,13 @@ export class Rpc {
     if (this.#pending.has(id)) this.#port.post({ kind: 'abort', id });
   }
 
-  /** @param {number} id @param {string} what
-   * @param {() => void} f */
-  #attempt(id, what, f) {
+  /** @param {number} id @param {(cause: unknown) => ModelError} errorOf @param {() => void} f */
+  #attempt(id, errorOf, f) {
     try {
       f();
     } catch (cause) {
       this.#abort(id);
-      this.#take(id)?.reject(failure('bad-option', what, cause));
+      this.#take(id)?.reject(errorOf(cause));
     }
   }
 

@@ -63,7 +63,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
   generated: 'protocol',
   keywords: 'protocol',
   ...Object.fromEntries(
-    'answer-parts probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
+    'front-errors answer-parts probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
       .split(' ')
       .map((name) => [name, 'front']),
   ),
