@@ -1,5 +1,6 @@
 /**
- * layers: checks that each folder uses only the folders that it may, and that no files form an import cycle.
+ * layers: checks that each folder uses only the folders that it may, that no files form an import cycle, and that the
+ * messages of errors are in one file per folder.
  * Type imports in JSDoc count like other imports, except that web/ may use all types of js/.
  *
  *   node tools/check/layers.js
@@ -82,6 +83,11 @@ const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
 
 /** The only packages that js/ may import, and the file that may import each. */
 const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
+/** Files of js/ that have the error messages of their folders; only they may create errors of the package. */
+const ERROR_TABLES = /(^|\/)((front-)?errors|refusal)\.js$/;
+const CREATES_ERROR = /\bnew (ModelError|Unsupported|TooComplex)\(|\bfailure\(/;
+/** Folders whose messages are in tables, and the files directly in js/. */
+const HAS_TABLE = /^((engine|grammar|tool-calling|rpc|platform)\/)?[^/]+$/;
 /** Files of js/ that may import Node modules. */
 const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)|^serve\//;
 /** Modules outside web/ that all its files may import: the package's index and libraries. */
@@ -154,7 +160,10 @@ function packageProblem(file, target) {
 
 /** @param {string} file */
 function checkPackage(file) {
-  const { all, types } = imports(readFileSync(at('js', file), 'utf8'));
+  const text = readFileSync(at('js', file), 'utf8');
+  if (HAS_TABLE.test(file) && !ERROR_TABLES.test(file) && CREATES_ERROR.test(text))
+    problems.push(`js/${file}: creates an error. Move its message to the errors.js of the folder.`);
+  const { all, types } = imports(text);
   for (const target of new Set([...all, ...types])) {
     const problem = packageProblem(file, target);
     if (problem) problems.push(`js/${file} may not import ${target}: ${problem}`);
