@@ -1,7 +1,7 @@
 /* cache: lists and deletes cached models and estimates the storage. Loading fills the cache (download.js). */
 import { isComplete, isModel, readJournal } from './entries.js';
 import { environment } from '../platform/env.js';
-import { ModelError, failure, show } from '../errors.js';
+import { badKey, badStore, cacheFailed } from './errors.js';
 /** @import { StorageUse, Store } from '../protocol.js' */
 
 /** A cached file.
@@ -68,10 +68,7 @@ export class ModelCache {
 
   /** Deletes a cached file. @param {string} key of its entry in list() */
   async delete(key) {
-    if (typeof key !== 'string' || !isModel(key)) {
-      const got = show(key);
-      throw new ModelError('bad-option', `\`key\` must be the key of an entry of list() (got ${got}).`, { got });
-    }
+    if (typeof key !== 'string' || !isModel(key)) throw badKey(key);
     return this.#with((store) => store.remove(key));
   }
 
@@ -106,7 +103,7 @@ export class ModelCache {
       opening.catch(() => (this.#store = undefined)); // after a failed import of the store, the next call tries again
       return await f(await opening);
     } catch (cause) {
-      throw failure('cache-failed', 'The model cache could not be read or changed', cause);
+      throw cacheFailed(cause);
     }
   }
 }
@@ -125,10 +122,5 @@ export function openCache(where) {
   const fits =
     typeof where === 'string' ? where : own.every((name) => typeof (/** @type {any} */ (where)?.[name]) === 'function');
   if (fits) return new ModelCache(where);
-  const got = show(where);
-  throw new ModelError(
-    'bad-option',
-    `openCache() takes the path of a folder, or a store with the methods ${own.join(', ')} (got ${got}).`,
-    { got },
-  );
+  throw badStore(where, own);
 }

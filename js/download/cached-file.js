@@ -14,6 +14,7 @@
 /** @import { EntryDeps } from './entry.js' */
 /** @import { Lane } from './lanes.js' */
 import { Entry } from './entry.js';
+import { copyReplaced, locked, noSpace, storeTimeout } from './errors.js';
 import { sleep } from './http.js';
 
 /** Codes of a load's errors that do not mean that the cached bytes are wrong. */
@@ -36,18 +37,13 @@ const WORDS = {
   NoModificationAllowedError: 'Another tab is storing it.',
 };
 
-/** Throws the error for a file that another tab or process has locked. @returns {never} */
-function taken() {
-  throw new DOMException('', 'NoModificationAllowedError');
-}
-
 /** Rejects with a TimeoutError if a promise takes longer than `ms`.
  * @template T @param {number} ms @param {Promise<T>} promise @returns {Promise<T>} */
 export async function within(ms, promise) {
   /** @type {any} */
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new DOMException('The store did not answer in time.', 'TimeoutError')), ms);
+    timer = setTimeout(() => reject(storeTimeout()), ms);
   });
   try {
     return /** @type {T} */ (await Promise.race([promise, late]));
@@ -119,7 +115,7 @@ export class CachedFile {
         );
       if (now !== seen) [seen, since] = [now, Date.now()];
       else if (Date.now() - since > 2 * this.#patience) {
-        await this.#try(async () => taken());
+        await this.#try(() => Promise.reject(locked()));
         this.#found = [];
         return true;
       }
@@ -176,7 +172,7 @@ export class CachedFile {
       const store = /** @type {Store} */ (this.#store);
       if (await missing(store, journal.total)) await this.#clear((old) => !old.whole);
       const free = await missing(store, journal.total);
-      if (free) throw new Error(`The file needs ${journal.total} bytes of storage, and ${free} are free.`);
+      if (free) throw noSpace(journal.total, free);
       const taken = this.#found.some(({ name }) => name === `${stem}.gguf`);
       const entry = new Entry(store, `${stem}${taken ? `-${Date.now().toString(16)}` : ''}.gguf`, journal, this.#deps);
       // A file of this name without a journal has unknown contents, so it is removed.
@@ -253,7 +249,7 @@ export class CachedFile {
   async put(lane, at, end, how) {
     return (
       (await this.#try(async () => {
-        if (this.#lock?.lost) taken();
+        if (this.#lock?.lost) throw locked();
         // Copies the lane's fields: if the write times out, leave() replaces its buffer.
         return this.#entry?.put({ start: lane.start, bytes: lane.bytes }, at, end, how);
       }, true)) ?? true
@@ -318,7 +314,7 @@ export class CachedFile {
     if (!error && digest) entry.journal.sha256 = digest;
     await entry.close();
     if (error || !entry.complete || this.kept !== 'none') return;
-    if (!(await entry.there())) throw new Error('The cached copy was removed or changed while it was written.');
+    if (!(await entry.there())) throw copyReplaced();
     this.kept = 'stored';
     entry.state = 'whole';
     await this.#clear((old) => old !== entry);

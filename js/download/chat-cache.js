@@ -7,10 +7,11 @@
  * recently used ones are removed first. */
 /** @import { Store } from '../protocol.js' */
 /** @import { Journal } from './entries.js' */
-import { ModelError, failure } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { checksum } from './checksum.js';
 import { emptyJournal, isState, isWhole, readJournal } from './entries.js';
 import { Entry } from './entry.js';
+import { chatDamaged, chatLost, chatTooLarge, chatsFailed } from './errors.js';
 import { within } from './cached-file.js';
 
 const AT_ONCE = 1 << 22;
@@ -95,10 +96,7 @@ export class ChatFiles {
     if (!found) return undefined;
     const bytes = await this.#read(found, pause);
     if (bytes) return bytes;
-    throw new ModelError(
-      'bad-saved',
-      `The saved chat ${JSON.stringify(name)} is damaged. Delete it, or save it again.`,
-    );
+    throw chatDamaged(name);
   }
 
   /** Stores a chat and removes its previous file. Removes the least recently used chats if there is no room. Rejects
@@ -108,13 +106,7 @@ export class ChatFiles {
     const { limit } = this.#deps;
     const { length } = bytes;
     return this.#inTurn('stored', async () => {
-      if (length > limit) {
-        throw new ModelError(
-          'cache-failed',
-          `The saved chat has ${length} bytes, and the chat cache holds at most ${limit}. Raise \`chatCacheBytes\`.`,
-          { expected: limit, got: length },
-        );
-      }
+      if (length > limit) throw chatTooLarge(length, limit);
       const others = (/** @type {Found} */ { file }) => !file.startsWith(this.#mine(name));
       const before = await this.#all('', this.#seen);
       if (before.some(isAbandoned) || (await this.#missing(before.filter(others), length)) > 0) {
@@ -122,7 +114,7 @@ export class ChatFiles {
       }
       // Writes the file again if it is lost: another process that stores the same chat removes unfinished files.
       const isStored = (await this.#write(name, bytes, pause)) || (await this.#write(name, bytes, pause));
-      if (!isStored) throw new Error('the store has lost the written bytes');
+      if (!isStored) throw chatLost();
       for (const found of before) if (!others(found)) await this.#remove(found.file);
     });
   }
@@ -141,7 +133,7 @@ export class ChatFiles {
    * @returns {Promise<T>} */
   #inTurn(done, f) {
     const ended = this.#turn.then(f).catch((cause) => {
-      throw failure('cache-failed', `Saved chats could not be ${done}`, cause);
+      throw chatsFailed(done, cause);
     });
     this.#turn = ended.catch(() => {});
     return ended;

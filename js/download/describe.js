@@ -1,5 +1,5 @@
 /* describe: turns the source that a caller passed into descriptors that can be posted to the worker. */
-import { ModelError } from '../errors.js';
+import { badAddress, noFiles, notASource } from './errors.js';
 import { hubAddress, onHub } from './hub.js';
 
 /** @import { SourceDescriptor } from '../protocol.js' */
@@ -22,7 +22,7 @@ export function describeSource(source, describeString, hub) {
   // Sorts the files of a split model, because a file picker returns files in any order.
   if (names.every(Boolean)) parts.sort((a, b) => (nameOf(a.descriptor) < nameOf(b.descriptor) ? -1 : 1));
   if (parts.length) return parts;
-  throw new ModelError('unsupported-source', 'The list of model files is empty. Pass at least one file.');
+  throw noFiles();
 }
 
 /** Returns all files of a split model if `part` is the first of them, otherwise only `part`.
@@ -60,13 +60,7 @@ function describePart(source, describeString, hub) {
   if (isEntry(source)) return { descriptor: { kind: 'url', url: source.url, key: FILE.exec(source.key)?.[0] } };
   const bytes = iteratorOf(source);
   if (bytes) return { descriptor: { kind: 'pull' }, bytes };
-  const got = source?.constructor?.name ?? (source ? typeof source : String(source));
-  throw new ModelError(
-    'unsupported-source',
-    'The source of a model must be a URL, a Blob, bytes, a ReadableStream or iterable of bytes,' +
-      ` { repo, file, revision } or { repo, quant } (got ${got}).`,
-    { got },
-  );
+  throw notASource(source?.constructor?.name ?? (source ? typeof source : String(source)));
 }
 
 /** Returns the descriptor of a path or URL. Errors do not quote the string, because it may contain secrets.
@@ -79,10 +73,7 @@ function describeText(text, describe) {
   } catch {
     /* A text that is not a valid URL is refused like a URL with a password. */
   }
-  throw new ModelError(
-    'unsupported-source',
-    'The source of a model must be a valid path or URL, without a user name or password. Pass secrets as `token` or `headers`.',
-  );
+  throw badAddress();
 }
 
 /** Returns whether a Blob can be posted: Node cannot post Blobs of files. @param {Blob} blob */

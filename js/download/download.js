@@ -1,11 +1,12 @@
 /* download: delivers the bytes of one file on a server in order. Reads each piece from the cached copy or else from the
  * network, caches it on the way, and retries failed requests. */
+/** @import { ModelError } from '../errors.js' */
 /** @import { Store, UrlSource } from '../protocol.js' */
 /** @import { Entry } from './entry.js' */
 /** @import { Answer } from './http.js' */
 /** @import { Version } from './identity.js' */
-import { ModelError } from '../errors.js';
 import { emptyJournal } from './entries.js';
+import { bytesChanged, corrupt, noVersion, notWhole, wrongDigest } from './errors.js';
 import { StallBudget, TUNING, withRetry } from './http.js';
 import { Identity, compare, keyOf, loosely, nameOf, shownUrl } from './identity.js';
 import { Lane, Lanes } from './lanes.js';
@@ -203,7 +204,7 @@ export class Download {
       const { got, lost } = await this.#digestOf(copy);
       if (lost) {
         copy.journal.sha256 = '';
-        return { whole: copy, wrong: this.#corrupt(lost) };
+        return { whole: copy, wrong: corrupt(this.#requests.shown, lost) };
       }
       if (!got) continue;
       if (got === expected) {
@@ -211,11 +212,7 @@ export class Download {
         if (!copy.complete || got !== sha256) await this.#file.mark(copy, false);
         return { whole: copy, verified: true, wrong };
       }
-      wrong = new ModelError(
-        'sha256-mismatch',
-        `The cached copy of ${this.#requests.shown} has the SHA-256 ${got}, not ${expected}. Check \`sha256\`.`,
-        { expected, got },
-      );
+      wrong = wrongDigest(this.#requests.shown, got, expected);
       if (got !== sha256) await this.#file.mark(copy, true);
     }
     return { wrong };
@@ -235,17 +232,6 @@ export class Download {
       hasher.update(piece);
     }
     return { got: hasher.hex(), lost: '' };
-  }
-
-  /** Returns the error for a corrupt piece of the cached copy. @param {string} lost describes the piece
-   * @param {unknown} [cause] why the piece could not be downloaded again */
-  #corrupt(lost, cause) {
-    const why = cause
-      ? `, and could not be fetched again: ${/** @type {Error} */ (cause).message}`
-      : '. Load it again when the server can be reached.';
-    return new ModelError('cache-corrupt', `The cached copy of ${this.#requests.shown} is corrupt at ${lost}${why}`, {
-      cause,
-    });
   }
 
   /** Uses a complete copy, unless the server has another model now. Returns whether the copy is used.
@@ -279,16 +265,7 @@ export class Download {
    * secrets.
    * @param {Found} found */
   #useUnasked({ whole, wrong }) {
-    if (!whole) {
-      throw (
-        wrong ??
-        new ModelError(
-          'unsupported-source',
-          `${this.#requests.shown} is not completely cached, and the query of its URL was not stored. Load it by its full URL.`,
-          { expected: 'its whole URL', got: this.#requests.shown },
-        )
-      );
-    }
+    if (!whole) throw wrong ?? notWhole(this.#requests.shown);
     this.#unsure('The query of the URL was not stored.');
     this.#readFrom(whole);
   }
@@ -361,9 +338,7 @@ export class Download {
     const { etag = '', modified = '' } = version ?? {};
     if (!this.#file.open) return;
     if (!total || !(etag || modified || this.digest)) {
-      return this.#file.tell(
-        new Error(`The server sends no ${total ? 'version (ETag or Last-Modified)' : 'size'} of the file.`),
-      );
+      return this.#file.tell(noVersion(total));
     }
     const edition = hash(nameOf({ etag, modified, total })).slice(0, 16);
     await this.#file.create(`${keyOf(this.#url, hash)}-${edition}`, {
@@ -463,7 +438,7 @@ export class Download {
       await fetch();
     } catch (error) {
       const still = this.#file.lost(range.at) || lost;
-      throw /** @type {ModelError} */ (error).code === 'aborted' ? error : this.#corrupt(still, error);
+      throw /** @type {ModelError} */ (error).code === 'aborted' ? error : corrupt(this.#requests.shown, still, error);
     } finally {
       if (!--this.#mends && this.state === 'repairing') this.state = 'serving';
     }
@@ -479,7 +454,7 @@ export class Download {
     const { total } = this.#file;
     const right = await this.#file.put(range, range.at, range.at + count, how);
     if (total !== undefined && this.#file.total === undefined) range.leave();
-    if (!right) throw this.#requests.other();
+    if (!right) throw bytesChanged(this.#requests.shown);
   }
 
   /** @param {Lane} range @param {number} count @param {boolean} cached */

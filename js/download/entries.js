@@ -4,6 +4,7 @@
  * both texts of a slot are torn or corrupt, the other slot has the previous state. */
 import { pieceOf, tableBytes } from './checks.js';
 import { checksum } from './checksum.js';
+import { copyTruncated } from './errors.js';
 /** @import { Store } from '../protocol.js' */
 
 /** Version of the journal's format. A journal without a version has version 1. */
@@ -51,7 +52,7 @@ export function emptyJournal(total, lane) {
 export async function readAll(store, name, at, into, wanted) {
   for (let done = 0; done < into.length; ) {
     const count = await store.read(name, at + done, into.subarray(done), wanted);
-    if (!(count > 0 && count <= into.length - done)) throw new Error('The cached copy is truncated.');
+    if (!(count > 0 && count <= into.length - done)) throw copyTruncated();
     done += count;
   }
 }

@@ -1,7 +1,8 @@
 /* feeder: reads sources that the client has (streams, iterables, bytes) and returns pieces on the worker's request. */
 /** @import { ByteIterator, Part } from './describe.js' */
-import { ModelError, reading } from '../errors.js';
+import { reading } from '../errors.js';
 import { asBytes } from './describe.js';
+import { notBytes } from './errors.js';
 import { cutter } from './pump.js';
 
 const CHUNK = 1 << 20;
@@ -13,8 +14,7 @@ function feederOf(iterator) {
     const { done, value } = await iterator.next();
     const bytes = done ? null : asBytes(value);
     if (done || bytes) return bytes;
-    const got = value?.constructor?.name ?? typeof value;
-    throw new ModelError('read-error', `A stream of a model must yield bytes (got ${got}).`, { got });
+    throw notBytes(value?.constructor?.name ?? typeof value);
   });
   return {
     next: () =>

@@ -1,9 +1,8 @@
 /* http: requests ranges of one file from a server. Determines the version of each response, and whether a retry may fix
  * a failure. */
 /** @import { Tuning, UrlSource } from '../protocol.js' */
-/** @import { ErrorCode, ErrorDetails } from '../errors.js' */
 /** @import { Version } from './identity.js' */
-import { ModelError } from '../errors.js';
+import { TransientError, endedEarly, noData, refused, unreachable } from './errors.js';
 import { cutter, pumpOf } from './pump.js';
 
 /** @type {Tuning} */
@@ -25,13 +24,6 @@ export const TUNING = {
 };
 const REDIRECTS = [301, 302, 303, 307, 308];
 const MAX_REDIRECTS = 10;
-
-/** An error that a retry may fix. after: ms to wait, if the server named a time; stalled: start of the stall that
- * caused the error, otherwise 0. */
-export class TransientError extends ModelError {
-  after = 0;
-  stalled = 0;
-}
 
 /** Limits the total stall time of the connections for one file, because a server could let each connection deliver a
  * little and then stall. Allows `attempts` stalls, and one more for every four segments (Tuning.segment) that arrived.
@@ -139,20 +131,20 @@ export class Remote {
     if (headers.length && condition && [undefined, new URL(this.#url).origin].includes(this.#home)) {
       headers.push(['if-range', condition]);
     }
-    const unreachable = `${this.shown} could not be reached, or does not allow this page to read it (CORS)`;
     const began = performance.now();
     const moved = this.#at !== this.#url;
     try {
-      const response = await this.#timely(abort, 'network-error', unreachable, this.#follow(headers, abort.signal));
+      const response = await this.#timely(abort, this.#follow(headers, abort.signal), (why, cause) => {
+        return unreachable(this.shown, why, cause);
+      });
       const { status, body } = response;
       if (!body || (status !== 200 && status !== 206)) throw this.#refusal(response, moved);
       this.latency = Math.min(this.latency, performance.now() - began);
-      const early = `The connection to ${this.shown} ended early`;
       return new Answer(
         response,
         body,
         end,
-        (piece, facts) => this.#timely(abort, 'truncated', early, piece, facts),
+        (piece, at, total) => this.#timely(abort, piece, (why, cause) => endedEarly(this.shown, at, total, why, cause)),
         close,
       );
     } catch (error) {
@@ -193,9 +185,9 @@ export class Remote {
 
   /** Settles like `promise`, but fails after `patience` ms without data; rejects immediately on abort, because Node 20
    * never settles some reads of an aborted body.
-   * @template T @param {AbortController} abort @param {ErrorCode} code @param {string} what @param {Promise<T>} promise
-   * @param {ErrorDetails} [facts] @returns {Promise<T>} */
-  async #timely(abort, code, what, promise, facts) {
+   * @template T @param {AbortController} abort @param {Promise<T>} promise
+   * @param {(why: string, cause: unknown) => TransientError} failed returns the error @returns {Promise<T>} */
+  async #timely(abort, promise, failed) {
     let stalled = 0;
     const since = performance.now();
     const { patience } = this;
@@ -203,7 +195,7 @@ export class Remote {
     let ended = () => {};
     const timer = setTimeout(() => {
       stalled = since;
-      abort.abort(new Error(`no data arrived for ${patience} ms`));
+      abort.abort(noData(patience));
     }, patience);
     try {
       return await new Promise((resolve, reject) => {
@@ -217,11 +209,9 @@ export class Remote {
       const cause = /** @type {any} */ (error).cause ?? signal.reason ?? error;
       const secrets = [this.#url, this.#at, this.#url.split(/[?#]/)[1]];
       const tells = secrets.some((secret) => secret && String(cause).includes(secret));
-      const got = tells ? '' : cause.message || cause.code || String(cause);
-      const bytes = facts ? `: ${facts.got} of ${facts.expected} received` : '';
-      const message = `${what}${bytes}${got && ` (${got})`}. Check the connection and load it again.`;
-      const problem = new TransientError(code, message, { got, ...facts, cause: tells ? undefined : cause });
-      if (code === 'network-error') this.#at = this.#url; // the retry asks the original host, not the redirect's
+      const why = tells ? '' : cause.message || cause.code || String(cause);
+      const problem = failed(why, tells ? undefined : cause);
+      if (problem.code === 'network-error') this.#at = this.#url; // the retry asks the original host, not the redirect's
       throw Object.assign(problem, { stalled });
     } finally {
       clearTimeout(timer);
@@ -232,26 +222,14 @@ export class Remote {
   /** Returns the error for a response without the file.
    * @param {Response} response @param {boolean} moved whether the request went directly to the target of an earlier
    * redirect */
-  #refusal({ status, statusText, headers }, moved) {
-    /** @type {Record<number, string>} */
-    const words = {
-      401: 'The file is private, gated or missing. Pass an access token as `token`.',
-      403: 'Access is not allowed. Accept the licence of a gated model, and pass an access token as `token`.',
-      404: 'The file does not exist. Check the URL.',
-      429: 'Too many requests. Try again later.',
-    };
-    const why = words[status] ?? (status >= 500 ? 'The server failed. Try again later.' : 'Check the URL.');
+  #refusal(response, moved) {
+    const { status, headers } = response;
     const passes = [408, 425, 429].includes(status) || status >= 500 || moved;
     const later = headers.get('retry-after') ?? '';
     const after = Number(later) * 1000 || Date.parse(later) - Date.now() || 0;
-    const got = `status ${status}`;
-    const wait = after > 0 ? ` Another request is allowed in ${Math.ceil(after / 1000)} s.` : '';
-    const code = status === 416 ? 'source-changed' : 'http-error';
-    const message = `${this.shown} answered ${got}${statusText && ` (${statusText})`}. ${why}${wait}`;
-    const error = new (passes ? TransientError : ModelError)(code, message, { got });
     // The target of a redirect can expire, so the next attempt begins at the original URL.
     this.#at = this.#url;
-    return Object.assign(error, { after, status });
+    return Object.assign(refused(this.shown, response, after, passes), { after, status });
   }
 }
 
@@ -263,8 +241,8 @@ export class Answer {
 
   /** @param {Response} response @param {ReadableStream<Uint8Array>} body
    * @param {number | undefined} end of the requested range
-   * @param {<T>(promise: Promise<T>, facts: object) => Promise<T>} timely adds a time limit to a promise; facts:
-   *   details of its error @param {() => void} close */
+   * @param {<T>(promise: Promise<T>, at: number, total?: number) => Promise<T>} timely adds a time limit to a promise
+   * @param {() => void} close */
   constructor({ status, headers }, body, end, timely, close) {
     const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(headers.get('content-range') ?? '');
     const encoded = headers.get('content-encoding');
@@ -280,9 +258,7 @@ export class Answer {
       total: total || undefined,
     };
     const pump = pumpOf(body);
-    this.#take = cutter(() => {
-      return timely(pump(), { expected: `${this.version.total ?? 'more'} bytes`, got: `${this.at} bytes` });
-    });
+    this.#take = cutter(() => timely(pump(), this.at, this.version.total));
     this.close = close;
   }
 

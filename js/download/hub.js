@@ -1,5 +1,5 @@
 /* hub: URLs of files on Hugging Face or a mirror. */
-import { ModelError } from '../errors.js';
+import { badHubSource } from './errors.js';
 
 export const HUB = 'https://huggingface.co';
 
@@ -21,12 +21,7 @@ export const escape = (path) => path.split('/').map(encodeURIComponent).join('/'
  * @param {HubSource} source @param {string | URL} [hub] a mirror */
 export function hubAddress({ repo, file, revision = 'main' }, hub = HUB) {
   if (typeof file !== 'string' || !/^[^/\s]+\/[^/\s]+$/.test(repo) || !file) {
-    const got = JSON.stringify({ repo, file });
-    throw new ModelError(
-      'unsupported-source',
-      `A source on Hugging Face must be { repo: "owner/name", file: "path.gguf" } or { repo, quant } (got ${got}).`,
-      { got },
-    );
+    throw badHubSource(JSON.stringify({ repo, file }));
   }
   return `${base(hub)}/${escape(repo)}/resolve/${encodeURIComponent(revision)}/${escape(file)}`;
 }

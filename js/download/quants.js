@@ -1,8 +1,9 @@
 /* quants: finds the file of a Hugging Face repository that has a given quantisation. The hub lists a repository's files
  * as `siblings` of GET api/models/REPO/revision/REVISION. Loaded on first use. */
 /** @import { HubSource } from './hub.js' */
-import { ModelError, abortError, failure } from '../errors.js';
+import { abortError } from '../errors.js';
 import { environment } from '../platform/env.js';
+import { listRefused, listUnread, noAnswer, noSuchQuant } from './errors.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
 /** Time limit of the request for the list of files, in ms. */
@@ -28,7 +29,7 @@ export async function withFile(source, access) {
       .map((name) => name.replace(/.*\//, ''))
       .join(', ')
       .slice(0, 400) || 'no GGUF files';
-  throw new ModelError('unsupported-source', `${source.repo} has no file with ${quant}. It has: ${got}.`, { got });
+  throw noSuchQuant(source.repo, quant, got);
 }
 
 /** Returns the names of the GGUF files in a repository; for a split model, only the first file.
@@ -38,17 +39,13 @@ async function filesOf({ repo, revision = 'main' }, access) {
   const address = `${base(hub)}/api/models/${escape(repo)}/revision/${encodeURIComponent(revision)}`;
   const { stallMs = STALL_MS } = { ...environment.tuning };
   const abort = new AbortController();
-  const stop = () => abort.abort(new Error(`no answer within ${stallMs} ms`));
+  const stop = () => abort.abort(noAnswer(stallMs));
   const timer = setTimeout(stop, stallMs);
   signal?.addEventListener('abort', stop);
   try {
     if (signal?.aborted) stop();
     const response = await fetch(address, { headers, signal: abort.signal });
-    const got = `status ${response.status}`;
-    if (!response.ok) {
-      const remedy = 'Check the repository and the revision; private ones need a `token`.';
-      throw new ModelError('http-error', `The server answered ${got} for ${address}. ${remedy}`, { got });
-    }
+    if (!response.ok) throw listRefused(address, response.status);
     /** @type {{ siblings?: { rfilename: string }[] }} */
     const { siblings = [] } = await response.json();
     return siblings.map(({ rfilename }) => rfilename).filter(isModel);
@@ -58,12 +55,7 @@ async function filesOf({ repo, revision = 'main' }, access) {
     const here = (await access.kept().catch(() => [])).filter((url) => url.startsWith(before));
     const names = here.map((url) => decodeURIComponent(url.slice(before.length).split('?')[0])).filter(isModel);
     if (names.length) return names;
-    throw failure(
-      'network-error',
-      `The list of files at ${address} could not be read`,
-      cause,
-      'Name the `file` instead.',
-    );
+    throw listUnread(address, cause);
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener('abort', stop);

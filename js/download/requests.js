@@ -10,8 +10,8 @@
 /** @import { Answer } from './http.js' */
 /** @import { Identity, Version } from './identity.js' */
 /** @import { CachedFile } from './cached-file.js' */
-import { ModelError } from '../errors.js';
-import { TransientError, Remote } from './http.js';
+import { cannotResume, downloadAborted, endedEarly, fileChanged, noRanges } from './errors.js';
+import { Remote } from './http.js';
 import { nameOf } from './identity.js';
 import { bodiesWait } from './pump.js';
 
@@ -124,10 +124,7 @@ export class Requests {
 
   /** Throws the error for a range that is needed and that the server does not send. @returns {never} */
   refuse() {
-    throw new ModelError(
-      'cache-failed',
-      `${this.shown} is partly cached, and the server does not support range requests. Load it again.`,
-    );
+    throw noRanges(this.shown);
   }
 
   /** Requests a range, or the whole file. Throws `aborted` after close().
@@ -139,7 +136,7 @@ export class Requests {
 
   /** Throws `aborted` if the download was closed. */
   mustBeOpen() {
-    if (this.#closed) throw new ModelError('aborted', 'The download was aborted.');
+    if (this.#closed) throw downloadAborted();
   }
 
   /** Uses the first response, and chooses the mode `whole` if the server cannot continue it. @param {Answer} answer
@@ -165,28 +162,13 @@ export class Requests {
     const verdict = this.#identity.pin(version);
     const { total, version: first } = this.#identity;
     if (!first || verdict === 'same' || (verdict === 'unknown' && this.checked())) return;
-    if (verdict === 'unknown') {
-      throw new ModelError(
-        'truncated',
-        `The connection to ${this.shown} ended early and cannot be resumed, because the server sends no version (ETag` +
-          ' or Last-Modified) of the file. Load it again.',
-        { expected: `${total ?? 'more'} bytes` },
-      );
-    }
-    throw new ModelError('source-changed', `${this.shown} changed while it was read. Load it again.`, {
-      expected: nameOf(first),
-      got: nameOf(version),
-    });
+    if (verdict === 'unknown') throw cannotResume(this.shown, total);
+    throw fileChanged(this.shown, nameOf(first), nameOf(version));
   }
 
   /** Returns whether a response has the ETag or Last-Modified date of the first one. @param {Answer} answer */
   isSame({ version }) {
     return this.#identity.pin(version) === 'same' && this.#identity.named;
-  }
-
-  /** Returns the error for bytes that differ from the cached ones. */
-  other() {
-    return new ModelError('source-changed', `${this.shown} no longer has the bytes that were cached. Load it again.`);
   }
 
   /** Returns a response whose next byte is at offset `at`. @param {number} at @param {number} end offset where this
@@ -245,9 +227,7 @@ export class Requests {
    * it ended */
   ended(at) {
     const total = (this.#identity.total ??= at);
-    if (total === at) return;
-    const message = `The connection to ${this.shown} ended early: ${at} of ${total} bytes received. Load it again.`;
-    throw new TransientError('truncated', message, { expected: `${total} bytes`, got: `${at} bytes` });
+    if (total !== at) throw endedEarly(this.shown, at, total);
   }
 
   /** Measures the speed, or makes the early request if one is due.

@@ -1,8 +1,10 @@
 /* source: runs in the worker. Opens a source that the client described, and copies its bytes in order into the heap. */
-import { ModelError, reading } from '../errors.js';
+import { reading } from '../errors.js';
 import { Download } from './download.js';
+import { noPaths } from './errors.js';
 import { cutter, filler, pumpOf } from './pump.js';
 
+/** @import { ModelError } from '../errors.js' */
 /** @import { SourceDescriptor } from '../protocol.js' */
 /** @import { DownloadDeps } from './download.js' */
 /** An open temporary file, which is removed when it is closed. read, write: return the number of bytes.
@@ -75,8 +77,7 @@ async function openUrl(download) {
 
 /** @param {string} path @param {Files} platform @returns {Promise<Source>} */
 async function openPath(path, { openFile }) {
-  if (!openFile)
-    throw new ModelError('unsupported-source', 'Browsers cannot open files by path. Pass a URL or a File.');
+  if (!openFile) throw noPaths();
   const file = await reading(path, () => openFile(path));
   const seekable = file.size !== undefined;
   let next = 0;

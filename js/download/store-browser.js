@@ -2,7 +2,7 @@
  * such a handle is open, other tabs cannot write the file, and may have to read it as a Blob, which is slower. Chromium
  * never frees 64 bytes of each handle that it creates (docs/limits.md), so handles of the folder and of files are
  * reused. */
-import { ModelError } from '../errors.js';
+import { noFileSystem, noFolders, storageFull } from './errors.js';
 import { sleep } from './http.js';
 import { filler, pumpOf } from './pump.js';
 
@@ -35,9 +35,7 @@ function absent(error) {
 
 async function findFolder() {
   const { storage } = navigator;
-  if (!storage?.getDirectory) {
-    throw new Error(`${isSecureContext ? 'This browser' : 'A page without https'} has no private file system.`);
-  }
+  if (!storage?.getDirectory) throw noFileSystem();
   return (await storage.getDirectory()).getDirectoryHandle('gemma-wasm', { create: true });
 }
 
@@ -142,7 +140,7 @@ class Folder {
 /** Opens the store. Operations fail if the browser has no private file system. Throws `bad-option` for a folder.
  * @type {import('../platform/env.js').OpenStore} */
 export function openStore(where) {
-  if (where) throw new ModelError('bad-option', 'Browsers cannot open folders. Pass a store.');
+  if (where) throw noFolders();
   const { storage } = navigator;
   const folder = new Folder();
   return {
@@ -173,7 +171,7 @@ export function openStore(where) {
     },
     async write(name, at, bytes) {
       if ((await folder.open(name, true)).write(bytes, { at }) === bytes.length) return;
-      throw new DOMException('The storage is full.', 'QuotaExceededError');
+      throw storageFull();
     },
     flush: async (name) => (await folder.opened(name, true))?.flush(),
     close: (name) => folder.close(name),

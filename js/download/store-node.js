@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { lockFile, takeAway } from '../platform/lock-node.js';
 import { isName } from './entries.js';
+import { badFileName, diskFull } from './errors.js';
 
 /** Maximum size in bytes of a read after which the file is closed again. */
 const SMALL = 1 << 14;
@@ -33,7 +34,7 @@ export function openStore(where, told = () => {}) {
   const folder = folderOf(where);
   const path = (/** @type {string} */ name) => {
     if (isName(name)) return join(folder, name);
-    throw new Error(`${JSON.stringify(name)} is not the name of a cached file.`);
+    throw badFileName(name);
   };
   const lockOf = (/** @type {string} */ name) => path(`${name}.gguf`).replace(/gguf$/, 'lock');
   /** @type {Map<string, { file: number, writable: boolean }>} */
@@ -69,7 +70,7 @@ export function openStore(where, told = () => {}) {
       // Writes the rest after a short write: a full disk first accepts a part of the bytes, and then fails.
       for (let done = 0; done < bytes.length; ) {
         const count = writeSync(file, bytes, done, bytes.length - done, at + done);
-        if (!count) throw new Error('The disk is full.');
+        if (!count) throw diskFull();
         done += count;
       }
     },

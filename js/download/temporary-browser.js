@@ -1,6 +1,7 @@
 /* temporary-browser: temporary files of a worker in the origin private file system. */
 /** @import { TemporaryFile } from './source.js' */
 import { lockOf, remove, temporaryFolder } from '../platform/left-overs.js';
+import { noFileSystem, noSpace } from './errors.js';
 
 /** Takes the lock of a file. Resolves with a function that releases the lock. @param {string} name
  * @returns {Promise<(_?: unknown) => void>} */
@@ -14,12 +15,12 @@ function lock(name) {
  * too little storage. Removes the files of closed tabs first. @param {number} bytes
  * @returns {Promise<TemporaryFile>} */
 export async function createTemporary(bytes) {
-  if (!('FileSystemSyncAccessHandle' in globalThis)) throw new Error('this browser has no private file system');
+  if (!('FileSystemSyncAccessHandle' in globalThis)) throw noFileSystem();
   const folder = await temporaryFolder();
   for await (const old of folder.keys()) await remove(old, { ifAvailable: true });
   const { usage = 0, quota = Infinity } = await navigator.storage.estimate();
   const left = Math.max(quota - usage, 0);
-  if (left < bytes) throw new Error(`the storage has ${left} free bytes`);
+  if (left < bytes) throw noSpace(bytes, left);
   const name = crypto.randomUUID();
   const free = await lock(name);
   // The page removes the file if this worker is terminated (platform/env-browser.js).

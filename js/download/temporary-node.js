@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { mkdir, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
+import { noSpace } from './errors.js';
 import { folderOf } from './store-node.js';
 
 /** Creates a temporary file. Rejects if the disk has too little space.
@@ -13,7 +14,7 @@ export async function createTemporary(bytes, where) {
   const folder = folderOf(where);
   await mkdir(folder, { recursive: true });
   const { bavail, bsize } = await statfs(folder);
-  if (bavail * bsize < bytes) throw new Error(`the disk has ${bavail * bsize} free bytes`);
+  if (bavail * bsize < bytes) throw noSpace(bytes, bavail * bsize);
   const path = join(folder, `${randomUUID()}.tmp`);
   const file = openSync(path, 'wx+', 0o600);
   // Removes the temporary file while it is open, so that the system frees it even after a crash. Some file systems
