@@ -1,5 +1,6 @@
 /* checks: validates the arguments of a search index. Throws `bad-option` if one is invalid. */
-import { ModelError, messageOf } from '../errors.js';
+import { messageOf } from '../errors.js';
+import { notAnObject, notJson, unknownName, wrongOption, wrongVector } from './errors.js';
 
 /** @param {any} value */
 const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString.call(value) : typeof value);
@@ -7,19 +8,14 @@ const kindOf = (value) => (typeof value === 'object' ? Object.prototype.toString
 /** Throws unless a value is an object with no keys except `names`. @param {'item' | 'option'} what
  * @param {any} value @param {string[]} names */
 export function checkNames(what, value, names) {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    const subject = what === 'item' ? 'An item' : 'The argument for options';
-    throw new ModelError('bad-option', `${subject} must be an object (got ${kindOf(value)}).`);
-  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notAnObject(what, kindOf(value));
   const other = Object.keys(value).find((name) => !names.includes(name));
-  if (other === undefined) return;
-  const problem = what === 'item' ? `There is no item field \`${other}\`` : `There is no option \`${other}\``;
-  throw new ModelError('bad-option', `${problem}. Use only ${names.join(', ')}.`, { got: other });
+  if (other !== undefined) throw unknownName(what, other, names);
 }
 
 /** Throws `bad-option` unless an id is a string. @param {any} id */
 export function checkId(id) {
-  if (typeof id !== 'string') throw new ModelError('bad-option', `\`id\` must be a string (got ${kindOf(id)}).`);
+  if (typeof id !== 'string') throw wrongOption('id', 'a string', kindOf(id));
 }
 
 /** Returns a copy of data. Throws unless JSON can represent it. @param {any} data @returns {any} */
@@ -32,7 +28,7 @@ export function checkData(data) {
   } catch (error) {
     got = messageOf(error);
   }
-  throw new ModelError('bad-option', `\`data\` must be a value that JSON can represent (got ${got}).`, { got });
+  throw notJson(got);
 }
 
 /** Returns a copy of a vector. Throws unless it has `dimensions` finite numbers. @param {any} vector
@@ -42,6 +38,5 @@ export function checkVector(vector, dimensions) {
   const fits = length === dimensions && Array.prototype.every.call(vector, Number.isFinite);
   const list = fits ? Float32Array.from(vector) : null;
   if (list?.every(Number.isFinite)) return list;
-  const got = length === dimensions ? 'one that is not finite' : `${length ?? kindOf(vector)}`;
-  throw new ModelError('bad-option', `\`vector\` must have ${dimensions} finite numbers (got ${got}).`, { got });
+  throw wrongVector(dimensions, length === dimensions ? 'one that is not finite' : `${length ?? kindOf(vector)}`);
 }

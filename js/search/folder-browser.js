@@ -1,5 +1,6 @@
 /* folder-browser: stores a search index in the origin private file system. */
 /** @import { Folder } from './segments.js' */
+import { noFileSystem } from './errors.js';
 
 /** @param {any} error */
 const absent = (error) => error?.name === 'NotFoundError';
@@ -7,8 +8,7 @@ const absent = (error) => error?.name === 'NotFoundError';
 /** Opens the folder of an index, or creates it. @param {string} name @returns {Promise<Folder>} */
 export async function openFolder(name) {
   const { storage } = navigator;
-  if (!storage?.getDirectory)
-    throw new Error('Pages without https have no private file system. Serve the page over https.');
+  if (!storage?.getDirectory) throw noFileSystem();
   const all = await (await storage.getDirectory()).getDirectoryHandle('gemma-wasm-search', { create: true });
   const folder = await all.getDirectoryHandle(name, { create: true });
   return {

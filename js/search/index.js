@@ -4,8 +4,8 @@
 /** @import { Entry, Folder, Seen, Segment } from './segments.js' */
 /** @import { Scan } from './scan.js' */
 /** @import { StorageUse } from '../protocol.js' */
-import { ModelError, failure } from '../errors.js';
 import { checkData, checkId, checkNames, checkVector } from './checks.js';
+import { fileNotRemoved, indexFailed, wrongOption } from './errors.js';
 import { join, see, seenOf } from './join.js';
 import { newWriter, nextName, pack, readAll, stampOf } from './segments.js';
 
@@ -103,9 +103,7 @@ export class SearchIndex {
   query(vector, options = {}) {
     checkNames('option', options, ['count']);
     const { count = 10 } = options;
-    if (!Number.isInteger(count) || count < 1) {
-      throw new ModelError('bad-option', `\`count\` must be an integer from 1 (got ${String(count)}).`);
-    }
+    if (!Number.isInteger(count) || count < 1) throw wrongOption('count', 'an integer from 1', String(count));
     const query = checkVector(vector, this.dimensions);
     const hits = this.#candidates(query, count).map((row) => ({ row, score: this.#product(row, query) }));
     hits.sort((a, b) => b.score - a.score || a.row - b.row);
@@ -148,7 +146,7 @@ export class SearchIndex {
     try {
       await this.#read(folder);
     } catch (cause) {
-      throw failure('index-failed', 'The search index could not be read', cause);
+      throw indexFailed('read', cause);
     }
   }
 
@@ -204,7 +202,7 @@ export class SearchIndex {
       see(this.#seen, stampOf(name));
       return stampOf(name);
     } catch (cause) {
-      throw failure('index-failed', 'The search index could not be written', cause);
+      throw indexFailed('written', cause);
     }
   }
 
@@ -258,7 +256,7 @@ export class SearchIndex {
     await this.#write({ about: { dimensions, entries, deleted: [], stamps, seen: this.#seen }, vectors });
     for (const name of old) {
       await folder.remove(name).catch((cause) => {
-        throw failure('index-failed', `The file ${name} could not be removed`, cause);
+        throw fileNotRemoved(name, cause);
       });
       this.#files.delete(name);
     }

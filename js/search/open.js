@@ -1,7 +1,7 @@
 /* open: opens or deletes a search index, in browsers and in Node. */
 /** @import { Folder } from './segments.js' */
-import { ModelError, failure } from '../errors.js';
 import { checkNames } from './checks.js';
+import { indexFailed, noModule, noPlace, wrongOption } from './errors.js';
 import { SearchIndex } from './index.js';
 import { isSegment } from './segments.js';
 import { makeScan } from './scan.js';
@@ -31,13 +31,12 @@ export async function openWith(options, { compile, openFolder, place }) {
   checkNames('option', options, ['dimensions', place]);
   const { dimensions } = options;
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
-    const range = `an integer from 1 to ${MOST_DIMENSIONS}`;
-    throw new ModelError('bad-option', `\`dimensions\` must be ${range} (got ${String(dimensions)}).`);
+    throw wrongOption('dimensions', `an integer from 1 to ${MOST_DIMENSIONS}`, String(dimensions));
   }
   const where = placeOf(options, place);
   const scan = await makeScan(
     await compile().catch((cause) => {
-      throw failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause, 'Copy it beside the script.');
+      throw noModule(cause);
     }),
     dimensions,
   );
@@ -52,12 +51,12 @@ export async function openWith(options, { compile, openFolder, place }) {
 export async function deleteWith(options, { openFolder, place }) {
   checkNames('option', options, [place]);
   const where = placeOf(options, place);
-  if (where === undefined) throw new ModelError('bad-option', `\`${place}\` is missing: name the index to delete.`);
+  if (where === undefined) throw noPlace(place);
   const folder = await opened(where, openFolder);
   try {
     for (const name of (await folder.list()).filter(isSegment)) await folder.remove(name);
   } catch (cause) {
-    throw failure('index-failed', 'The search index could not be deleted', cause);
+    throw indexFailed('deleted', cause);
   }
 }
 
@@ -66,12 +65,12 @@ function placeOf(options, place) {
   const where = options[place];
   const { expected, fits } = PLACES[place];
   if (where === undefined || fits(where)) return where;
-  throw new ModelError('bad-option', `\`${place}\` must be ${expected} (got ${String(where)}).`);
+  throw wrongOption(place, expected, String(where));
 }
 
 /** @param {string} where @param {SearchPlatform['openFolder']} openFolder */
 function opened(where, openFolder) {
   return openFolder(where).catch((cause) => {
-    throw failure('index-failed', 'The search index could not be opened', cause);
+    throw indexFailed('opened', cause);
   });
 }

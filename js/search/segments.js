@@ -4,7 +4,7 @@
  * name contains its stamp, a logical timestamp: a number greater than those of all files in the folder, then the id of
  * the writer. */
 import { checksum } from '../download/checksum.js';
-import { ModelError } from '../errors.js';
+import { corruptFile, noNumbersLeft, notFinite, otherDimensions, wrongSize } from './errors.js';
 
 /** A version vector: for each writer, the highest number of its files that were read.
  * @typedef {Record<string, number>} Seen */
@@ -28,7 +28,6 @@ const HEAD = 16;
 const CHECKSUM = 8;
 /** Largest number of a file, because names have eight digits. */
 const LAST_NUMBER = 99_999_999;
-const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
 const NAME = /^(\d{8}-[0-9a-f]{8})\.vectors$/;
 const STAMP = /^\d{8}-[0-9a-f]{8}$/;
 
@@ -46,13 +45,7 @@ const numberOf = (name) => Number(stampOf(name).split('-')[0]);
 export function nextName(names, writer) {
   const last = names.filter(isSegment).sort().at(-1);
   const number = last ? numberOf(last) + 1 : 1;
-  if (number > LAST_NUMBER) {
-    throw new ModelError(
-      'index-failed',
-      `${last} has the highest possible number, so no file can be added. Remove the file if this index did not write it;` +
-        ` otherwise: ${REBUILD}`,
-    );
-  }
+  if (last && number > LAST_NUMBER) throw noNumbersLeft(last);
   return `${String(number).padStart(8, '0')}-${writer}.vectors`;
 }
 
@@ -97,23 +90,13 @@ function unpack(buffer, name, dimensions) {
   const word = (/** @type {number} */ i) => view.getUint32(CHECKSUM + 4 * i, true);
   const isWhole = byteLength >= HEAD && a === word(0) && b === word(1);
   const about = isWhole ? headOf(buffer) : null;
-  if (!about) throw new ModelError('index-failed', `${name} is corrupt, or not a file of a search index. ${REBUILD}`);
-  if (about.dimensions !== dimensions) {
-    const got = about.dimensions;
-    const same = `Pass \`dimensions: ${got}\` to openIndex() and to embed() to use the index.`;
-    const message = `${name} has vectors of ${got} dimensions, not ${dimensions}. ${same} Otherwise: ${REBUILD}`;
-    throw new ModelError('index-failed', message, { expected: dimensions, got });
-  }
+  if (!about) throw corruptFile(name);
+  if (about.dimensions !== dimensions) throw otherDimensions(name, dimensions, about.dimensions);
   const count = about.entries.length * dimensions;
   const bytes = count * 4;
-  if (about.at + bytes !== buffer.byteLength) {
-    const message = `${name} has ${byteLength} bytes instead of ${about.at + bytes}. ${REBUILD}`;
-    throw new ModelError('index-failed', message, { expected: `${about.at + bytes} bytes`, got: byteLength });
-  }
+  if (about.at + bytes !== byteLength) throw wrongSize(name, about.at + bytes, byteLength);
   const vectors = new Float32Array(buffer, about.at, count);
-  if (!vectors.every(Number.isFinite)) {
-    throw new ModelError('index-failed', `${name} has a vector that is not finite. ${REBUILD}`);
-  }
+  if (!vectors.every(Number.isFinite)) throw notFinite(name);
   return { about, vectors };
 }
 

@@ -3,11 +3,12 @@
 /** @import { ModelConnection } from '../rpc/reconnecting.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 import { cacheOf } from '../download/cache.js';
-import { ModelError, abortError } from '../errors.js';
+import { abortError } from '../errors.js';
 import { onAbort } from '../rpc/signals.js';
 import { Model, openEngine, partsOf } from '../model.js';
 import { LOAD_OPTIONS, checkOptions } from '../options.js';
 import { whyNotShared } from './channel.js';
+import { cannotShare, cannotShareSource, loadFailed } from './errors.js';
 import { Peer } from './peer.js';
 
 /** Options that are part of a model's identity: tabs with other values use another engine. For all other options, the
@@ -46,9 +47,7 @@ export async function loadModel(source, options = {}) {
   checkOptions(options, LOAD_OPTIONS);
   const why = whyNotShared();
   const { signal, onProgress = () => {}, ...others } = options;
-  if (why) {
-    throw new ModelError('cannot-share', `Tabs cannot share a model here: ${why}. Use loadModel() of 'gemma-wasm'.`);
-  }
+  if (why) throw cannotShare(why);
   if (signal?.aborted) throw abortError(signal);
   const key = await keyOf(source, options);
   const load = (/** @type {AbortSignal} */ signal, /** @type {LoadOptions['onProgress']} */ tell) => {
@@ -60,7 +59,7 @@ export async function loadModel(source, options = {}) {
     if (signal?.aborted) throw abortError(signal);
     return new SharedModel(peer, await peer.enter());
   } catch (error) {
-    await peer.leave(new ModelError('disposed', 'The load failed. Call loadModel() again.'));
+    await peer.leave(loadFailed());
     throw error;
   } finally {
     unsubscribe();
@@ -76,10 +75,7 @@ async function keyOf(source, options) {
   const parts = [...(await partsOf(source, options)), ...(draftModel ? await partsOf(draftModel, options) : [])];
   const what = parts.map(({ descriptor }) => {
     if (descriptor.kind === 'url') return [descriptor.url, descriptor.headers, descriptor.key];
-    throw new ModelError(
-      'unsupported-source',
-      `Tabs cannot share a source of the kind ${descriptor.kind}. Use a URL, { repo, file } or an entry of modelCache.list().`,
-    );
+    throw cannotShareSource(descriptor.kind);
   });
   const how = [!draftModel, ...DISTINCT.map((name) => String(options[name] ?? ''))];
   const text = JSON.stringify([what, how, cache === false ? null : cacheOf(cache).descriptor]);

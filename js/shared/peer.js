@@ -4,15 +4,16 @@
  * next tab. If the owner is alive but silent (its page hangs, or is stopped in a debugger), another tab takes over the
  * lock; the old owner joins that tab when it responds again. Unanswered calls are repeated with the new engine
  * (pending-call.js). */
+/** @import { ModelError } from '../errors.js' */
 /** @import { ModelInfo, Progress } from '../protocol.js' */
 /** @import { ChannelMessage } from './channel.js' */
 /** @import { Load } from './owner.js' */
 /** @import { Engine } from './relay.js' */
-import { ModelError } from '../errors.js';
 import { sleep } from '../download/http.js';
 import { deferred, onAbort } from '../rpc/signals.js';
 import { Router } from './router.js';
 import { Channel } from './channel.js';
+import { engineMoved, ownerGone } from './errors.js';
 import { Link } from './link.js';
 import { Owner } from './owner.js';
 
@@ -23,10 +24,6 @@ const ATTEMPTS = 18;
 /** Pause in ms after a takeover of the owner's lock. No tab may take over in this time, so that all tabs first hear of
  * the new owner. */
 const NEWS_MS = 1000;
-
-const gone = (what = 'The tab that ran the engine was closed, or does not respond. Repeat the call.') => {
-  return new ModelError('worker-failed', what);
-};
 
 /** The part of this tab in sharing one model, from enter() to leave(). */
 export class Peer {
@@ -155,7 +152,7 @@ export class Peer {
   /** @param {string} epoch */
   async #join(epoch) {
     clearInterval(this.#search);
-    this.#unlink(gone(), false);
+    this.#unlink(ownerGone(), false);
     const link = (this.#link = new Link(this.#channel, epoch, this.#id));
     void link.connection.lost.then((error) => this.#lost(link, error));
     try {
@@ -167,7 +164,7 @@ export class Peer {
       // If the connection to the owner broke, #lost() handles the error. Otherwise the owner could not load the model,
       // and this tab could not either.
       if (link !== this.#link || link.connection.broken) return;
-      this.#unlink(gone(), false);
+      this.#unlink(ownerGone(), false);
       this.#fail(error);
     }
   }
@@ -211,7 +208,7 @@ export class Peer {
   async #own() {
     clearInterval(this.#search);
     this.#queue = null;
-    this.#unlink(gone(), false);
+    this.#unlink(ownerGone(), false);
     this.#steppedDown = false;
     this.#termEnded = this.#serveTerm();
     await this.#termEnded;
@@ -235,7 +232,7 @@ export class Peer {
     } catch (error) {
       this.#owner = null;
       const { aborted } = this.#term.signal;
-      owner.end(aborted ? gone() : error, aborted ? 'left' : 'refused');
+      owner.end(aborted ? ownerGone() : error, aborted ? 'left' : 'refused');
       if (!aborted) this.#fail(error);
       return null;
     }
@@ -251,7 +248,7 @@ export class Peer {
     });
     const died = signal.aborted ? undefined : await Promise.race([connection.lost, over]);
     this.#owner = null;
-    const error = died ?? gone('The engine was restarted, or runs in another tab. Repeat the call.');
+    const error = died ?? engineMoved();
     this.router.disconnect(error, died !== undefined);
     owner.end(error, died ? 'died' : 'left');
     if (this.#left) await connection.close(this.#left);

@@ -4,10 +4,12 @@
  * skipped steps are compared with the delivered ones. */
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
+/** @import { ModelError } from '../errors.js' */
 /** @import { Calls, Event, GenerateAnswer, GenerateArgs, Step } from '../protocol.js' */
-import { ModelError, abortError } from '../errors.js';
+import { abortError } from '../errors.js';
 import { emptyResult } from '../generation.js';
 import { deferred } from '../rpc/signals.js';
+import { otherAnswer } from './errors.js';
 
 /** One attempt of a call, with one engine. @typedef {{ connection: Connection, call?: CallHandle }} Attempt */
 /** @typedef {{ method: keyof Calls, args: any, onEvent?: (event: Event) => void }} Request */
@@ -100,13 +102,7 @@ export class PendingCall {
 
   /** @param {Attempt} attempt @param {Step} expected @param {Step} [got] */
   #differs({ call }, expected, got) {
-    this.fail(
-      new ModelError(
-        'worker-failed',
-        `The restarted engine gave a different answer: ${got ? `token ${got.ids}` : 'the end'} instead of` +
-          ` token ${expected.ids}. Repeat the call.`,
-      ),
-    );
+    this.fail(otherAnswer(expected.ids, got?.ids));
     call?.abort();
   }
 

@@ -3,8 +3,8 @@
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle } from '../rpc/rpc.js' */
 /** @import { FromWorker, ModelInfo, Progress, ToWorker } from '../protocol.js' */
-import { ModelError } from '../errors.js';
 import { packError } from '../protocol.js';
+import { stillLoading } from './errors.js';
 
 /** How an engine ended. died: it crashed or froze; left: its tab ended or started another engine; refused: loading
  * failed.
@@ -91,8 +91,7 @@ export class Relay {
   async #call({ id, method, args }) {
     if (!this.#engine) {
       // A tab calls only after the reply to its `open` message, unless it runs another version of this package.
-      const error = new ModelError('bad-state', `Cannot call ${method}: the shared model is still loading. Try again.`);
-      return this.#post({ kind: 'failed', id, error: packError(error) });
+      return this.#post({ kind: 'failed', id, error: packError(stillLoading(method)) });
     }
     const { connection } = this.#engine;
     const call = connection.call(method, args, { onEvent: (event) => this.#post({ ...event, id }) });

@@ -3,7 +3,8 @@
 /** @import { Connection } from '../rpc/connection.js' */
 /** @import { CallHandle, CallOptions } from '../rpc/rpc.js' */
 /** @import { Calls } from '../protocol.js' */
-import { ModelError, abortError } from '../errors.js';
+/** @import { ModelError } from '../errors.js' */
+import { abortError } from '../errors.js';
 import { refused } from '../rpc/rpc.js';
 import { deferred, onAbort } from '../rpc/signals.js';
 import { PendingCall } from './pending-call.js';

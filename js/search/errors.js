@@ -1,0 +1,88 @@
+/* errors: the errors of search indexes. */
+import { ModelError, failure } from '../errors.js';
+
+// Arguments
+
+/** @param {'item' | 'option'} what @param {string} got kind of the value */
+export const notAnObject = (what, got) =>
+  new ModelError(
+    'bad-option',
+    `${what === 'item' ? 'An item' : 'The argument for options'} must be an object (got ${got}).`,
+  );
+
+/** @param {'item' | 'option'} what @param {string} got @param {string[]} names */
+export const unknownName = (what, got, names) =>
+  new ModelError(
+    'bad-option',
+    `There is no ${what === 'item' ? 'item field' : 'option'} \`${got}\`. Use only ${names.join(', ')}.`,
+    { got },
+  );
+
+/** @param {string} name @param {string} expected completes "must be …" @param {string} got */
+export const wrongOption = (name, expected, got) =>
+  new ModelError('bad-option', `\`${name}\` must be ${expected} (got ${got}).`);
+
+/** @param {string} got */
+export const notJson = (got) =>
+  new ModelError('bad-option', `\`data\` must be a value that JSON can represent (got ${got}).`, { got });
+
+/** @param {number} dimensions @param {string} got */
+export const wrongVector = (dimensions, got) =>
+  new ModelError('bad-option', `\`vector\` must have ${dimensions} finite numbers (got ${got}).`, { got });
+
+/** @param {'name' | 'folder'} place */
+export const noPlace = (place) => new ModelError('bad-option', `\`${place}\` is missing: name the index to delete.`);
+
+// Files of an index
+
+const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
+
+/** @param {string} done participle @param {unknown} cause */
+export const indexFailed = (done, cause) =>
+  failure('index-failed', `The search index could not be ${done}`, cause, 'Check its storage, and try again.');
+
+/** @param {string} name @param {unknown} cause */
+export const fileNotRemoved = (name, cause) =>
+  failure('index-failed', `The file ${name} could not be removed`, cause, 'Check the storage, and try again.');
+
+/** @param {string} name */
+export const corruptFile = (name) =>
+  new ModelError('index-failed', `${name} is corrupt, or not a file of a search index. ${REBUILD}`);
+
+/** @param {string} name @param {number} expected @param {number} got */
+export const otherDimensions = (name, expected, got) =>
+  new ModelError(
+    'index-failed',
+    `${name} has vectors of ${got} dimensions, not ${expected}. Pass \`dimensions: ${got}\` to openIndex() and to` +
+      ` embed() to use the index. Otherwise: ${REBUILD}`,
+    { expected, got },
+  );
+
+/** @param {string} name @param {number} expected bytes @param {number} got */
+export const wrongSize = (name, expected, got) =>
+  new ModelError('index-failed', `${name} has ${got} bytes instead of ${expected}. ${REBUILD}`, {
+    expected: `${expected} bytes`,
+    got,
+  });
+
+/** @param {string} name */
+export const notFinite = (name) =>
+  new ModelError('index-failed', `${name} has a vector that is not finite. ${REBUILD}`);
+
+/** @param {string} last name of the last file */
+export const noNumbersLeft = (last) =>
+  new ModelError(
+    'index-failed',
+    `${last} has the highest possible number, so no file can be added. Remove the file if this index did not write it;` +
+      ` otherwise: ${REBUILD}`,
+  );
+
+// The platform
+
+/** @param {unknown} cause */
+export const noModule = (cause) =>
+  failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause, 'Copy it beside the script.');
+
+/** The cause of an indexFailed(). */
+export const noFileSystem = () =>
+  new Error('Pages without https have no private file system. Serve the page over https.');
