@@ -4,7 +4,7 @@
 import { allOf, chunksOf, eventsOf, finishOf, usageOf } from './answer.js';
 import { newId } from '../answer-parts.js';
 import { unixTime } from './context.js';
-import { invalid } from './errors.js';
+import { notTheAssistants } from './errors.js';
 import { chatLogprobs } from './logprobs.js';
 import { messagesOf } from './messages.js';
 import {
@@ -69,7 +69,7 @@ function conversationOf(body) {
   if (!field(body, name, 'true or false', isBoolean, false)) return messages;
   const last = messages[messages.length - 1];
   if (last.role === 'assistant') return [...messages.slice(0, -1), { ...last, prefix: true }];
-  throw invalid(`\`${name}\` requires that the last message is the assistant's.`, name);
+  throw notTheAssistants(name);
 }
 
 /** Returns one element of `choices` of a chat completion. @param {Answer} answer @param {number} index */

@@ -2,11 +2,10 @@
 /** @import { Model } from '../model.js' */
 /** @import { Step } from './answer.js' */
 /** @import { Context } from './context.js' */
-import { show } from '../errors.js';
 import { allOf, chunksOf, eventsOf, finishOf, usageOf } from './answer.js';
 import { newId } from '../answer-parts.js';
 import { unixTime } from './context.js';
-import { invalid, unsupported } from './errors.js';
+import { echoWithLogprobs, unsupportedField, wrongField } from './errors.js';
 import { completionLogprobs } from './logprobs.js';
 import { COMMON, commonOptions, field, fieldsOf, isBoolean, isInteger, required, seedsOf } from './options.js';
 import { eventStream } from './sse.js';
@@ -24,8 +23,8 @@ export async function completions(context) {
   const none = /** @type {number | undefined} */ (undefined);
   const logprobs = field(body, 'logprobs', 'an integer between 0 and 20', isInteger(0, 20), none);
   const echo = field(body, 'echo', 'true or false', isBoolean, false);
-  if (echo && logprobs !== undefined) throw unsupported('`echo` with `logprobs`', 'echo');
-  if ((body.best_of ?? count) !== count) throw unsupported('`best_of`', 'best_of', 'Use `n`.');
+  if (echo && logprobs !== undefined) throw echoWithLogprobs();
+  if ((body.best_of ?? count) !== count) throw unsupportedField('best_of');
   const { id, model } = await context.models.get(body.model);
   const before = echo ? await Promise.all(prompts.map((prompt) => textOf(prompt, model))) : [];
   const all = { ...options, maxTokens: body.max_tokens ?? MAX_TOKENS, logprobs, signal: context.signal };
@@ -70,10 +69,7 @@ function promptsOf(prompt) {
   const list = Array.isArray(prompt) && typeof prompt[0] !== 'number' ? prompt : [prompt];
   const isPrompt = (/** @type {any} */ one) => typeof one === 'string' || (Array.isArray(one) && one.length > 0);
   if (list.length && list.every(isPrompt)) return list;
-  throw invalid(
-    `\`prompt\` must be a string, an array of token ids, or an array of such prompts (got ${show(prompt)}).`,
-    'prompt',
-  );
+  throw wrongField('prompt', 'a string, an array of token ids, or an array of such prompts', prompt);
 }
 
 /** @param {string | number[]} prompt @param {Model} model */

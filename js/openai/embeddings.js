@@ -1,7 +1,6 @@
 /* embeddings: implements the endpoint POST /v1/embeddings. */
 /** @import { Context } from './context.js' */
-import { show } from '../errors.js';
-import { invalid, unsupported } from './errors.js';
+import { tokensToEmbed, wrongField } from './errors.js';
 import { field, fieldsOf, required } from './options.js';
 
 /** Options of embed() that requests may contain besides OpenAI's fields. */
@@ -43,10 +42,10 @@ export async function embeddings(context) {
 function textsOf(input) {
   const list = Array.isArray(input) ? input : [input];
   if (list.some((one) => typeof one === 'number' || Array.isArray(one))) {
-    throw unsupported('`input` of token ids', 'input', 'Pass texts.');
+    throw tokensToEmbed();
   }
   if (list.length && list.every((one) => typeof one === 'string' && one)) return list;
-  throw invalid(`\`input\` must be a non-empty string, or an array of such strings (got ${show(input)}).`, 'input');
+  throw wrongField('input', 'a non-empty string, or an array of such strings', input);
 }
 
 /** Returns a vector's little-endian floats in Base64, the form that OpenAI's clients request by default.

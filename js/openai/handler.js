@@ -1,12 +1,11 @@
 /* handler: finds the endpoint for a request, reads the body, and converts errors to responses. */
 /** @import { Context } from './context.js' */
 /** @import { HandlerModels } from './models.js' */
-import { ModelError, show } from '../errors.js';
 import { chatCompletions } from './chat.js';
 import { completions } from './completions.js';
 import { newId } from '../answer-parts.js';
 import { embeddings } from './embeddings.js';
-import { RequestError, errorResponse, notAllowed } from './errors.js';
+import { badBodyLimit, bodyTooLarge, errorResponse, notAllowed, notJson, unknownUrl } from './errors.js';
 import { ModelRegistry, listModels, retrieveModel } from './models.js';
 import { ResponseStore } from './response-store.js';
 import * as responses from './responses.js';
@@ -42,9 +41,7 @@ const ROUTES = [
  * @param {HandlerModels} models @param {HandlerOptions} [options] @returns {Handler} */
 export function createHandler(models, options = {}) {
   const { maxBodyBytes = MAX_BODY_BYTES } = options;
-  if (!(maxBodyBytes > 0)) {
-    throw new ModelError('bad-option', `\`maxBodyBytes\` must be a positive number (got ${show(maxBodyBytes)}).`);
-  }
+  if (!(maxBodyBytes > 0)) throw badBodyLimit(maxBodyBytes);
   const shared = { models: new ModelRegistry(models), responses: new ResponseStore() };
   return async (input, init) => {
     const request = input instanceof Request && !init ? input : new Request(input, init);
@@ -99,7 +96,7 @@ function routeOf({ method, url }) {
       matching.map(([name]) => name),
     );
   }
-  throw new RequestError(404, `Unknown request URL: ${method} ${path}.`, null, 'unknown_url');
+  throw unknownUrl(method, path);
 }
 
 /** @param {string} part of a path */
@@ -117,21 +114,15 @@ export function parsedBody(text) {
     const body = JSON.parse(text);
     if (typeof body === 'object' && body && !Array.isArray(body)) return body;
   } catch {
-    // The error for invalid JSON is thrown after this block. It lacks the parser's message, which would quote the body.
+    // The error for invalid JSON is thrown after this block.
   }
-  throw new RequestError(400, 'The body could not be parsed. Send a JSON object.');
+  throw notJson();
 }
 
 /** @param {Request} request @param {number} most bytes */
 async function textOf(request, most) {
   const check = (/** @type {number} */ bytes) => {
-    if (bytes > most)
-      throw new RequestError(
-        413,
-        `The body is larger than ${most} bytes. Send a smaller one.`,
-        null,
-        'request_too_large',
-      );
+    if (bytes > most) throw bodyTooLarge(most);
   };
   check(Number(request.headers.get('content-length')));
   // In Firefox, requests have no property `body`.

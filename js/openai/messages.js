@@ -2,14 +2,22 @@
  * the request, for error messages, such as `messages[2].content`. */
 /** @import { ChatMessage } from '../protocol.js' */
 import { alternating } from '../answer-parts.js';
-import { show } from '../errors.js';
-import { invalid, unsupported } from './errors.js';
+import {
+  audioMessage,
+  customCall,
+  functionCallMessage,
+  functionRole,
+  unsupportedContent,
+  wrongArguments,
+  wrongPart,
+  wrongValue,
+} from './errors.js';
 
 /** Returns messages in the package's form. Rejects parts and roles that are not supported.
  * @param {any} messages @returns {ChatMessage[]} */
 export function messagesOf(messages) {
   if (!Array.isArray(messages) || !messages.length) {
-    throw invalid("Invalid 'messages': pass a non-empty array of messages.", 'messages');
+    throw wrongPart('messages', 'a non-empty array of messages');
   }
   return alternating(messages.map((message, i) => messageOf(message, `messages[${i}]`)));
 }
@@ -22,20 +30,19 @@ function messageOf(message, path) {
   }
   if (role === 'tool') {
     const id = message.tool_call_id;
-    if (typeof id !== 'string') throw invalid(`Invalid '${path}.tool_call_id': pass the id of the call.`, path);
+    if (typeof id !== 'string') throw wrongPart(`${path}.tool_call_id`, 'the id of the call', path);
     return { role, id, content: resultOf(textOf(message.content, `${path}.content`)) };
   }
   if (role === 'assistant') return assistantMessageOf(message, path);
-  if (role === 'function') throw unsupported('The role `function`', `${path}.role`, 'Use the role `tool`.');
-  const roles = 'system, developer, user, assistant or tool';
-  throw invalid(`Invalid '${path}.role': pass ${roles} (got ${show(role)}).`, `${path}.role`);
+  if (role === 'function') throw functionRole(`${path}.role`);
+  throw wrongValue(`${path}.role`, 'system, developer, user, assistant or tool', role);
 }
 
 /** @param {any} said @param {string} path @returns {ChatMessage} */
 function assistantMessageOf(said, path) {
   const { content, refusal, tool_calls: calls, audio, function_call: call, reasoning_content: thoughts } = said;
-  if (audio) throw unsupported('`audio` of a message', `${path}.audio`);
-  if (call) throw unsupported('`function_call` of a message', `${path}.function_call`, 'Use `tool_calls`.');
+  if (audio) throw audioMessage(`${path}.audio`);
+  if (call) throw functionCallMessage(`${path}.function_call`);
   const text = content ?? refusal ?? (calls?.length || thoughts ? '' : content);
   const message = {
     role: /** @type {const} */ ('assistant'),
@@ -43,28 +50,28 @@ function assistantMessageOf(said, path) {
     ...(typeof thoughts === 'string' && { thoughts }),
   };
   if (!calls?.length) return message;
-  if (!Array.isArray(calls)) throw invalid(`Invalid '${path}.tool_calls': pass an array.`, `${path}.tool_calls`);
+  if (!Array.isArray(calls)) throw wrongPart(`${path}.tool_calls`, 'an array');
   return { ...message, toolCalls: calls.map((one, i) => callOf(one, `${path}.tool_calls[${i}]`)) };
 }
 
 /** @param {any} call @param {string} path */
 function callOf(call, path) {
-  if (call?.type === 'custom') throw unsupported('A call of a custom tool', path, 'Use functions.');
+  if (call?.type === 'custom') throw customCall(path);
   const { id, function: called } = call ?? {};
   const { name, arguments: json } = called ?? {};
   return { id, name, arguments: argumentsOf(json, `${path}.function.arguments`) };
 }
 
 /** Parses the arguments of a tool call. @param {any} json @param {string} path path in the request, for messages
- * @param {string} [problem] message of the error if they are not valid */
-export function argumentsOf(json, path, problem = `Invalid '${path}': pass a JSON object, encoded as a string.`) {
+ * @param {(path: string) => Error} [wrong] returns the error if they are not valid */
+export function argumentsOf(json, path, wrong = wrongArguments) {
   try {
     const value = JSON.parse(json || '{}');
     if (typeof value === 'object' && value) return value;
   } catch {
     // The error for invalid JSON is thrown after this block.
   }
-  throw invalid(problem, path);
+  throw wrong(path);
 }
 
 /** Returns a tool's result as a value if it is a JSON object or array, because some chat templates do not write values
@@ -98,16 +105,14 @@ const TEXTS = {
 export function textOf(content, path) {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) {
-    throw invalid(`Invalid '${path}': pass a string or an array of parts (got ${show(content)}).`, path);
+    throw wrongValue(path, 'a string or an array of parts', content);
   }
   const texts = content.map((part, i) => {
     const type = part?.type;
     const where = `${path}[${i}]`;
-    if (!Object.hasOwn(TEXTS, type)) {
-      throw unsupported(`The content part \`${type}\``, where, 'Pass parts of the type `text`.');
-    }
+    if (!Object.hasOwn(TEXTS, type)) throw unsupportedContent(type, where);
     const text = part[TEXTS[type]];
-    if (typeof text !== 'string') throw invalid(`Invalid '${where}.${TEXTS[type]}': pass a string.`, where);
+    if (typeof text !== 'string') throw wrongPart(`${where}.${TEXTS[type]}`, 'a string', where);
     return text;
   });
   return texts.join('\n');

@@ -1,7 +1,7 @@
 /* models: keeps the models of a handler by id, and handles GET /v1/models. */
 /** @import { Model } from '../model.js' */
-import { ModelError, show } from '../errors.js';
-import { RequestError } from './errors.js';
+import { show } from '../errors.js';
+import { badModels, missingField, unknownModel } from './errors.js';
 
 /** A model, or a function that loads it. The function is called at the first request for the model, and again if the
  * load failed.
@@ -30,12 +30,7 @@ export class ModelRegistry {
     this.#entries = new Map(/** @type {[string, ModelEntry][]} */ (entries));
     const wrong = [...this.#entries].find(([, entry]) => typeof entry !== 'function' && !isModel(entry));
     if (wrong || !this.#entries.size) {
-      const got = wrong ? `${show(wrong[1])} as \`${wrong[0]}\`` : show(models);
-      throw new ModelError(
-        'bad-option',
-        `\`models\` must be a loaded model, or an object that maps ids to models or to functions that return one (got ${got}).`,
-        { got },
-      );
+      throw badModels(wrong ? `${show(wrong[1])} as \`${wrong[0]}\`` : show(models));
     }
   }
 
@@ -43,9 +38,7 @@ export class ModelRegistry {
    * @param {unknown} asked the request's field `model` @returns {Promise<{ id: string, model: Model }>} */
   async get(asked) {
     const [first] = this.#entries.keys();
-    if (asked === undefined && !this.#only) {
-      throw new RequestError(400, "Missing required parameter: 'model'.", 'model', 'missing_required_parameter');
-    }
+    if (asked === undefined && !this.#only) throw missingField('model');
     const id = this.#only ? first : String(asked);
     const entry = this.#entry(id);
     if (typeof entry !== 'function') return { id, model: entry };
@@ -61,13 +54,7 @@ export class ModelRegistry {
   #entry(id) {
     const entry = this.#entries.get(id);
     if (entry) return entry;
-    const known = [...this.#entries.keys()].join(', ');
-    throw new RequestError(
-      404,
-      `The model '${id}' does not exist. The models are ${known}.`,
-      'model',
-      'model_not_found',
-    );
+    throw unknownModel(id, [...this.#entries.keys()]);
   }
 
   /** Returns the API's description of a model, without loading it. Throws a RequestError for an unknown id.

@@ -2,8 +2,18 @@
  * rejected. */
 /** @import { GenerateOptions, ToolDemand } from '../options.js' */
 import { thinkingFor } from '../answer-parts.js';
-import { show } from '../errors.js';
-import { RequestError, invalid, unsupported } from './errors.js';
+import {
+  choiceWithoutTools,
+  logprobsOff,
+  missingField,
+  unknownField,
+  unsupportedChoice,
+  unsupportedField,
+  unsupportedFormat,
+  unsupportedTool,
+  wrongField,
+  wrongValue,
+} from './errors.js';
 
 /** Sampling options of the package, by the names of request fields. OpenAI's API lacks `top_k`, `min_p`, `typical_p`
  * and `repetition_penalty`.
@@ -41,12 +51,6 @@ const REFUSED = {
   function_call: () => false,
   suffix: (value) => value === '',
 };
-/** @type {Record<string, string>} */
-const REMEDIES = {
-  functions: 'Use `tools`.',
-  function_call: 'Use `tool_choice`.',
-  conversation: 'Use `previous_response_id`.',
-};
 
 /** Names of the fields that all text-generating endpoints share. */
 export const COMMON = [...Object.keys(SAMPLING), ...'model stream stream_options n seed stop logit_bias'.split(' ')];
@@ -57,18 +61,15 @@ export function fieldsOf(body, known) {
   const given = Object.entries(body).filter(([, value]) => value !== null && value !== undefined);
   for (const [name, value] of given) {
     if (known.includes(name) || IGNORED.split(' ').includes(name)) continue;
-    if (!Object.hasOwn(REFUSED, name)) {
-      throw new RequestError(400, `Unknown parameter: '${name}'. Leave it out.`, name, 'unknown_parameter');
-    }
-    if (!REFUSED[name](value)) throw unsupported(`\`${name}\``, name, REMEDIES[name]);
+    if (!Object.hasOwn(REFUSED, name)) throw unknownField(name);
+    if (!REFUSED[name](value)) throw unsupportedField(name);
   }
   return Object.fromEntries(given);
 }
 
 /** Throws the error for a missing field. @param {Record<string, any>} body @param {string} name */
 export function required(body, name) {
-  if (body[name] !== undefined) return;
-  throw new RequestError(400, `Missing required parameter: '${name}'.`, name, 'missing_required_parameter');
+  if (body[name] === undefined) throw missingField(name);
 }
 
 /** Returns the value of a field, or `standard` if it is missing. Throws if the value is wrong. @template T
@@ -77,7 +78,7 @@ export function required(body, name) {
 export function field(body, name, expected, fits, standard) {
   const value = body[name] ?? standard;
   if (value === standard || fits(value)) return value;
-  throw invalid(`\`${name}\` must be ${expected} (got ${show(value)}).`, name);
+  throw wrongField(name, expected, value);
 }
 
 /** Returns whether a value is true or false. @param {any} value */
@@ -115,7 +116,7 @@ export function seedsOf(seed, count) {
 export function logprobsOf(body) {
   const asked = field(body, 'logprobs', 'true or false', isBoolean, false);
   const top = field(body, 'top_logprobs', 'an integer between 0 and 20', isInteger(0, 20), 0);
-  if (top && !asked) throw invalid('`top_logprobs` requires `logprobs`. Set it to true.', 'top_logprobs');
+  if (top && !asked) throw logprobsOff();
   return asked ? top : undefined;
 }
 
@@ -126,9 +127,7 @@ const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
  * @param {string} [path] name of the field, for messages @returns {GenerateOptions['thinking']} */
 export function thinkingOf(effort, info, path = 'reasoning_effort') {
   if (effort === undefined || effort === null) return undefined;
-  if (!EFFORTS.includes(String(effort))) {
-    throw invalid(`\`${path}\` must be one of ${EFFORTS.join(', ')} (got ${show(effort)}).`, path);
-  }
+  if (!EFFORTS.includes(String(effort))) throw wrongField(path, `one of ${EFFORTS.join(', ')}`, effort);
   return thinkingFor(String(effort), info);
 }
 
@@ -139,11 +138,11 @@ export function formatOf(format, path = 'response_format') {
   const { type, json_schema: described } = format ?? {};
   if (format === undefined || type === 'text') return undefined;
   if (type === 'json_object') return { schema: { type: 'object' } };
-  if (type !== 'json_schema') throw unsupported(`The type \`${type}\` of \`${path}\``, path, 'Use `json_schema`.');
+  if (type !== 'json_schema') throw unsupportedFormat(type, path);
   const { schema = { type: 'object' } } = described ?? format;
   if (typeof schema === 'object' && schema) return { schema };
   const schemaPath = `${path}${described ? '.json_schema' : ''}.schema`;
-  throw invalid(`Invalid '${schemaPath}': pass a JSON Schema (got ${show(schema)}).`, path);
+  throw wrongValue(schemaPath, 'a JSON Schema', schema, path);
 }
 
 /** Returns the options `tools` and `toolChoice`, and `parallel`: whether an answer may have several calls.
@@ -158,7 +157,7 @@ export function toolsOf(body) {
 /** @param {any} tool @param {string} path */
 function functionOf(tool, path) {
   const { type, function: described } = tool ?? {};
-  if (type !== 'function') throw unsupported(`The tool type \`${type}\``, `${path}.type`, 'Use `function`.');
+  if (type !== 'function') throw unsupportedTool(type, `${path}.type`);
   const { name, description, parameters } = described ?? {};
   return { name, description: description ?? undefined, parameters: parameters ?? undefined };
 }
@@ -169,12 +168,12 @@ function chosen(tools, choice) {
   if (choice === undefined) return tools.length ? { tools } : {};
   if (!tools.length) {
     if (choice === 'none' || choice === 'auto') return {};
-    throw invalid('`tool_choice` requires `tools`. Pass them, or leave it out.', 'tool_choice');
+    throw choiceWithoutTools();
   }
   if (typeof choice === 'string') return { tools, toolChoice: /** @type {'auto'} */ (choice) };
   const { type, function: only, allowed_tools: allowed } = choice;
   if (type === 'function') return { tools, toolChoice: /** @type {ToolDemand} */ ({ name: only?.name }) };
-  if (type !== 'allowed_tools') throw unsupported(`The tool choice \`${type}\``, 'tool_choice', 'Use `function`.');
+  if (type !== 'allowed_tools') throw unsupportedChoice(type);
   const names = allowed?.tools?.map?.((/** @type {any} */ one) => one?.function?.name) ?? [];
   return chosen(
     tools.filter(({ name }) => names.includes(name)),

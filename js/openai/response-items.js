@@ -1,9 +1,8 @@
 /* response-items: checks the items of a request's input, and converts them to messages. */
 /** @import { ChatMessage } from '../protocol.js' */
 /** @import { Item, ResponseStore } from './response-store.js' */
-import { show } from '../errors.js';
 import { alternating, newId } from '../answer-parts.js';
-import { invalid, unsupported } from './errors.js';
+import { cutCall, outputWithoutCall, unknownItem, unsupportedItem, wrongValue } from './errors.js';
 import { argumentsOf, resultOf, textOf } from './messages.js';
 
 /** Returns whether a value is an object, and neither null nor an array.
@@ -14,7 +13,7 @@ export const isObject = (value) => typeof value === 'object' && value !== null &
  * @param {string} name @param {string} path path of the item in the request, for messages, such as `input[2]` */
 function stringOf(item, name, path) {
   if (typeof item[name] === 'string') return item[name];
-  throw invalid(`Invalid '${path}.${name}': pass a string (got ${show(item[name])}).`, `${path}.${name}`);
+  throw wrongValue(`${path}.${name}`, 'a string', item[name]);
 }
 
 /** For each type of item, a function that checks an item of a request and returns the fields that are specific to the
@@ -23,8 +22,7 @@ function stringOf(item, name, path) {
 const ITEMS = {
   message({ role, content, phase }, path) {
     if (!/^(user|assistant|system|developer)$/.test(role)) {
-      const roles = 'user, assistant, system or developer';
-      throw invalid(`Invalid '${path}.role': pass ${roles} (got ${show(role)}).`, `${path}.role`);
+      throw wrongValue(`${path}.role`, 'user, assistant, system or developer', role);
     }
     const text = textOf(content, `${path}.content`);
     const part = role === 'assistant' ? { type: 'output_text', text, annotations: [] } : { type: 'input_text', text };
@@ -55,23 +53,20 @@ export const PREFIXES = { message: 'msg_', function_call: 'fc_', function_call_o
 export function itemsOf(input, stored) {
   if (typeof input === 'string') return itemsOf([{ role: 'user', content: input }], stored);
   if (Array.isArray(input)) return input.map((item, i) => itemOf(item, `input[${i}]`, stored));
-  throw invalid(`Invalid 'input': pass a string or an array of items (got ${show(input)}).`, 'input');
+  throw wrongValue('input', 'a string or an array of items', input);
 }
 
 /** @param {any} item @param {string} path @param {ResponseStore} stored @returns {Item} */
 function itemOf(item, path, stored) {
-  if (!isObject(item)) throw invalid(`Invalid '${path}': pass an object (got ${show(item)}).`, path);
+  if (!isObject(item)) throw wrongValue(path, 'an object', item);
   const { id } = item;
   const type = item.type ?? (item.role === undefined ? 'item_reference' : 'message');
   if (type === 'item_reference') {
     const found = stored.item(stringOf(item, 'id', path));
     if (found) return found;
-    throw invalid(`Item with id '${id}' not found. Pass the item itself.`, `${path}.id`, 'item_not_found');
+    throw unknownItem(id, `${path}.id`);
   }
-  if (!Object.hasOwn(ITEMS, type)) {
-    const known = Object.keys(ITEMS).join(', ');
-    throw unsupported(`The item type \`${type}\``, `${path}.type`, `The supported types are ${known}.`);
-  }
+  if (!Object.hasOwn(ITEMS, type)) throw unsupportedItem(type, `${path}.type`, Object.keys(ITEMS));
   const known = typeof id === 'string' && id ? id : newId(PREFIXES[type]);
   return { id: known, type, status: 'completed', ...ITEMS[type](item, path) };
 }
@@ -92,16 +87,11 @@ export function messagesOf(items, instructions) {
     }
     if (item.type === 'function_call') {
       called.add(id);
-      const cut = `The answer with the call '${id}' was cut off inside the call. Send the answer's other items as \`input\`.`;
-      const call = { id, name, arguments: argumentsOf(item.arguments, 'input', cut) };
+      const call = { id, name, arguments: argumentsOf(item.arguments, 'input', () => cutCall(id)) };
       messages.push({ role: 'assistant', content: '', toolCalls: [call] });
     }
     if (item.type !== 'function_call_output') continue;
-    if (!called.has(id))
-      throw invalid(
-        `A function_call_output has the call_id '${id}', but 'input' has no function_call with this id. Add it.`,
-        'input',
-      );
+    if (!called.has(id)) throw outputWithoutCall(id);
     messages.push({ role: 'tool', id, content: resultOf(item.output) });
   }
   return alternating(messages);

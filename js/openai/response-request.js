@@ -6,7 +6,7 @@
 /** @import { Item, ResponseStore } from './response-store.js' */
 import { newId } from '../answer-parts.js';
 import { unixTime } from './context.js';
-import { invalid, unsupported } from './errors.js';
+import { hostedTool, logprobsNotIncluded, unknownPrevious, unsupportedInclude, wrongPart } from './errors.js';
 import {
   COMMON,
   commonOptions,
@@ -55,7 +55,7 @@ export function requestOf(given, stored) {
   const { stream, seed, options } = commonOptions(body);
   const { parallel, ...tools } = toolsOf({ ...body, tools: chatTools(body.tools), tool_choice: chatChoice(body) });
   const items = [...earlierItems(body, stored), ...itemsOf(body.input, stored)];
-  if (!items.length) throw invalid("Invalid 'input': pass at least one item.", 'input');
+  if (!items.length) throw wrongPart('input', 'at least one item');
   const instructions = field(body, 'instructions', 'a string', isString, /** @type {string | null} */ (null));
   const text = field(body, 'text', 'an object', isObject, /** @type {any} */ ({}));
   const [first] = seedsOf(seed, 1);
@@ -98,8 +98,7 @@ function earlierItems(body, stored) {
   if (id === null) return [];
   const previous = stored.get(id);
   if (previous) return [...previous.input, ...previous.response.output];
-  const message = `Previous response with id '${id}' not found. Send its items as \`input\`.`;
-  throw invalid(message, 'previous_response_id', 'previous_response_not_found');
+  throw unknownPrevious(id);
 }
 
 /** Returns the tools of a request in the form of chat completions. @param {any} tools */
@@ -108,8 +107,7 @@ function chatTools(tools) {
   return tools.map((tool, i) => {
     const { type, ...rest } = tool ?? {};
     if (type === 'function') return { type, function: rest };
-    const remedy = 'Only functions that the caller runs are supported.';
-    throw unsupported(`The tool type \`${type}\``, `tools[${i}].type`, remedy);
+    throw hostedTool(type, `tools[${i}].type`);
   });
 }
 
@@ -127,11 +125,11 @@ function chatChoice({ tool_choice: choice }) {
 function logprobsOf(body) {
   const include = field(body, 'include', 'an array', Array.isArray, /** @type {string[]} */ ([]));
   const unknown = include.find((name) => !INCLUDABLE.includes(name));
-  if (unknown !== undefined) throw unsupported(`\`${unknown}\` in \`include\``, 'include');
+  if (unknown !== undefined) throw unsupportedInclude(unknown);
   const top = field(body, 'top_logprobs', 'an integer between 0 and 20', isInteger(0, 20), 0);
   if (include.includes(INCLUDABLE[0])) return top;
   if (!top) return undefined;
-  throw invalid(`\`top_logprobs\` requires \`include\`: ['${INCLUDABLE[0]}'].`, 'top_logprobs');
+  throw logprobsNotIncluded(INCLUDABLE[0]);
 }
 
 /** Returns the option `thinking` for a request. @param {Record<string, any>} body @param {Model['info']} info */

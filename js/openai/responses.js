@@ -5,7 +5,15 @@
 /** @import { ResponseRequest } from './response-request.js' */
 import { ModelError } from '../errors.js';
 import { eventsOf } from './answer.js';
-import { RequestError, errorOf, invalid, unsupported } from './errors.js';
+import {
+  RequestError,
+  badLimit,
+  errorOf,
+  noCompaction,
+  notInBackground,
+  streamOfStored,
+  unknownResponse,
+} from './errors.js';
 import { responseEvents } from './response-events.js';
 import { reasoningOf, requestOf, responseOf } from './response-request.js';
 import { eventStream, sseEvent } from './sse.js';
@@ -73,14 +81,14 @@ function renamed(error) {
 function storedOf({ responses, params: [id] }) {
   const found = responses.get(id);
   if (found) return found;
-  throw new RequestError(404, `Response with id '${id}' not found.`, null, 'response_not_found');
+  throw unknownResponse(id);
 }
 
 /** Handles GET /v1/responses/{id}. @param {Context} context */
 export async function retrieveResponse(context) {
   const { response } = storedOf(context);
   if (new URL(context.request.url).searchParams.get('stream') === 'true') {
-    throw unsupported('`stream` of a stored response', 'stream');
+    throw streamOfStored();
   }
   return Response.json(response);
 }
@@ -95,8 +103,7 @@ export async function deleteResponse(context) {
 /** Handles POST /v1/responses/{id}/cancel. @param {Context} context @returns {Promise<Response>} */
 export async function cancelResponse(context) {
   const { id } = storedOf(context).response;
-  const remedy = 'Abort the request of a response that is being generated.';
-  throw invalid(`Response '${id}' cannot be cancelled, because it does not run in the background. ${remedy}`, null);
+  throw notInBackground(id);
 }
 
 /** Handles GET /v1/responses/{id}/input_items. @param {Context} context */
@@ -104,9 +111,7 @@ export async function listInputItems(context) {
   const { input } = storedOf(context);
   const query = new URL(context.request.url).searchParams;
   const limit = Number(query.get('limit') ?? 20);
-  if (!Number.isInteger(limit) || limit < 1 || limit > 100) {
-    throw invalid('`limit` must be an integer between 1 and 100.', 'limit');
-  }
+  if (!Number.isInteger(limit) || limit < 1 || limit > 100) throw badLimit();
   const items = query.get('order') === 'asc' ? input : [...input].reverse();
   const after = items.findIndex(({ id }) => id === query.get('after'));
   const rest = items.slice(after + 1);
@@ -156,5 +161,5 @@ async function shortened(model, request, signal) {
 
 /** Rejects POST /v1/responses/compact, which is not supported. @returns {Promise<Response>} */
 export async function compactResponse() {
-  throw unsupported('`/v1/responses/compact`', null, 'Send only the items to keep, as `input`.');
+  throw noCompaction();
 }
