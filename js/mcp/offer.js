@@ -1,10 +1,10 @@
 /* offer: offers the tools of a page to the browser's agent through WebMCP (webmachinelearning.github.io/webmcp), where
  * the browser has it. */
 /** @import { Tool, FunctionTool } from '../options.js' */
-import { ModelError, failure } from '../errors.js';
 import { keywordFault } from '../keywords.js';
 import { GENERATE_OPTIONS, checkOptions, checkValue, jsonOf, rule, signal as signalRule, toolOf } from '../options.js';
 import { schemaOf, validated } from '../schemas.js';
+import { badParameters, invalidArguments, toolRefused } from './errors.js';
 
 /** A tool in the form of WebMCP.
  * @typedef {{ name: string, description: string, inputSchema: object,
@@ -79,7 +79,7 @@ export async function offerTools(tools, options = {}) {
   } catch (error) {
     const isWithdrawn = stop.signal.aborted;
     withdraw();
-    if (!isWithdrawn) throw failure('bad-state', 'The browser refused a tool, so none is offered', error);
+    if (!isWithdrawn) throw toolRefused(error);
   }
   return offer;
 }
@@ -90,7 +90,7 @@ function offered({ name, description = '', parameters, execute }, i, signal) {
   const none = { type: 'object', properties: {}, additionalProperties: false };
   const inputSchema = parameters === undefined ? none : schemaOf(`parameters of ${name}`, parameters);
   const fault = keywordFault(inputSchema);
-  if (fault) throw new ModelError('bad-option', `\`parameters of ${name}\` must be a JSON Schema: ${fault}.`);
+  if (fault) throw badParameters(name, fault);
   let calls = 0;
   return {
     name,
@@ -98,7 +98,7 @@ function offered({ name, description = '', parameters, execute }, i, signal) {
     inputSchema,
     async execute(input) {
       const { value, issues } = await validated(parameters, jsonOf(input ?? {}));
-      if (issues) throw new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}`);
+      if (issues) throw invalidArguments(issues);
       return jsonOf((await execute?.(value, { id: `webmcp_${i}_${calls++}`, signal })) ?? null);
     },
   };

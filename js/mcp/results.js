@@ -1,4 +1,5 @@
 /* results: converts the result of an MCP tool to JSON for the model. */
+import { notText, toolFailed } from './errors.js';
 
 /** A part of a tool's result. Its other properties depend on `type`.
  * @typedef {Record<'type', string> & Record<string, any>} McpContent */
@@ -15,7 +16,7 @@
 export function valueOf({ content = [], structuredContent, isError }, media) {
   if (structuredContent !== undefined && !isError) return structuredContent;
   const text = content.map((part) => textOf(part, isError ? 'describe' : media)).join('\n');
-  if (isError) throw new Error(text || 'The tool failed and gave no reason.');
+  if (isError) throw toolFailed(text);
   return text;
 }
 
@@ -28,9 +29,7 @@ function textOf(part, media) {
     return `${label}: ${uri}${mimeType ? ` (${mimeType})` : ''}${description ? `\n${description}` : ''}`;
   }
   if (type === 'resource' && typeof resource.text === 'string') return `${resource.uri}:\n${resource.text}`;
-  if (media === 'refuse') {
-    throw new Error(`The tool returned content of the type ${type}, and this model reads only text.`);
-  }
+  if (media === 'refuse') throw notText(type);
   const data = part.data ?? resource.blob;
   const facts = [type, mimeType ?? resource.mimeType, resource.uri, data && `${bytesOf(data)} bytes`].filter(Boolean);
   return `[${facts.join(', ')}: left out, because this model reads only text]`;

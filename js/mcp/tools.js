@@ -3,10 +3,11 @@
 /** @import { Tool, ToolContext } from '../options.js' */
 /** @import { Model } from '../model.js' */
 /** @import { McpResult } from './results.js' */
-import { ModelError, show } from '../errors.js';
+import { ModelError } from '../errors.js';
 import { boolean, callback, checkOptions, checkValue, integer, object } from '../options.js';
 import { oneOf, rule, signal as signalRule } from '../options.js';
 import { closed, schemaOf } from '../schemas.js';
+import { endlessList, listedTwice, schemaIsNoObject, unusable } from './errors.js';
 import { namesFor } from './names.js';
 import { valueOf } from './results.js';
 
@@ -167,12 +168,11 @@ export class McpTools {
    * @param {McpTool} tool @param {boolean} known whether the list already has a tool with this name
    * @returns {Promise<{ inputSchema: object, reason?: string }>} */
   async #checked({ name, inputSchema }, known) {
-    if (known) return { inputSchema, reason: 'The server lists two tools of this name' };
+    if (known) return { inputSchema, reason: listedTwice() };
     const { extraArguments, model } = this.#options;
     try {
       const given = schemaOf(`inputSchema of ${name}`, inputSchema);
-      if (typeof given !== 'object' || given === null)
-        return { inputSchema, reason: `Its schema must be an object (got ${show(given)})` };
+      if (typeof given !== 'object' || given === null) return { inputSchema, reason: schemaIsNoObject(given) };
       const schema = extraArguments ? given : closed(given);
       return { inputSchema: schema, reason: (await model?.debug.matches({ schema }, '{}'))?.reason };
     } catch (error) {
@@ -221,18 +221,5 @@ async function allTools(client, signal) {
     cursor = part.nextCursor;
     if (cursor === undefined) return tools;
   }
-  throw new ModelError(
-    'bad-option',
-    `The list of the MCP server's tools does not end after ${tools.length} tools. Use another server.`,
-  );
-}
-
-/** @param {string} name @param {string} reason */
-function unusable(name, reason) {
-  const why = reason.replace(/\.$/, '');
-  return new ModelError(
-    'bad-format',
-    `The MCP tool ${show(name)} cannot be used: ${why}. Pass \`unsupported: 'skip'\` to leave out such tools.`,
-    { got: name },
-  );
+  throw endlessList(tools.length);
 }
