@@ -1,7 +1,7 @@
-/* errors: marks errors so that the AI SDK recognises them. The SDK's error classes test for properties whose names are
- * registered symbols, so an error needs only these properties, not the SDK's code. */
+/* errors: the errors of the provider, and the marks by which the AI SDK recognises errors. The SDK's error classes test
+ * for properties whose names are registered symbols, so an error needs only these properties, not the SDK's code. */
 /** @import { ErrorCode } from '../errors.js' */
-import { ModelError, failure } from '../errors.js';
+import { ModelError, failure, show } from '../errors.js';
 
 const MARK = 'vercel.ai.error';
 
@@ -28,25 +28,44 @@ function marked(error, name, fields) {
   return Object.assign(error, name && { name }, fields);
 }
 
-/** Returns the error for a feature that this provider does not have. @param {string} functionality a noun phrase
- * @param {string} remedy a sentence */
-export function unsupported(functionality, remedy) {
-  const error = new ModelError('bad-option', `gemma-wasm does not support ${functionality}. ${remedy}`);
-  return marked(error, 'AI_UnsupportedFunctionalityError', { functionality });
+/** @param {string} mediaType */
+export function filePart(mediaType) {
+  const functionality = `file parts (${mediaType})`;
+  const message = `gemma-wasm does not support ${functionality}. Pass the contents of the file as text.`;
+  return marked(new ModelError('bad-option', message), 'AI_UnsupportedFunctionalityError', { functionality });
 }
 
-/** Returns the error for an unknown model. @param {'languageModel' | 'embeddingModel' | 'imageModel'} modelType
- * @param {string} modelId @param {string} message */
-export function noSuchModel(modelType, modelId, message) {
-  return marked(new ModelError('bad-option', message), 'AI_NoSuchModelError', { modelId, modelType });
-}
+/** @param {'languageModel' | 'embeddingModel' | 'imageModel'} modelType @param {string} modelId
+ * @param {string} message */
+const noSuchModel = (modelType, modelId, message) =>
+  marked(new ModelError('bad-option', message), 'AI_NoSuchModelError', { modelId, modelType });
+
+/** @param {'languageModel' | 'embeddingModel'} modelType @param {string} modelId @param {string[]} known */
+export const unknownModel = (modelType, modelId, known) =>
+  noSuchModel(
+    modelType,
+    modelId,
+    `There is no model ${show(modelId)}. The models of this provider are ${known.join(', ')}.`,
+  );
+
+/** @param {string} modelId */
+export const imageModel = (modelId) =>
+  noSuchModel('imageModel', modelId, 'gemma-wasm has no image models. Use a language model or an embedding model.');
+
+/** The result of a tool call that was not executed. */
+export const callDenied = () => 'The call was denied.';
+
+/** @param {unknown} cause */
+const callFailed = (cause) => failure('worker-failed', 'The call failed', cause, 'Repeat it.');
+
+const aborted = () => new DOMException('The call was aborted.', 'AbortError');
 
 /** Returns the error to pass to the SDK: after an abort the signal's reason, otherwise a ModelError that the SDK
  * recognises.
  * @param {unknown} cause @param {AbortSignal} [signal] */
 export function sdkError(cause, signal) {
   if (signal?.aborted) return abortReason(signal);
-  const error = failure('worker-failed', 'The call failed', cause);
+  const error = callFailed(cause);
   if (Symbol.for(MARK) in error) return error;
   const name = NAMES[error.code] ?? (error.kind === 'option' ? 'AI_InvalidArgumentError' : undefined);
   const [, argument = error.code] = /`(\w+)`/.exec(error.message) ?? [];
@@ -64,5 +83,5 @@ export function sdkError(cause, signal) {
  * @param {AbortSignal} signal @returns {Error} */
 export function abortReason({ reason }) {
   const known = ['AbortError', 'TimeoutError'].includes(reason?.name);
-  return known ? reason : new DOMException('The call was aborted.', 'AbortError');
+  return known ? reason : aborted();
 }

@@ -2,7 +2,7 @@
 /** @import { ChatMessage } from '../protocol.js' */
 /** @import { MessageV4 } from './specification.js' */
 import { alternating } from '../answer-parts.js';
-import { unsupported } from './errors.js';
+import { callDenied, filePart } from './errors.js';
 
 /** Converts the messages of a prompt. Throws an UnsupportedFunctionalityError for files.
  * @param {readonly MessageV4[]} prompt
@@ -22,8 +22,7 @@ export function messagesOf(prompt) {
 
 /** @param {any} part */
 function refuseFile({ type, mediaType }) {
-  if (type !== 'file' && type !== 'reasoning-file') return;
-  throw unsupported(`file parts (${mediaType})`, 'Pass the contents of the file as text.');
+  if (type === 'file' || type === 'reasoning-file') throw filePart(mediaType);
 }
 
 /** @param {any[]} parts @param {string} separator @param {string} [kind] @returns {string} */
@@ -55,7 +54,7 @@ function resultOf({ toolCallId: id, toolName: name, output }) {
 }
 
 /** @param {any} output @returns {unknown} */
-function outputOf({ type, value, reason = 'The call was denied.' }) {
+function outputOf({ type, value, reason = callDenied() }) {
   if (type === 'execution-denied') return { error: reason };
   if (/^error-/.test(type)) return { error: value };
   if (type !== 'content') return value;

@@ -1,11 +1,10 @@
 /* provider: creates providers of the AI SDK. */
 /** @import { Model } from '../model.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
-import { show } from '../errors.js';
 import { LazyModel, isModel } from '../lazy-model.js';
 import { probe } from '../probe.js';
 import { GemmaWasmEmbeddingModel } from './embeddings.js';
-import { noSuchModel } from './errors.js';
+import { imageModel, unknownModel } from './errors.js';
 import { GemmaWasmLanguageModel } from './language-model.js';
 
 /** A model: a source of `loadModel()`, a loaded model, or the name of one of the provider's models.
@@ -65,7 +64,7 @@ export function createGemmaWasm({ models, ...defaults } = {}) {
     embeddingModel,
     embedding: embeddingModel,
     imageModel(/** @type {string} */ modelId) {
-      throw noSuchModel('imageModel', modelId, 'gemma-wasm has no image models.');
+      throw imageModel(modelId);
     },
     async dispose() {
       await Promise.all([...known.values()].map((model) => model.dispose()));
@@ -78,8 +77,7 @@ export function createGemmaWasm({ models, ...defaults } = {}) {
 function named(kind, source, models) {
   if (!models || typeof source !== 'string') return source;
   if (Object.hasOwn(models, source)) return models[source];
-  const names = Object.keys(models).join(', ');
-  throw noSuchModel(kind, source, `There is no model ${show(source)}. The models of this provider are ${names}.`);
+  throw unknownModel(kind, source, Object.keys(models));
 }
 
 /** Returns a name for a model in messages and telemetry. Leaves out the queries of URLs, which can contain secrets.

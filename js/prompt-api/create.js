@@ -4,7 +4,7 @@
 /** @import { LoadOptions, ModelSource } from '../options.js' */
 /** @import { Availability, CreateCoreOptions, CreateOptions, ExpectedContent } from './idl.js' */
 /** @import { SchemaBounds } from './prompts.js' */
-import { domError, domErrorOf } from './errors.js';
+import { cannotChat, domErrorOf, noActivation, unsupportedOptions } from './errors.js';
 import { CreateMonitor } from './events.js';
 import { toCreateOptions } from './idl.js';
 import { messagesOf } from './prompts.js';
@@ -143,16 +143,10 @@ class Factory {
    * @param {CreateOptions} options @param {CreateMonitor} monitor @returns {Promise<Model>} */
   async #open(options, monitor) {
     const availability = await this.availability(options);
-    if (availability === 'unavailable') {
-      throw domError('NotSupportedError', 'The model does not support these options. Ask availability() first.');
-    }
+    if (availability === 'unavailable') throw unsupportedOptions();
     const { userActivation } = globalThis.navigator ?? {};
     if (availability === 'downloadable' && this.#options.userActivation && userActivation?.hasBeenActive === false) {
-      throw domError(
-        'NotAllowedError',
-        'The model must be downloaded, which requires an action of the user. Call create() on a click,' +
-          ' or pass `userActivation: false` to createLanguageModel().',
-      );
+      throw noActivation();
     }
     monitor.report(0);
     await nextTask();
@@ -162,12 +156,7 @@ class Factory {
       if (total) monitor.report(Math.min(loaded / total, 1 - 2 ** -16));
     });
     const { embedding, chatTemplate } = model.info;
-    if (embedding || !chatTemplate) {
-      throw domError(
-        'NotSupportedError',
-        'The model cannot chat: it has no chat template. Choose an instruction-tuned one.',
-      );
-    }
+    if (embedding || !chatTemplate) throw cannotChat();
     monitor.report(1);
     await nextTask();
     return model;

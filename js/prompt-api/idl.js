@@ -1,5 +1,6 @@
 /* idl: converts arguments as Web IDL bindings do (https://webidl.spec.whatwg.org): dictionaries, sequences, unions,
  * enumerations. Throws TypeError. Defines the dictionaries of the Prompt API. */
+import { missing, noPrompt, wrongType } from './errors.js';
 
 /** Whether a session can be created: `downloadable` and `downloading` models are downloaded by `create()`.
  * @typedef {'unavailable' | 'downloadable' | 'downloading' | 'available'} Availability */
@@ -81,7 +82,7 @@ const isObject = (value) => (typeof value === 'object' && value !== null) || typ
 
 /** @param {string} where @param {string} what @returns {never} */
 function refuse(where, what) {
-  throw new TypeError(`${where} must be ${what}.`);
+  throw wrongType(where, what);
 }
 
 /** @type {Conversion} */
@@ -123,7 +124,7 @@ const dictionary = (members) => (value, where) => {
   for (const [name, { to, required, fallback }] of Object.entries(members)) {
     const given = value?.[name];
     if (given !== undefined) result[name] = to(given, `${where}.${name}`);
-    else if (required) throw new TypeError(`${where}.${name} is missing.`);
+    else if (required) throw missing(`${where}.${name}`);
     else if (fallback !== undefined) result[name] = fallback;
   }
   return result;
@@ -185,7 +186,7 @@ export const toSignalOptions = (value) => signalOptions(value, 'options');
  * @param {string} method name for messages @param {any[]} given arguments of the call
  * @returns {PromptOptions & { input: PromptInput }} */
 export function toPrompt(method, given) {
-  if (!given.length) throw new TypeError(`${method}() requires a prompt.`);
+  if (!given.length) throw noPrompt(method);
   return { input: toInput(given[0], 'input'), ...promptOptions(given[1], 'options') };
 }
 

@@ -2,7 +2,7 @@
  * templates accept. */
 /** @import { PromptInput, PromptMessage } from './idl.js' */
 /** @import { ChatMessage } from '../protocol.js' */
-import { domError } from './errors.js';
+import { lateSystem, misplacedPrefix, notJson, notText, unsupportedContent, unsupportedFlag } from './errors.js';
 
 /** Limits that apply where a JSON schema has none.
  * @typedef {object} SchemaBounds
@@ -17,10 +17,8 @@ function textOf({ content }) {
   if (typeof content === 'string') return content;
   return content
     .map(({ type, value }) => {
-      if (type !== 'text')
-        throw domError('NotSupportedError', `Content of the type ${type} is not supported. Send text.`);
-      if (typeof value !== 'string')
-        throw new TypeError('The `value` of a content part of type "text" must be a string.');
+      if (type !== 'text') throw unsupportedContent(type);
+      if (typeof value !== 'string') throw notText();
       return value;
     })
     .join('');
@@ -33,12 +31,8 @@ export function messagesOf(input, started) {
   if (!input.length) return [{ role: 'user', content: '' }];
   return input.map((message, i) => {
     const { role, prefix } = message;
-    if (prefix && (role !== 'assistant' || i < input.length - 1)) {
-      throw domError('SyntaxError', 'A message with `prefix` must be the last one, and its role `assistant`.');
-    }
-    if (role === 'system' && (started || i > 0)) {
-      throw new TypeError('A system message must be the first message of a session. Put it into `initialPrompts`.');
-    }
+    if (prefix && (role !== 'assistant' || i < input.length - 1)) throw misplacedPrefix();
+    if (role === 'system' && (started || i > 0)) throw lateSystem();
     return { role, content: textOf(message) };
   });
 }
@@ -68,8 +62,7 @@ export function formatOf(constraint, bounds) {
   if (!constraint) return undefined;
   if (!isRegExp(constraint)) return { schema: constraint, ...bounds };
   const [flag] = constraint.flags.match(/[imsv]/) ?? [];
-  if (flag)
-    throw domError('NotSupportedError', `The flag ${flag} of \`responseConstraint\` is not supported. Leave it out.`);
+  if (flag) throw unsupportedFlag(flag);
   return { regex: constraint };
 }
 
@@ -112,10 +105,6 @@ function jsonText(schema) {
   try {
     return JSON.stringify(schema);
   } catch (cause) {
-    throw domError(
-      'NotSupportedError',
-      '`responseConstraint` must be a JSON Schema, but it cannot be represented as JSON.',
-      cause,
-    );
+    throw notJson(cause);
   }
 }

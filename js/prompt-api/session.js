@@ -4,7 +4,7 @@
 /** @import { GenerateOptions, Tool } from '../options.js' */
 /** @import { PromptInput, PromptOptions, PromptTool, SamplingMode, SignalOptions } from './idl.js' */
 /** @import { Said, SchemaBounds } from './prompts.js' */
-import { domError, quotaError } from './errors.js';
+import { cutOff, destroyed, illegalConstructor, noConstraint, quotaError, tooManyCalls } from './errors.js';
 import { Handlers } from './events.js';
 import { HEAT, toPrompt, toSignalOptions } from './idl.js';
 import { Operations } from './operations.js';
@@ -34,7 +34,7 @@ export class LanguageModel extends EventTarget {
   /** @internal @param {Setup} setup @param {State} [state] */
   constructor(setup, state = { exchanges: [], usage: 0, toolTokens: 0 }) {
     super();
-    if (!setup?.model) throw new TypeError('Illegal constructor. Call LanguageModel.create().');
+    if (!setup?.model) throw illegalConstructor();
     const { contextLength } = setup.model.info;
     const room = Math.min(setup.maxTokens ?? Math.min(DEFAULT_ROOM, contextLength >> 2), contextLength >> 1);
     this.#setup = setup;
@@ -161,7 +161,7 @@ export class LanguageModel extends EventTarget {
 
   /** Ends the session: aborts its calls, and rejects later ones. @returns {undefined} */
   destroy() {
-    this.#operations.end(domError('InvalidStateError', 'The session was destroyed. Create another one.'));
+    this.#operations.end(destroyed());
   }
 
   /** Ends the session when a signal aborts. @internal @param {AbortSignal} [signal] */
@@ -206,16 +206,8 @@ export class LanguageModel extends EventTarget {
     const { finishReason, text } = await generation.result();
     if (signal.aborted) return;
     const whole = (begun?.content ?? '') + text;
-    if (responseConstraint && finishReason !== 'stop' && !followsCut(responseConstraint, whole)) {
-      const message = 'The answer was cut off before it satisfied `responseConstraint`. Limit its strings and arrays.';
-      throw domError('SyntaxError', message);
-    }
-    if (finishReason === 'tool-calls') {
-      throw domError(
-        'OperationError',
-        'The model called tools too often in a row. Simplify the question or the tools.',
-      );
-    }
+    if (responseConstraint && finishReason !== 'stop' && !followsCut(responseConstraint, whole)) throw cutOff();
+    if (finishReason === 'tool-calls') throw tooManyCalls();
     const answered = begun
       ? [...said.slice(0, -1), { ...begun, content: whole }]
       : [...said, .../** @type {Said[]} */ (chat.messages.slice(length))];
@@ -299,9 +291,7 @@ export class LanguageModel extends EventTarget {
  * @param {PromptOptions & { input: PromptInput }} prompt
  * @param {boolean} started whether messages precede the prompt */
 function described({ input, responseConstraint, omitResponseConstraintInput }, started) {
-  if (omitResponseConstraintInput && !responseConstraint) {
-    throw new TypeError('`omitResponseConstraintInput` requires a `responseConstraint`.');
-  }
+  if (omitResponseConstraintInput && !responseConstraint) throw noConstraint();
   const messages = compacted(messagesOf(input, started), responseConstraint);
   return omitResponseConstraintInput ? messages : withConstraint(messages, responseConstraint);
 }
