@@ -8,6 +8,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { ModelError } from '../errors.js';
 import { RequestError, errorOf, notAllowed } from '../openai/errors.js';
 import { createHandler } from '../openai/handler.js';
+import { clientClosed, refusesRequests, stopsRequest } from './errors.js';
 import { Bodies, send } from './exchange.js';
 import { Guard } from './guard.js';
 import { Metrics } from './metrics.js';
@@ -77,7 +78,7 @@ export class App {
   stop(graceMs) {
     this.#isStopping = true;
     const end = () => {
-      for (const control of this.#open) control.abort(new ModelError('aborted', 'The server is stopping.'));
+      for (const control of this.#open) control.abort(stopsRequest());
     };
     if (graceMs <= 0) end();
     else setTimeout(end, graceMs).unref();
@@ -126,7 +127,7 @@ export class App {
     // Errors of the connection need no handling: the event `close` follows.
     res.on('error', () => {});
     res.on('close', () => {
-      if (!res.writableFinished) control.abort(new ModelError('aborted', 'The client closed the connection.'));
+      if (!res.writableFinished) control.abort(clientClosed());
     });
     /** @type {(() => void)[]} */
     const cleanups = [];
@@ -176,7 +177,7 @@ export class App {
       if (req.method === 'OPTIONS') response = this.#guard.preflight(req.headers);
       else {
         this.#guard.checkKey(path, req.headers.authorization);
-        if (this.#isStopping) throw new RequestError(503, 'The server is stopping. Try again later.', null, 'stopping');
+        if (this.#isStopping) throw refusesRequests();
         response =
           (await this.#own(req.method ?? '', entry.route)) ??
           (await this.#evaluate(req, path + search, entry, signal, cleanups));

@@ -1,7 +1,9 @@
 /* exchange: translates between node:http and the classes Request and Response. */
 /** @import { IncomingMessage, ServerResponse } from 'node:http' */
 /** @import { Limits } from './options.js' */
-import { RequestError } from '../openai/errors.js';
+/** @import { RequestError } from '../openai/errors.js' */
+import { bodyTooLarge } from '../openai/errors.js';
+import { bodiesTooLarge, bodyIncomplete, bodyLate } from './errors.js';
 
 /** Size in bytes of the buffer for a client that reads slowly. A whole answer fits, so that the client does not delay
  * the engine. */
@@ -55,17 +57,8 @@ export class Bodies {
    * far */
   #check(size) {
     const { bodyBytes, bodiesBytes } = this.#limits;
-    if (size > bodyBytes) {
-      throw new RequestError(
-        413,
-        `The body is larger than ${bodyBytes} bytes. Send a smaller one.`,
-        null,
-        'request_too_large',
-      );
-    }
-    if (this.#held > bodiesBytes) {
-      throw new RequestError(429, 'Too many large requests at a time. Try again later.', null, 'rate_limit_exceeded');
-    }
+    if (size > bodyBytes) throw bodyTooLarge(bodyBytes);
+    if (this.#held > bodiesBytes) throw bodiesTooLarge();
   }
 }
 
@@ -79,7 +72,7 @@ function arrival(request, ms, take) {
       unsubscribe();
       reject(error);
     };
-    const broken = () => fail(new RequestError(400, 'The body is incomplete.', null, 'bad_request'));
+    const broken = () => fail(bodyIncomplete());
     const onData = (/** @type {Buffer} */ part) => {
       try {
         take(part);
@@ -91,11 +84,7 @@ function arrival(request, ms, take) {
       unsubscribe();
       resolve();
     };
-    const timer = setTimeout(() => {
-      fail(
-        new RequestError(408, `The body did not arrive within ${ms} ms. Repeat the request.`, null, 'request_timeout'),
-      );
-    }, ms);
+    const timer = setTimeout(() => fail(bodyLate(ms)), ms);
     const unsubscribe = () => {
       clearTimeout(timer);
       request.off('data', onData).off('end', onEnd).off('close', broken);

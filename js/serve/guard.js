@@ -5,7 +5,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
-import { RequestError } from '../openai/errors.js';
+import { badTarget, severalHosts, targetTooLong, unknownHost, unknownOrigin, wrongKey } from './errors.js';
 import { DEFAULTS } from './options.js';
 
 const MAX_TARGET = 2048;
@@ -35,8 +35,7 @@ function partsOf(target, host) {
   const [, authority, path] = /^(?:http:\/\/([^/?#]*))?(\/.*)?$/i.exec(target) ?? [];
   const [plain, search = ''] = (path ?? (authority && '/') ?? '').split(/(?=\?)/, 2);
   const isBad = !plain || /[\\#\s]|%(?![0-9a-f]{2})|(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(plain);
-  if (isBad)
-    throw new RequestError(400, 'The request target must be a valid path without dot segments.', null, 'bad_request');
+  if (isBad) throw badTarget();
   return { host: authority ?? host ?? '', path: plain, search };
 }
 
@@ -62,28 +61,13 @@ export class Guard {
   /** Returns path and query of a request. Throws a RequestError if the request may not be answered.
    * @param {IncomingMessage} request */
   admit({ url = '', headers, rawHeaders }) {
-    if (url.length > MAX_TARGET)
-      throw new RequestError(414, `The request target is longer than ${MAX_TARGET} characters.`, null, 'uri_too_long');
+    if (url.length > MAX_TARGET) throw targetTooLong(MAX_TARGET);
     const hosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === 'host').length;
-    if (hosts > 1) throw new RequestError(400, 'The request has several Host headers. Send one.', null, 'bad_request');
+    if (hosts > 1) throw severalHosts();
     const { host, path, search } = partsOf(url, headers.host);
-    if (!this.#knows(nameOf(host))) {
-      throw new RequestError(
-        403,
-        'The server does not answer to this host name. Use localhost, or start it with --allow-host NAME.',
-        null,
-        'host_not_allowed',
-      );
-    }
+    if (!this.#knows(nameOf(host))) throw unknownHost();
     const { origin } = headers;
-    if (origin !== undefined && !this.#trusts(origin, host)) {
-      throw new RequestError(
-        403,
-        'Web pages of this origin may not use the server. Start it with --cors ORIGIN to allow them.',
-        null,
-        'origin_not_allowed',
-      );
-    }
+    if (origin !== undefined && !this.#trusts(origin, host)) throw unknownOrigin();
     return { path, search };
   }
 
@@ -93,12 +77,7 @@ export class Guard {
     if (!this.#key || OPEN.includes(path)) return;
     const [, given = ''] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
     if (timingSafeEqual(digest(given), this.#key)) return;
-    throw new RequestError(
-      401,
-      'The API key is missing or wrong. Send it as `Authorization: Bearer KEY`.',
-      null,
-      'invalid_api_key',
-    );
+    throw wrongKey();
   }
 
   /** Returns the CORS headers that let a page of an allowed origin read the response.

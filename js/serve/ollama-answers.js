@@ -5,7 +5,8 @@
 /** @import { GenerateResult, Step, ToolCall } from '../protocol.js' */
 import { tokenOf } from '../openai/logprobs.js';
 import { streamed } from '../openai/sse.js';
-import { checkAbsent, messagesOf, optionsOf, toolsOf, wrong } from './ollama-request.js';
+import { cannotThink, notWithRaw, textOnly, unsupportedField, wrongType } from './errors.js';
+import { checkAbsent, messagesOf, optionsOf, toolsOf } from './ollama-request.js';
 
 const NDJSON = 'application/x-ndjson';
 /** Values of Ollama's `done_reason` by `finishReason` of generate(). All other reasons become `stop`.
@@ -40,12 +41,12 @@ export async function generate(question) {
   const { raw } = body;
   const [prompt, system] = ['prompt', 'system'].map((name) => {
     const text = body[name] ?? '';
-    if (typeof text !== 'string') throw wrong(`\`${name}\` must be a string.`);
+    if (typeof text !== 'string') throw wrongType(`\`${name}\``, 'a string');
     return text;
   });
-  checkAbsent(body, ['images'], 'Models take text only.');
-  checkAbsent(body, ['suffix', 'template', 'context'], 'Leave it out.');
-  if (raw) checkAbsent(body, ['system'], 'With `raw`, write it into `prompt`.');
+  checkAbsent(body, ['images'], textOnly);
+  checkAbsent(body, ['suffix', 'template', 'context'], unsupportedField);
+  if (raw) checkAbsent(body, ['system'], notWithRaw);
   if (prompt === '') return loaded(question, { response: '' });
   const isText = raw || !model.info.chatTemplate;
   const messages = messagesOf([
@@ -64,7 +65,7 @@ export async function generate(question) {
  * @param {Question} question */
 function thinkingOf({ id, model, body: { think } }) {
   if (think === undefined || think === null) return {};
-  if (think && !model.info.thinking) throw wrong(`"${id}" does not support thinking. Leave \`think\` out.`);
+  if (think && !model.info.thinking) throw cannotThink(id);
   return { thinking: Boolean(think) };
 }
 

@@ -2,8 +2,7 @@
 /** @import { GenerateOptions } from '../options.js' */
 /** @import { ChatMessage, ModelInfo } from '../protocol.js' */
 import { alternating } from '../answer-parts.js';
-import { show } from '../errors.js';
-import { RequestError } from '../openai/errors.js';
+import { textOnly, unknownOption, wrongFormat, wrongType } from './errors.js';
 
 /** Names of the package's options, by their names in Ollama's API. */
 export const OPTIONS = /** @type {const} */ ({
@@ -29,16 +28,13 @@ const IGNORED = new Set(
   ).split(' '),
 );
 
-/** Returns the error for a wrong request, with status 400. @param {string} message a sentence */
-export const wrong = (message) => new RequestError(400, message);
-
 /** Throws if a request's body has a value in one of the named fields. @param {any} body @param {string[]} names
- * @param {string} remedy a sentence */
-export function checkAbsent(body, names, remedy) {
+ * @param {(name: string) => Error} unsupported returns the error */
+export function checkAbsent(body, names, unsupported) {
   for (const name of names) {
     const value = body[name];
     const isEmpty = value === undefined || value === null || value === '' || (Array.isArray(value) && !value.length);
-    if (!isEmpty) throw wrong(`\`${name}\` is not supported. ${remedy}`);
+    if (!isEmpty) throw unsupported(name);
   }
 }
 
@@ -46,14 +42,12 @@ export function checkAbsent(body, names, remedy) {
  * @returns {GenerateOptions} */
 export function optionsOf(body, { contextLength }) {
   const { options = {}, format, logprobs, top_logprobs: top = 0 } = body;
-  if (typeof options !== 'object') throw wrong('`options` must be an object.');
+  if (typeof options !== 'object') throw wrongType('`options`', 'an object');
   /** By default, answers may fill the context, as in Ollama. @type {Record<string, any>} */
   const found = { maxTokens: contextLength };
   for (const [name, value] of Object.entries(options ?? {})) {
     if (value === null || IGNORED.has(name)) continue;
-    if (!Object.hasOwn(OPTIONS, name)) {
-      throw wrong(`There is no option ${show(name)}. The options are ${Object.keys(OPTIONS).join(', ')}.`);
-    }
+    if (!Object.hasOwn(OPTIONS, name)) throw unknownOption(name, Object.keys(OPTIONS));
     found[OPTIONS[/** @type {keyof typeof OPTIONS} */ (name)]] = value;
   }
   // In Ollama's API, a negative `num_predict` or `repeat_last_n` means the context length, and a negative `seed` a
@@ -69,13 +63,13 @@ function formatOf(format) {
   if (format === undefined || format === null || format === '') return {};
   if (format === 'json') return { format };
   if (typeof format === 'object') return { format: { schema: format } };
-  throw wrong(`\`format\` must be "json" or a JSON schema (got ${show(format)}).`);
+  throw wrongFormat(format);
 }
 
 /** Returns tools in OpenAI's form, without fields that only Ollama's API has. @param {any} tools */
 export function toolsOf(tools) {
   if (tools === undefined || tools === null) return undefined;
-  if (!Array.isArray(tools)) throw wrong('`tools` must be an array.');
+  if (!Array.isArray(tools)) throw wrongType('`tools`', 'an array');
   return tools.map((tool) => {
     const { name, description, parameters } = tool?.function ?? {};
     return { type: /** @type {const} */ ('function'), function: { name, description, parameters } };
@@ -85,14 +79,14 @@ export function toolsOf(tools) {
 /** Converts messages of Ollama's API into messages of the package. As Ollama does, joins successive messages with the
  * same role. @param {any} messages @returns {ChatMessage[]} */
 export function messagesOf(messages) {
-  if (!Array.isArray(messages)) throw wrong('`messages` must be an array.');
+  if (!Array.isArray(messages)) throw wrongType('`messages`', 'an array');
   /** Names of tools that the last answer called and whose results are missing so far. @type {string[]} */
   let called = [];
   const converted = messages.map((message) => {
     const { role, content: given, thinking, tool_calls: calls, tool_name: name, tool_call_id: id } = message ?? {};
-    checkAbsent(message ?? {}, ['images'], 'Models take text only.');
+    checkAbsent(message ?? {}, ['images'], textOnly);
     const content = given ?? '';
-    if (typeof content !== 'string') throw wrong('The `content` of a message must be a string.');
+    if (typeof content !== 'string') throw wrongType('The `content` of a message', 'a string');
     if (role === 'tool') return { role, content, id, name: name ?? (id === undefined ? called.shift() : undefined) };
     const said = { role, content, ...(thinking && { thoughts: thinking }) };
     if (!calls?.length) return said;
@@ -105,7 +99,7 @@ export function messagesOf(messages) {
 
 /** @param {any} calls */
 function callsOf(calls) {
-  if (!Array.isArray(calls)) throw wrong('`tool_calls` must be an array.');
+  if (!Array.isArray(calls)) throw wrongType('`tool_calls`', 'an array');
   return calls.map((call) => ({
     id: call?.id,
     name: call?.function?.name,

@@ -3,10 +3,11 @@
 /** @import { Model } from '../model.js' */
 import { createHash } from 'node:crypto';
 import { ModelError } from '../errors.js';
-import { RequestError, errorOf, notAllowed } from '../openai/errors.js';
+import { errorOf, notAllowed } from '../openai/errors.js';
 import { parsedBody } from '../openai/handler.js';
 import { chat, generate } from './ollama-answers.js';
-import { OPTIONS, wrong } from './ollama-request.js';
+import { missingField, refusedEndpoint, unknownEndpoint, unknownModel, wrongType } from './errors.js';
+import { OPTIONS } from './ollama-request.js';
 
 /** Version of Ollama whose API is implemented. Tools compare it with the oldest version that they support. */
 const VERSION = '0.12.11';
@@ -70,9 +71,7 @@ function routeOf({ method, url }) {
   const route = Object.hasOwn(ROUTES, path) ? ROUTES[path] : null;
   if (!route) {
     const name = path.split('/')[2];
-    if (!REFUSED.includes(name)) throw new RequestError(404, `There is no endpoint ${method} ${path}.`);
-    const remedy = 'The server offers only the models that it was started with.';
-    throw new RequestError(501, `${path} is not supported. ${remedy}`);
+    throw REFUSED.includes(name) ? refusedEndpoint(path) : unknownEndpoint(method, path);
   }
   if (method === route[0] || (method === 'HEAD' && route[0] === 'GET')) return route;
   throw notAllowed(path, route[0] === 'GET' ? ['GET', 'HEAD'] : [route[0]]);
@@ -84,9 +83,9 @@ const question = (context) => ({ ...context, ...modelOf(context.models, context.
 /** Returns the model with a name. The tag `:latest` is optional. @param {Record<string, Model>} models
  * @param {unknown} name */
 function modelOf(models, name) {
-  if (typeof name !== 'string' || !name) throw wrong('`model` is required.');
+  if (typeof name !== 'string' || !name) throw missingField('model');
   const id = [name, name.replace(/:latest$/, '')].find((one) => Object.hasOwn(models, one));
-  if (id === undefined) throw new RequestError(404, `model '${name}' not found`);
+  if (id === undefined) throw unknownModel(name, Object.keys(models));
   return { id, model: models[id] };
 }
 
@@ -165,9 +164,8 @@ async function description({ models, body, signal, started }) {
 async function vectorsOf({ models, body, signal }, input, options) {
   const { id, model } = modelOf(models, body.model);
   const texts = [input].flat();
-  if (!texts.every((text) => typeof text === 'string')) {
-    throw wrong('The input must be a string, or an array of strings.');
-  }
+  if (!texts.every((text) => typeof text === 'string'))
+    throw wrongType('The input', 'a string, or an array of strings');
   const pooling = model.info.embedding ? undefined : /** @type {const} */ ('mean');
   const vectors = await model.embed(texts, { pooling, signal, ...options });
   const counts = await Promise.all(texts.map((text) => model.countTokens(text, { signal })));
@@ -182,7 +180,7 @@ async function vectorsOf({ models, body, signal }, input, options) {
 async function embed(context) {
   const { input, truncate = true, dimensions } = context.body;
   const began = performance.now();
-  if (input === undefined) throw wrong('`input` is required.');
+  if (input === undefined) throw missingField('input');
   const { id, vectors, tokens } = await vectorsOf(context, input, { truncate, dimensions: dimensions || undefined });
   return Response.json({
     model: id,

@@ -1,6 +1,6 @@
 /* options: the options of the server, their defaults and checks. Their JSDoc is also the help of the command line and
  * the table of docs/serve.md. */
-import { ModelError, show } from '../errors.js';
+import { badApiKey, wrongOption } from './errors.js';
 
 /** Options of the server. A value out of range fails with `bad-option`.
  * @typedef {object} ServeOptions
@@ -59,9 +59,7 @@ export function checkServeOptions({ port, host, queue, apiKey, cors = [], allowH
     ...allowHost.map((name) => [!/^[\w.-]+$/.test(name), '`allowHost` must be a host name without a port', name]),
   ]);
   for (const [wrong, expected, got] of faults) {
-    if (wrong) throw new ModelError('bad-option', `${expected} (got ${show(got)}).`);
+    if (wrong) throw wrongOption(expected, got);
   }
-  if (apiKey !== undefined && !/^[!-~]{1,1024}$/.test(apiKey)) {
-    throw new ModelError('bad-option', '`apiKey` must be 1 to 1024 ASCII characters without white space.');
-  }
+  if (apiKey !== undefined && !/^[!-~]{1,1024}$/.test(apiKey)) throw badApiKey();
 }

@@ -1,6 +1,6 @@
 /* queue: a bounded queue of requests. Several requests per model run at a time, in the order of arrival. */
 
-import { RequestError } from '../openai/errors.js';
+import { queueFull } from './errors.js';
 
 /** Number of requests per model that are prepared while the engine evaluates others, so that they start as soon as one
  * ends. */
@@ -46,8 +46,7 @@ export class Queue {
 
   /** Throws a RequestError if the queue is full. */
   check() {
-    if (this.#inside < this.#capacity) return;
-    throw new RequestError(429, 'Too many requests at a time. Try again later.', null, 'rate_limit_exceeded');
+    if (this.#inside >= this.#capacity) throw queueFull();
   }
 
   /** Adds a request and returns its ticket. Throws a RequestError if the queue is full. */
