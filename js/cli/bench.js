@@ -1,6 +1,7 @@
 /* bench: the command `gemma-wasm bench`, which prints medians of speed measurements. */
 import { loadModel } from '../index.node.js';
-import { UsageError, number } from './flags.js';
+import { wrongRuns } from './errors.js';
+import { number } from './flags.js';
 import { print, using } from './output.js';
 /** @import { GenerateResult } from '../protocol.js' */
 /** @import { Model } from '../model.js' */
@@ -11,9 +12,7 @@ export async function bench(values) {
   const [promptTokens = 128, genTokens = 32, runs = 5] = ['prompt-tokens', 'gen-tokens', 'runs'].map((name) =>
     number(values, name),
   );
-  if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) {
-    throw new UsageError('--prompt-tokens, --gen-tokens and --runs must be whole numbers above 0.');
-  }
+  if (![promptTokens, genTokens, runs].every((n) => Number.isInteger(n) && n > 0)) throw wrongRuns();
   const start = performance.now();
   await using(loadModel, values, async (model) => {
     const loadMs = performance.now() - start;

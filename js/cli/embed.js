@@ -1,7 +1,8 @@
 /* embed: the command `gemma-wasm embed`, which computes embedding vectors of texts. */
 import { writeFile } from 'node:fs/promises';
 import { loadModel } from '../index.node.js';
-import { UsageError, number, readText } from './flags.js';
+import { incomplete } from './errors.js';
+import { number, readText } from './flags.js';
 import { print, using } from './output.js';
 /** @import { Values } from './flags.js' */
 
@@ -11,7 +12,7 @@ export const EMBED = 'text file task title instruction dimensions pooling trunca
 /** Runs `gemma-wasm embed`. @param {Values} values */
 export async function embed(values) {
   const { out, json, task, title, pooling, truncate, instruction: prompt } = values;
-  if (!out && !json) throw new UsageError('embed needs --out FILE or --json.');
+  if (!out && !json) throw incomplete('embed', '--out FILE or --json');
   const texts = await textsOf(values);
   const options = { task, title, prompt, pooling, truncate, dimensions: number(values, 'dimensions') };
   const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
@@ -27,7 +28,7 @@ export async function embed(values) {
 
 /** @param {Values} values */
 async function textsOf({ text, file }) {
-  if ((text === undefined) === (file === undefined)) throw new UsageError('embed needs either --text or --file.');
+  if ((text === undefined) === (file === undefined)) throw incomplete('embed', 'either --text or --file');
   if (text !== undefined) return [text];
   return (await readText(file)).replace(/\r?\n$/, '').split(/\r?\n/);
 }

@@ -1,5 +1,5 @@
 /* exact-json: parses and writes JSON without rounding large integers, which become BigInts. */
-import { failure } from '../errors.js';
+import { notJson } from './errors.js';
 
 const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
 /** Prefix of strings that stand for large integers while JSON is parsed. JSON text cannot contain its first character
@@ -21,7 +21,7 @@ export function parseExactly(text, name) {
       typeof value === 'string' && value.startsWith(MARK) ? BigInt(value.slice(MARK.length)) : value,
     );
   } catch (error) {
-    throw failure('bad-format', `${name} is not valid JSON`, error);
+    throw notJson(name, error);
   }
 }
 

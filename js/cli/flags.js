@@ -1,13 +1,12 @@
 /* flags: parses command-line arguments, and converts flags into options of the package. */
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
-import { messageOf, reading } from '../errors.js';
+import { reading } from '../errors.js';
 import { FLAGS } from '../generated.js';
 import { GENERATE_OPTIONS, LOAD_OPTIONS } from '../options.js';
+import { thinkingOnAndOff, wrongFlags, wrongValue } from './errors.js';
 /** @import { Rule } from '../options.js' */
 
-/** The error of a wrong command line. The program then exits with status 2. */
-export class UsageError extends Error {}
 /** The values of the flags, and the positional arguments `source` and `text`. @typedef {Record<string, any>} Values */
 
 /** Names of flags for options of generate(). */
@@ -55,7 +54,7 @@ export function parse(args, flags) {
     const parsed = parseArgs({ args: joined, options, allowPositionals: true });
     return { positionals: parsed.positionals, values: /** @type {Values} */ (parsed.values) };
   } catch (error) {
-    throw new UsageError(messageOf(error));
+    throw wrongFlags(error);
   }
 }
 
@@ -66,7 +65,7 @@ export function number(values, name) {
   if (text === undefined) return undefined;
   const value = text.trim() === '' ? NaN : Number(text);
   if (!Number.isNaN(value)) return value;
-  throw new UsageError(`--${name} must be a number (got "${text}").`);
+  throw wrongValue(name, 'a number', text);
 }
 
 /** Reads a text file. Throws `read-error`. @param {string} path */
@@ -76,7 +75,7 @@ export const readText = (path) => reading(path, () => readFile(path, 'utf8'));
 export function idList(text) {
   const ids = text.split(',').map((id) => id.trim());
   if (ids.every((id) => /^\d+$/.test(id))) return ids.map(Number);
-  throw new UsageError(`--ids must be numbers separated by commas (got "${text}").`);
+  throw wrongValue('ids', 'numbers separated by commas', text);
 }
 
 /** Returns the options that the flags set. @param {Values} values
@@ -113,7 +112,7 @@ export const answerOptions = (values) => ({
 function thinkingOf(values) {
   const budget = number(values, 'thinking-budget');
   if (values['no-thinking'] && (values.thinking || budget !== undefined)) {
-    throw new UsageError('--no-thinking cannot be combined with --thinking or --thinking-budget. Leave one out.');
+    throw thinkingOnAndOff();
   }
   if (values['no-thinking']) return false;
   return budget === undefined ? values.thinking : { budget };

@@ -1,8 +1,8 @@
 /* format: converts the flags that constrain answers into the option `format`. */
 /** @import { Values } from './flags.js' */
 /** @import { Format } from '../options.js' */
-import { messageOf } from '../errors.js';
-import { UsageError, readText } from './flags.js';
+import { cannotCombine, schemaNotJson } from './errors.js';
+import { readText } from './flags.js';
 
 /** @typedef {(text: string, path: string) => any} Parse */
 
@@ -21,7 +21,7 @@ export const FORMAT = Object.keys(CONSTRAINTS).join(' ');
  * @returns {Promise<Format | undefined>} */
 export async function formatOf(values, parse = jsonOf) {
   const [name, ...more] = Object.keys(CONSTRAINTS).filter((flag) => values[flag] !== undefined);
-  if (more.length) throw new UsageError(`--${name} and --${more[0]} cannot be combined. Use one of them.`);
+  if (more.length) throw cannotCombine(name, more[0]);
   return name === undefined ? undefined : CONSTRAINTS[name](values[name], parse);
 }
 
@@ -30,6 +30,6 @@ function jsonOf(text, path) {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`${path}: ${messageOf(error)}`);
+    throw schemaNotJson(path, error);
   }
 }

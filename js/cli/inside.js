@@ -1,6 +1,7 @@
 /* inside: the command `gemma-wasm inside`, which prints attention weights, logit lens and norms of a prompt. */
 import { loadModel } from '../index.node.js';
-import { UsageError, number } from './flags.js';
+import { wrongValue } from './errors.js';
+import { number } from './flags.js';
 import { print, using } from './output.js';
 /** @import { InsideLayer } from '../protocol.js' */
 /** @import { Values } from './flags.js' */
@@ -13,7 +14,7 @@ function numbers(values, name) {
   const text = values[name];
   if (text === undefined) return undefined;
   if (/^-?\d+(,-?\d+)*$/.test(text)) return text.split(',').map(Number);
-  throw new UsageError(`--${name} must be whole numbers separated by commas (got "${text}").`);
+  throw wrongValue(name, 'whole numbers separated by commas', text);
 }
 
 /** Runs `gemma-wasm inside`. @param {Values} values */

@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { bench } from './bench.js';
 import { interact, show } from './chat.js';
 import { EMBED, embed } from './embed.js';
-import { ANSWER, LOAD, SERVE, UsageError, idList, number, parse, readText, answerOptions } from './flags.js';
+import { UsageError, emptyText, incomplete, noCommand, unknownCommand } from './errors.js';
+import { ANSWER, LOAD, SERVE, idList, number, parse, readText, answerOptions } from './flags.js';
 import { FORMAT, formatOf } from './format.js';
 import { INSIDE, inside } from './inside.js';
 import { inspect } from './inspect.js';
@@ -135,7 +136,7 @@ const COMMANDS = {
     async run(values) {
       const window = number(values, 'window');
       const text = await readText(values.file);
-      if (!text) throw new Error(`${values.file} is empty. Pass a file with text to score.`);
+      if (!text) throw emptyText(values.file);
       print(values, await using(loadModel, values, (model) => model.debug.perplexity(text, { window })));
     },
   },
@@ -153,7 +154,7 @@ const COMMANDS = {
 /** @param {string[]} argv */
 async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'chat' : '', ...rest]) {
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
-  if (!Object.hasOwn(COMMANDS, name)) throw new UsageError(name ? `There is no command "${name}".` : 'Pass a command.');
+  if (!Object.hasOwn(COMMANDS, name)) throw name ? unknownCommand(name) : noCommand();
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);
   if (values.help) return void process.stdout.write(USAGE);
@@ -164,11 +165,10 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
     positionals.unshift(STORYTELLER);
   }
   if (several ? !positionals.length : positionals.length !== 1 + words.length) {
-    const wanted = ['MODEL', ...words].join(' ');
-    throw new UsageError(`${name} needs the arguments ${wanted} (got ${positionals.length}).`);
+    throw incomplete(name, `the arguments ${['MODEL', ...words].join(' ')} (got ${positionals.length})`);
   }
   const missing = needs.split(' ').find((flag) => flag && values[flag] === undefined);
-  if (missing) throw new UsageError(`${name} needs --${missing}.`);
+  if (missing) throw incomplete(name, `--${missing}`);
   const [source, text] = positionals;
   await run({ ...values, source, ...(several ? { sources: positionals } : text !== undefined && { text }) });
 }

@@ -2,8 +2,9 @@
  * generated them. With --cases, writes a line of JSON for each case. */
 import { maskTimes, matchOf } from '../matches.js';
 import { openHeader } from '../model.js';
+import { incomplete, wrongValue } from './errors.js';
 import { parseExactly, stringifyExactly } from './exact-json.js';
-import { UsageError, readText } from './flags.js';
+import { readText } from './flags.js';
 import { FORMAT, formatOf } from './format.js';
 import { print, using } from './output.js';
 /** @import { HeaderModel } from '../model.js' */
@@ -57,13 +58,11 @@ async function judgeAll(model, path, draft) {
 export async function match(values) {
   const { cases, draft: named } = values;
   const draft = named === undefined ? undefined : Number(named);
-  if (draft !== undefined && !DRAFTS.includes(named)) {
-    throw new UsageError(`--draft must be one of ${DRAFTS.join(', ')} (got "${named}").`);
-  }
+  if (draft !== undefined && !DRAFTS.includes(named)) throw wrongValue('draft', `one of ${DRAFTS.join(', ')}`, named);
   if (cases !== undefined) return using(openHeader, values, (model) => judgeAll(model, cases, draft));
-  if (values.text === undefined) throw new UsageError('match needs --text FILE or --cases FILE.');
+  if (values.text === undefined) throw incomplete('match', '--text FILE or --cases FILE');
   const format = await formatOf(values, parseExactly);
-  if (!format) throw new UsageError(`match needs one of --${FORMAT.replaceAll(' ', ', --')}.`);
+  if (!format) throw incomplete('match', `one of --${FORMAT.replaceAll(' ', ', --')}`);
   const text = await readText(values.text);
   const found = await using(openHeader, values, (model) => model.call('match', { format, texts: [text], draft }));
   print(values, matchOf(found));

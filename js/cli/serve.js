@@ -10,7 +10,8 @@ import { loadModel } from '../index.node.js';
 import { isLoopback } from '../serve/guard.js';
 import { DEFAULTS, checkServeOptions } from '../serve/options.js';
 import { startServer } from '../serve/server.js';
-import { UsageError, number } from './flags.js';
+import { badName, cannotListen, portInUse, sameName, wrongNames } from './errors.js';
+import { number } from './flags.js';
 import { opened } from './output.js';
 
 /** Time in ms that running answers have to finish after the first SIGINT or SIGTERM. */
@@ -50,18 +51,12 @@ function serveOptions(values) {
 
 /** @param {string[]} sources @param {string[]} [names] */
 function idsOf(sources, names) {
-  if (names && names.length !== sources.length) {
-    throw new UsageError(`--name must be given once for each model (${sources.length} models, ${names.length} names).`);
-  }
+  if (names && names.length !== sources.length) throw wrongNames(sources.length, names.length);
   const ids = names ?? sources.map(nameOf);
   const twice = ids.find((id, i) => ids.indexOf(id) < i);
-  if (twice !== undefined) throw new UsageError(`Two models have the name "${twice}". Name each with --name.`);
+  if (twice !== undefined) throw sameName(twice);
   const wrong = ids.find((id) => !/^[^\s\p{Cc}]{1,200}$/u.test(id));
-  if (wrong !== undefined) {
-    throw new UsageError(
-      `"${wrong}" cannot be the name of a model. Choose 1 to 200 characters without white space with --name.`,
-    );
-  }
+  if (wrong !== undefined) throw badName(wrong);
   return ids;
 }
 
@@ -81,13 +76,11 @@ function nameOf(source) {
 async function listening(models, options) {
   try {
     return await startServer(models, options, { log: options.quiet ? undefined : writeLine });
-  } catch (error) {
-    const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+  } catch (/** @type {any} */ error) {
+    const { code } = error;
     const { port = DEFAULTS.port, host = DEFAULTS.host } = options;
-    if (code === 'EADDRINUSE') {
-      throw new Error(`Port ${port} of ${host} is in use. Choose another with --port.`, { cause: error });
-    }
-    if (code?.startsWith('E')) throw new Error(`Cannot listen on ${host}, port ${port}: ${message}.`, { cause: error });
+    if (code === 'EADDRINUSE') throw portInUse(host, port, error);
+    if (code?.startsWith('E')) throw cannotListen(host, port, error);
     throw error;
   }
 }
