@@ -2,7 +2,7 @@
 /** @import { ChatMessage, GenerateResult } from './protocol.js' */
 /** @import { GenerateOptions } from './options.js' */
 import { messageOf } from './errors.js';
-import { badArguments, badResult } from './front-errors.js';
+import { badArguments, badResult } from './later-errors.js';
 import { jsonOf, toolOf } from './options.js';
 import { unlessAborted } from './rpc/signals.js';
 import { validated } from './schemas.js';

@@ -34,10 +34,6 @@ export const noThinking = () =>
 export const summarizeAlone = () =>
   new ModelError('bad-option', "`summarize` and `overflow: 'summarize'` require each other. Pass both.");
 
-/** @param {unknown} summary */
-export const badSummary = (summary) =>
-  new ModelError('bad-option', `\`summarize\` must return a string (got ${show(summary)}).`);
-
 export const alreadyLoaded = () =>
   new ModelError('bad-option', 'A loaded model takes no options. Pass them to loadModel().');
 
@@ -66,7 +62,7 @@ export const toolsInContinued = () =>
 
 /** The first line of a reason, because further lines of JSON.stringify() show the cycle of a circular structure.
  * @param {unknown} cause */
-const firstLine = (cause) => messageOf(cause).split('\n')[0];
+export const firstLine = (cause) => messageOf(cause).split('\n')[0];
 
 /** The cause of the following errors: a part of the value that is not allowed.
  * @param {string} part @param {string} what @param {ErrorOptions} [options] */
@@ -75,35 +71,6 @@ export const flaw = (part, what, options) => new Error(`${part} is ${what}`, opt
 /** @param {string} name @param {unknown} cause */
 export const notJson = (name, cause) =>
   new ModelError('bad-option', `The ${name} must be JSON: ${firstLine(cause)}. Pass only JSON values.`, { cause });
-
-/** @param {string} name @param {unknown} cause */
-export const notSchema = (name, cause) =>
-  new ModelError(
-    'bad-option',
-    `\`${name}\` must be a JSON Schema: ${firstLine(cause)}. Pass plain JSON, or an object of a schema library that` +
-      ' implements Standard JSON Schema.',
-    { cause },
-  );
-
-/** @param {string} name @param {string} vendor */
-export const notConvertible = (name, vendor) =>
-  new ModelError(
-    'bad-option',
-    `\`${name}\` is a schema of ${vendor} that cannot convert itself to JSON Schema. Update the library (zod >= 4.2,` +
-      ' ArkType >= 2.1.28), or convert it (Valibot: toStandardJsonSchema()).',
-  );
-
-/** @param {string} most */
-export const schemaTooLarge = (most) =>
-  new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
-
-/** For the model. @param {{ message: string }[]} issues */
-export const badArguments = (issues) =>
-  new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}. Correct them.`);
-
-/** For the model and the caller. @param {string} name of the tool @param {unknown} cause */
-export const badResult = (name, cause) =>
-  new Error(`The result of the tool ${name} is not JSON: ${firstLine(cause)}. Return only JSON values.`, { cause });
 
 /* Chats and answers */
 

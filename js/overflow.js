@@ -1,7 +1,7 @@
 /* overflow: shortens a chat whose prompt leaves too little of the context for the answer. Loaded with the first prompt
  * of a chat with the option `overflow`. */
 /** @import { ChatMessage, GenerateArgs, PostedPrompt } from './protocol.js' */
-import { badSummary } from './front-errors.js';
+import { badSummary } from './later-errors.js';
 import { unlessAborted } from './rpc/signals.js';
 
 /** Returns the summary of messages that are removed from a chat.

@@ -2,7 +2,8 @@
  * library that implements Standard JSON Schema (standardschema.dev). Rejects other values, which would not constrain an
  * answer. Loaded when an answer is first constrained. */
 import { ModelError } from './errors.js';
-import { flaw, notConvertible, notSchema, schemaTooLarge } from './front-errors.js';
+import { flaw } from './front-errors.js';
+import { notConvertible, notSchema, schemaTooLarge } from './later-errors.js';
 import { jsonOf } from './options.js';
 
 /** Maximum number of values in a schema, and of characters in its strings. A larger schema cannot be compiled, and

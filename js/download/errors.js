@@ -41,29 +41,7 @@ export const badHubSource = (got) =>
     { got },
   );
 
-/** @param {string} repo @param {string} quant @param {string} got names of the repository's files */
-export const noSuchQuant = (repo, quant, got) =>
-  new ModelError('unsupported-source', `${repo} has no file with ${quant}. It has: ${got}.`, { got });
-
-/** @param {string} got */
-export const notBytes = (got) =>
-  new ModelError('read-error', `A stream of a model must yield bytes (got ${got}).`, { got });
-
 // The list of a repository's files
-
-/** @param {string} address @param {number} status */
-export const listRefused = (address, status) => {
-  const got = `status ${status}`;
-  const remedy = 'Check the repository and the revision; private ones need a `token`.';
-  return new ModelError('http-error', `The server answered ${got} for ${address}. ${remedy}`, { got });
-};
-
-/** @param {string} address @param {unknown} cause */
-export const listUnread = (address, cause) =>
-  failure('network-error', `The list of files at ${address} could not be read`, cause, 'Name the `file` instead.');
-
-/** A clause of listUnread(). @param {number} ms */
-export const noAnswer = (ms) => new Error(`no answer within ${ms} ms`);
 
 // The connection
 

@@ -2,7 +2,7 @@
 /** @import { ByteIterator, Part } from './describe.js' */
 import { reading } from '../errors.js';
 import { asBytes } from './describe.js';
-import { notBytes } from './errors.js';
+import { notBytes } from './later-errors.js';
 import { cutter } from './pump.js';
 
 const CHUNK = 1 << 20;

@@ -3,7 +3,7 @@
 /** @import { HubSource } from './hub.js' */
 import { abortError } from '../errors.js';
 import { environment } from '../platform/env.js';
-import { listRefused, listUnread, noAnswer, noSuchQuant } from './errors.js';
+import { listRefused, listUnread, noAnswer, noSuchQuant } from './later-errors.js';
 import { HUB, base, escape, hubAddress } from './hub.js';
 
 /** Time limit of the request for the list of files, in ms. */

@@ -64,7 +64,7 @@ const GROUPS = /** @type {Record<string, string>} */ ({
   generated: 'protocol',
   keywords: 'protocol',
   ...Object.fromEntries(
-    'front-errors answer-parts probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
+    'front-errors later-errors answer-parts probe cached options messages schemas matches calls overflow saved chat-cache generation chat embed inside debug model lazy-model public index'
       .split(' ')
       .map((name) => [name, 'front']),
   ),
@@ -84,10 +84,8 @@ const KNOWS_PLATFORM = /^(base\/(base|threads)|kernels\/|api\.)/;
 /** The only packages that js/ may import, and the file that may import each. */
 const JS_PACKAGES = /** @type {Record<string, string>} */ ({ '@huggingface/jinja': 'engine/interpreter.js' });
 /** Files of js/ that have the error messages of their folders; only they may create errors of the package. */
-const ERROR_TABLES = /(^|\/)((front-)?errors|refusal)\.js$/;
+const ERROR_TABLES = /(^|\/)((front-|later-)?errors|refusal)\.js$/;
 const CREATES_ERROR = /\bnew (ModelError|Unsupported|TooComplex)\(|\bfailure\(/;
-/** Folders whose messages are in tables, and the files directly in js/. */
-const HAS_TABLE = /^((engine|grammar|tool-calling|rpc|platform)\/)?[^/]+$/;
 /** Files of js/ that may import Node modules. */
 const NODE_SIDE = /[-.]node\.js$|^cli(\.js$|\/)|^serve\//;
 /** Modules outside web/ that all its files may import: the package's index and libraries. */
@@ -161,7 +159,7 @@ function packageProblem(file, target) {
 /** @param {string} file */
 function checkPackage(file) {
   const text = readFileSync(at('js', file), 'utf8');
-  if (HAS_TABLE.test(file) && !ERROR_TABLES.test(file) && CREATES_ERROR.test(text))
+  if (!ERROR_TABLES.test(file) && CREATES_ERROR.test(text))
     problems.push(`js/${file}: creates an error. Move its message to the errors.js of the folder.`);
   const { all, types } = imports(text);
   for (const target of new Set([...all, ...types])) {

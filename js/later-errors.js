@@ -1,0 +1,37 @@
+/* later-errors: the errors of the files directly in js/ that are loaded on first use. Not in front-errors.js, so that a
+ * page's first load is smaller. */
+import { ModelError, show } from './errors.js';
+import { firstLine } from './front-errors.js';
+
+/** @param {unknown} summary */
+export const badSummary = (summary) =>
+  new ModelError('bad-option', `\`summarize\` must return a string (got ${show(summary)}).`);
+
+/** @param {string} name @param {unknown} cause */
+export const notSchema = (name, cause) =>
+  new ModelError(
+    'bad-option',
+    `\`${name}\` must be a JSON Schema: ${firstLine(cause)}. Pass plain JSON, or an object of a schema library that` +
+      ' implements Standard JSON Schema.',
+    { cause },
+  );
+
+/** @param {string} name @param {string} vendor */
+export const notConvertible = (name, vendor) =>
+  new ModelError(
+    'bad-option',
+    `\`${name}\` is a schema of ${vendor} that cannot convert itself to JSON Schema. Update the library (zod >= 4.2,` +
+      ' ArkType >= 2.1.28), or convert it (Valibot: toStandardJsonSchema()).',
+  );
+
+/** @param {string} most */
+export const schemaTooLarge = (most) =>
+  new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
+
+/** For the model. @param {{ message: string }[]} issues */
+export const badArguments = (issues) =>
+  new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}. Correct them.`);
+
+/** For the model and the caller. @param {string} name of the tool @param {unknown} cause */
+export const badResult = (name, cause) =>
+  new Error(`The result of the tool ${name} is not JSON: ${firstLine(cause)}. Return only JSON values.`, { cause });
