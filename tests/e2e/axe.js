@@ -16,6 +16,7 @@ import {
   PICKING,
   READY,
   dropFile,
+  fill,
   importConversations,
   launch,
   loadAddress,
@@ -204,12 +205,16 @@ export const STATES = [
     },
   },
   {
-    name: 'the dialog of answers with a schema',
+    name: 'the dialog of answers with a schema, the details of an error',
     async go(page) {
       await page.click('#settings-toggle');
       await page.waitForSelector('#settings:not([hidden])');
       await page.click('#shape-open');
       await page.waitForSelector('dialog[open]');
+      await fill(page, '#shape-question', 'word '.repeat(9000));
+      await page.click('#shape-ask');
+      await page.waitForSelector('#shape-wrong summary');
+      await page.click('#shape-wrong summary');
     },
   },
   {

@@ -717,4 +717,13 @@ testInOne('exports and imports a file; rejects other files', async ({ opened }) 
   await importConversations(page, [...conversations, ...conversations]);
   await untilText(page, '#library-said', /storage is full/);
   assert.equal((await kept(page)).length, 2);
+  assert.equal(await page.$('#library-said details'), null, 'the page says it all');
+  await page.evaluate(() => {
+    IDBObjectStore.prototype.put = () => {
+      throw new TypeError('never seen');
+    };
+  });
+  await importConversations(page, conversations);
+  await untilText(page, '#library-said', /Something unexpected went wrong/);
+  await untilText(page, '#library-said details[open] pre', /^TypeError: never seen$/);
 });

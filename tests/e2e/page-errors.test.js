@@ -1,9 +1,11 @@
 /**
- * Tests failures on the page: each one is shown with a remedy and, under "Details", the package's error code, and the
- * page stays usable.
+ * Tests failures on the page: each one is shown with a remedy and, under "Details", the sentence that the command line
+ * prints, and the page stays usable.
  */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { sleep } from '../lab/inject.js';
 import { badModel, testModel } from '../js/models.js';
 import {
@@ -29,6 +31,16 @@ import {
   untilText,
   valueOf,
 } from './helpers.js';
+
+const CLI = fileURLToPath(new URL('../../js/cli.js', import.meta.url));
+
+/** Returns what the command line prints if it cannot answer with the model at an address. @param {string} url
+ * @returns {Promise<string>} */
+const printed = (url) =>
+  new Promise((resolve) => {
+    const args = [CLI, 'generate', url, '--prompt', 'Hello', '--no-cache'];
+    execFile(process.execPath, args, (_, __, text) => resolve(text.trim().split('\n').at(-1) ?? ''));
+  });
 
 /** Answers range requests at 1 MB/s until the time `until` (in ms since 1970), and then with status 503.
  * @param {import('node:http').IncomingMessage} request @param {import('node:http').ServerResponse} response
@@ -77,19 +89,19 @@ async function trouble() {
 
 /** @type {[string, RegExp, RegExp][]} */
 const CASES = [
-  ['/status/404', /File not found/, /^http-error/],
-  ['/status/401', /requires you to sign in[\s\S]*token/, /^http-error/],
-  ['/status/403', /don’t have access[\s\S]*licence/, /^http-error/],
-  ['/status/429', /Too many requests/, /^http-error/],
-  ['/status/503', /server had an error/, /^http-error/],
-  ['/dropped', /read completely|incomplete|could not be reached/, /^(read-error|truncated|network-error)/],
-  ['/bad/a web page', /not a GGUF file/, /^bad-magic/],
-  ['/bad/cut in the data', /incomplete[\s\S]*Try again/, /^truncated/],
-  ['/bad/unknown architecture', /cannot run models of this kind/, /^unsupported-architecture[\s\S]*mamba/],
-  ['/bad/unknown type', /isn’t supported yet/, /^unsupported-type/],
-  ['/bad/missing tensor', /part of the model is missing/, /^missing-tensor/],
-  ['/bad/no tokenizer', /no vocabulary/, /^missing-tokenizer/],
-  ['/embedding', /can’t chat/, /^not-generative/],
+  ['/status/404', /File not found/, /\(http-error\)$/m],
+  ['/status/401', /requires you to sign in[\s\S]*token/, /\(http-error\)$/m],
+  ['/status/403', /don’t have access[\s\S]*licence/, /\(http-error\)$/m],
+  ['/status/429', /Too many requests/, /\(http-error\)$/m],
+  ['/status/503', /server had an error/, /\(http-error\)$/m],
+  ['/dropped', /read completely|incomplete|could not be reached/, /\((read-error|truncated|network-error)\)$/m],
+  ['/bad/a web page', /not a GGUF file/, /\(bad-magic\)$/m],
+  ['/bad/cut in the data', /incomplete[\s\S]*Try again/, /\(truncated\)$/m],
+  ['/bad/unknown architecture', /cannot run models of this kind/, /mamba.* \(unsupported-architecture\)$/m],
+  ['/bad/unknown type', /isn’t supported yet/, /\(unsupported-type\)$/m],
+  ['/bad/missing tensor', /part of the model is missing/, /\(missing-tensor\)$/m],
+  ['/bad/no tokenizer', /no vocabulary/, /\(missing-tokenizer\)$/m],
+  ['/embedding', /can’t chat/, /\(not-generative\)$/m],
 ];
 
 const test = suite('errors', async (name) => pageIn(name, { intercept: await trouble() }));
@@ -118,6 +130,16 @@ test('each faulty file or server gives an error with a remedy and a code, and th
   await loadAddress(page, await modelAddress('tiny'));
   await assertReady(page);
   assert.equal(await page.$(FAILED), null, 'the old error is gone');
+});
+
+testInOne('the details are closed, and have the sentence that the command line prints', async ({ open, server }) => {
+  const page = await open('', { expected: /Failed to load resource/ });
+  for (const path of ['/status/404', '/bad/unknown%20architecture']) {
+    const url = server.url.replace(/\/$/, '') + path;
+    await loadAddress(page, url);
+    const details = await page.$eval('.error details', ({ open, lastChild }) => [open, lastChild?.textContent]);
+    assert.deepEqual([details[0], `gemma-wasm: ${details[1]}`], [false, await printed(url)]);
+  }
 });
 
 test('offline, an error offers to try again, and gives no advice about the server', async ({ open }) => {

@@ -217,6 +217,8 @@ test('a model that another tab is downloading cannot be deleted, and a message s
   await press(other, '#stored-list button', 'Delete');
   await press(other, '#stored-list button', 'Really delete?');
   await untilText(other, '#stored-kept', /another tab is using it/, 20000);
+  const details = await other.$eval('#stored-kept pre', (one) => one.textContent ?? '');
+  assert.match(details, /^The model cache could not be .* \(cache-failed\)$/m);
   await other.close();
 });
 
@@ -242,6 +244,8 @@ test('after storage was full earlier than the browser said, its estimate is no l
   await loadAddress(page, medium);
   await untilText(page, '#model-name', /medium/, 60000);
   assert.match(await textOf(page, '#chat-notice'), /couldn’t be saved/);
+  const details = await page.$eval('#chat-notice pre', (one) => one.textContent ?? '');
+  assert.match(details, /^The model is not cached for the next visit\. ./);
   await openModels(page);
   await until(page, '#stored-room:empty');
 });

@@ -170,6 +170,8 @@ test('documents of an older version are reported as unreadable, and can be delet
   });
   await open(page);
   await untilText(page, '#failures', /could not be read/);
+  const details = await page.$eval('#failures pre', (one) => one.textContent ?? '');
+  assert.match(details, /^\S+\.vectors is corrupt.* \(index-failed\)$/m);
   await untilText(page, '#search', /Deleted when you close this tab/);
   await press(page, '#failures button', 'Delete them');
   await until(page, '#failures:empty');

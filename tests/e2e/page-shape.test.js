@@ -69,6 +69,11 @@ test('a list becomes a table; errors of a schema name the keyword and its path',
   await ask(page, '{ "type": ');
   await untilText(page, '#shape-wrong', /^The schema is not valid JSON: ./);
   assert.equal(await textOf(page, '#shape-value'), '');
+  await fill(page, '#shape-question', 'word '.repeat(9000));
+  await ask(page, FLAGS);
+  await untilText(page, '#shape-wrong', /too long/);
+  await page.click('#shape-wrong summary');
+  assert.match(await textOf(page, '#shape-wrong pre'), / \(context-exceeded\)$/);
 
   await page.evaluate(() =>
     [...document.querySelectorAll('#shape .moods button')].at(-1)?.dispatchEvent(new Event('click')),

@@ -5,7 +5,7 @@
  */
 /// <reference path="../css.d.ts" />
 import { action, announce, el, sheetOf } from '../shell/dom.js';
-import { codeOf, explain } from '../shell/errors.js';
+import { PageError, codeOf, lineOf, withDetails } from '../shell/errors.js';
 import { known, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 import css from './shape.css';
@@ -76,14 +76,13 @@ function columns(list) {
 /** @param {unknown} error */
 function told(error) {
   if (/format/.test(codeOf(error))) return t('shape.unsupported', { why: /** @type {Error} */ (error).message });
-  const { title, advice } = explain(error);
-  return `${title} ${advice}`;
+  return withDetails(lineOf(error), error);
 }
 
 class Shape {
   #question = el('textarea', { id: 'shape-question', rows: 2, dir: 'auto' });
   #schema = el('textarea.code', { id: 'shape-schema', rows: 9, spellcheck: false, dir: 'ltr' });
-  #wrong = el('p.wrong', { id: 'shape-wrong', role: 'alert' });
+  #wrong = el('div.wrong', { id: 'shape-wrong', role: 'alert' });
   #value = el('div.value', { id: 'shape-value', tabIndex: 0, role: 'region', ariaLabel: t('shape.value') });
   #said = el('p.hint', { id: 'shape-said' });
   #ask = el('button.primary', { id: 'shape-ask', type: 'submit' }, t('shape.answer'));
@@ -158,7 +157,7 @@ class Shape {
     try {
       await this.#draw(schema, this.#running.signal);
     } catch (error) {
-      this.#wrong.textContent = told(error);
+      this.#wrong.replaceChildren(told(error));
     } finally {
       this.#running = null;
       this.#ask.textContent = t('shape.answer');
@@ -168,7 +167,7 @@ class Shape {
   /** @param {any} schema @param {AbortSignal} signal */
   async #draw(schema, signal) {
     const { model } = state;
-    if (!model) throw new Error(t('hindered.model'));
+    if (!model) throw new PageError('hindered.model');
     const content = this.#question.value;
     const prompt = model.info.chatTemplate ? [{ role: /** @type {const} */ ('user'), content }] : content;
     const out = model.generate(prompt, { ...actions.sampling(), format: { schema }, signal });

@@ -4,7 +4,7 @@
  */
 import { openArchive, MemoryArchive } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
-import { explain } from '../shell/errors.js';
+import { PageError, lineOf, withDetails } from '../shell/errors.js';
 import { addLater, locale, t } from '../shell/language.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
 import { keepsNothing, onChoice, recall, remember } from './storage.js';
@@ -123,8 +123,17 @@ export class Library {
   /** Reads or changes the archive, then updates the list and the line under it.
    * @param {() => Promise<string | void>} work   returns the text of that line */
   async #do(work) {
-    const said = (await work().catch(failure)) ?? '';
-    box('library-said').textContent = said;
+    const place = box('library-said');
+    let said;
+    try {
+      said = (await work()) ?? '';
+      place.textContent = said;
+    } catch (/** @type {any} */ error) {
+      await addLater();
+      const shown = /^Quota/.test(error.name) ? new PageError('not-saved') : error;
+      said = lineOf(shown);
+      place.replaceChildren(withDetails(said, shown));
+    }
     if (said) announce(said);
     await this.show();
   }
@@ -310,13 +319,6 @@ export class Library {
     }
     return t('imported', { n: all.length });
   }
-}
-
-/** @param {any} error */
-async function failure(error) {
-  await addLater();
-  const { title, advice } = explain(error);
-  return /^Quota/.test(error.name) ? t('not-saved') : `${title} ${advice}`;
 }
 
 /** Closes the open menu; returns whether there was one. */

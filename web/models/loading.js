@@ -2,10 +2,10 @@
  * loading: the progress of one load: bytes, rate, time left.
  * @module
  */
-import { announce, box, button, byId } from '../shell/dom.js';
+import { announce, box, button, byId, el } from '../shell/dom.js';
 import { bytes, duration, percent } from '../shell/format.js';
 import { list, t } from '../shell/language.js';
-import { sentence } from '../shell/notices.js';
+import { noticeWithDetails, sentence } from '../shell/notices.js';
 
 /** @typedef {{ phase: string, loaded: number, total?: number, bytesPerSecond?: number, fromCache?: number,
  *   notice?: import('../shell/notices.js').Notice }} Progress */
@@ -25,6 +25,8 @@ export class LoadingView {
   #tenth = 0;
   /** Number of bytes that had arrived when the last request failed. */
   #troubleAt = Infinity;
+  /** The package's message of the notice that is shown. */
+  #message = '';
   /** Size in bytes to assume if the server does not report one. */
   #expected;
 
@@ -69,9 +71,10 @@ export class LoadingView {
     const place = box('loading-notice');
     if (notice) {
       this.#troubleAt = notice.code === 'retry' ? loaded : Infinity;
-      const text = sentence(notice);
-      if (place.textContent !== text || place.hidden) announce(text);
-      place.textContent = text;
+      const isNew = notice.message !== this.#message;
+      if (isNew || place.hidden) announce(sentence(notice));
+      if (isNew) place.replaceChildren(noticeWithDetails(notice));
+      this.#message = notice.message;
     }
     place.hidden = !place.textContent || loaded > this.#troubleAt;
   }
@@ -103,19 +106,19 @@ export class LoadingView {
   }
 }
 
-/** The text of the notice about the rest of a model, which is downloaded while the model is in use. */
+/** The notice about the rest of a model, which is downloaded while the model is in use. */
 export class RestView {
-  text = new Text();
+  element = el('div');
   #stopped = false;
 
-  /** Changes the text. Ignores all progress after the download has stopped. @param {Progress} progress */
+  /** Changes the notice. Ignores all progress after the download has stopped. @param {Progress} progress */
   update({ loaded, total = 0, notice }) {
     if (this.#stopped) return; // parallel requests may still report progress
     this.#stopped = /^(rows-stopped|not-cached)$/.test(notice?.code ?? '');
     if (notice && !this.#stopped) return;
     const done = loaded >= total;
     const share = done ? t('rest.done') : t('rest.share', { share: percent(loaded / total) });
-    this.text.data = notice ? sentence(notice) : share;
-    if (notice || done) announce(this.text.data);
+    this.element.replaceChildren(notice ? noticeWithDetails(notice) : share);
+    if (notice || done) announce(notice ? sentence(notice) : share);
   }
 }

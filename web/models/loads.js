@@ -220,8 +220,8 @@ export class Loads {
     const refused = await refusal(info.notices, info.fileBytes);
     if (info.threads === 1) await addLater(); // loads the notice about running on one thread
     if (state.model !== loaded) return; // the model was unloaded meanwhile
-    const { text } = this.#models.rest;
-    const rest = text.data && text; // empty unless a part of the model is downloaded later
+    const { element } = this.#models.rest;
+    const rest = element.textContent && element; // empty unless a part of the model is downloaded later
     showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices, refused), rest]);
     if (!state.coming) enter('ready'); // if state.coming is set, another model was chosen meanwhile
     this.#conversation.use(loaded, note);

@@ -4,6 +4,7 @@
  */
 import { modelCache } from '../../js/index.js';
 import { action, announce, box, button, onClick } from '../shell/dom.js';
+import { lineOf, withDetails } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
 import { addLater, t } from '../shell/language.js';
 import { actions, state, update } from '../shell/store.js';
@@ -171,11 +172,12 @@ function twice(control, question, act) {
   control.addEventListener('blur', reset);
 }
 
-async function notDeleted() {
+/** @param {any} error */
+async function notDeleted(error) {
   await addLater();
   await showStored();
-  const said = t('stored.in-use');
-  box('stored-kept').textContent = said;
+  const said = /^NoModification/.test(error.cause?.name) ? t('stored.in-use') : lineOf(error);
+  box('stored-kept').replaceChildren(withDetails(said, error));
   announce(said);
 }
 

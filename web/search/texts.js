@@ -7,7 +7,7 @@ import { Texts, vectorsBy } from '../../examples/search/texts.js';
 import { deleteIndex, openIndex } from '../../js/search.js';
 import { keepsNothing, recall, remember } from '../history/storage.js';
 import { action } from '../shell/dom.js';
-import { explain } from '../shell/errors.js';
+import { lineOf, withDetails } from '../shell/errors.js';
 import { t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 
@@ -26,8 +26,7 @@ function keptBy() {
 
 /** @param {unknown} error @param {HTMLButtonElement[]} remedies */
 function failed(error, ...remedies) {
-  const { title, advice } = explain(error);
-  fail('search', `${title} ${advice}`, ...remedies);
+  fail('search', withDetails(lineOf(error), error), ...remedies);
 }
 
 /** The texts in the index of one model. open() must be called before. */

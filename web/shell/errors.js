@@ -1,6 +1,6 @@
 /**
- * errors: describes failures and remedies in the user's language, for each code of ModelError. A click shows the raw
- * details.
+ * errors: describes failures and remedies in the user's language, for each code of ModelError. The details have the
+ * package's own sentence.
  * @module
  */
 import { el } from './dom.js';
@@ -64,12 +64,36 @@ export function explain(error) {
   return { title: known(`error.${name}`) ?? String(error), advice };
 }
 
-/** @param {unknown} error */
-function rawDetails(error) {
-  if (!(error instanceof Error)) return String(error);
-  const text = `${codeOf(error) || error.name}: ${error.message}`;
-  return error.cause ? `${text}\ncause: ${error.cause}` : text;
+/** Returns the description of an error as one text. @param {unknown} error */
+export function lineOf(error) {
+  const { title, advice } = explain(error);
+  return `${title} ${advice}`.trim();
 }
+
+/** Returns what the command line prints for an error of the package; the cause follows in a second line.
+ * @param {unknown} error */
+function rawDetails(error) {
+  const code = codeOf(error);
+  const { message, cause } = Object(error);
+  const text = code ? `${message} (${code})` : String(error);
+  return cause ? `${text}\ncause: ${cause}` : text;
+}
+
+/** Returns an element with the package's own sentence, in a list; none for errors of the page itself. The element is
+ * open at first if the page has no text for the error.
+ * @param {unknown} problem   an error, or the message of a notice */
+function detailsOf(problem) {
+  if (problem instanceof PageError) return [];
+  const place = el('details.raw-details', el('summary', t('details')), el('pre', rawDetails(problem)));
+  void addLater().then(() => {
+    if (problem instanceof Error && nameOf(problem) === 'unknown') place.open = true;
+  });
+  return [place];
+}
+
+/** Returns an element with the page's text about a problem, and the package's own sentence in its details.
+ * @param {string} text @param {unknown} problem   an error, or the message of a notice */
+export const withDetails = (text, problem) => el('div', el('span', text), ...detailsOf(problem));
 
 /** Returns an element with the description of an error. Its texts may change once further texts are loaded.
  * @param {unknown} error @param {{ about?: string, buttons?: HTMLButtonElement[] }} [more]   about: what has failed */
@@ -82,10 +106,6 @@ export function errorBox(error, { about = '', buttons = [] } = {}) {
   const place = el('div.error', { role: 'alert' }, ...(about ? [el('p.about', about)] : []), title, advice);
   fill();
   void addLater().then(fill); // fills in the texts of errors once they are loaded
-  if (!(error instanceof PageError)) {
-    const raw = el('pre', rawDetails(error));
-    place.append(el('details', el('summary', t('details')), raw));
-  }
-  place.append(...buttons);
+  place.append(...detailsOf(error), ...buttons);
   return place;
 }
