@@ -12,6 +12,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCKS = 1 << 16 }; /* bytes that a memory plan adds for the allocator's bookkeeping and rounding */
@@ -29,6 +30,7 @@ struct gw_model {
     gw_model *target; /* model for which an assistant drafts */
     int kv_type;      /* type of the KV cache, GW_KV_* */
     int sequences;    /* number of the model's sequences besides the first one */
+    int kv_tokens;    /* tokens of all sequences for which the KV cache has room; 0: a whole context for each */
     double limit;     /* maximum size of the heap in bytes; 0: no limit */
 };
 
@@ -115,7 +117,7 @@ double gw_part_bytes(const gw_model *m, int i) {
 static const struct load_option {
     const char *name;
     size_t field;
-    const char *values[GW_SEQUENCES + 1];
+    const char *values[GW_SEQUENCES + 1]; /* no values: the option is a number from 0 on */
 } load_options[] = {
     { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
     { "output", offsetof(gw_model, file.output), { "auto", "whole", "stages" } },
@@ -124,6 +126,7 @@ static const struct load_option {
     { "sequences",
       offsetof(gw_model, sequences),
       { "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16" } },
+    { "kvTokens", offsetof(gw_model, kv_tokens), { NULL } },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
 
@@ -139,11 +142,13 @@ int gw_load_option(gw_model *m, const char *name, const char *value) {
     while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
     if (o == load_options + LOAD_OPTIONS) return gw_fail(&m->file.error, MSG_NO_LOAD_OPTION, name);
     if (is_reserved(m)) return gw_fail(&m->file.error, MSG_OPTION_TOO_LATE, name);
+    int *field = (int *)((char *)m + o->field);
     for (int i = 0; o->values[i]; i++) {
         if (strcmp(o->values[i], value)) continue;
-        *(int *)((char *)m + o->field) = i;
+        *field = i;
         return 0;
     }
+    if (!o->values[0]) return *field = (int)gw_min(strtoul(value, NULL, 10), GW_SEQUENCES * GW_MAX_CONTEXT), 0;
     return no_such_value(m, o, value);
 }
 
@@ -179,7 +184,7 @@ static double sampler_bytes(const gw_model *m) {
 }
 
 static gw_session_shape shape_of(const gw_model *m, uint32_t n_ctx) {
-    return (gw_session_shape){ n_ctx, sequences_of(m), gw_file_kv_type(&m->file, m->kv_type) };
+    return (gw_session_shape){ n_ctx, sequences_of(m), gw_file_kv_type(&m->file, m->kv_type), (uint32_t)m->kv_tokens };
 }
 
 static plan plan_for(const gw_model *m, uint32_t n_ctx) {
@@ -267,6 +272,7 @@ int gw_load_reserve(gw_model *m, uint32_t n_ctx) {
     if (m->loader.state != GW_LOAD_PLAN) return gw_fail(e, MSG_RESERVED_TOO_EARLY, m->loader.state);
     if (n > most) return gw_fail(e, MSG_CONTEXT_LENGTH, most, n);
     if (m->file.config.n_target && !m->target) return gw_fail(e, MSG_ONLY_DRAFTS, m->file.config.arch->name);
+    if (m->kv_tokens && (uint32_t)m->kv_tokens < n) return gw_fail(e, MSG_KV_TOKENS, n, m->kv_tokens);
     double limit = limit_of(m);
     if (plan_for(m, n).heap > limit) return does_not_fit(m, n, limit);
     int bad = allocate(m, n);
@@ -290,6 +296,7 @@ double gw_model_number(const gw_model *m, const char *key) {
     if (m->loader.state < GW_LOAD_PLAN) return NAN;
     if (!strcmp(key, "n_ctx")) return is_reserved(m) ? m->session.n_ctx : NAN;
     if (!strcmp(key, "sequences")) return sequences_of(m);
+    if (!strcmp(key, "kv_free")) return is_reserved(m) ? (double)gw_kv_free(&m->session.memory) : NAN;
     if (!strcmp(key, "file_bytes")) return file_bytes(m);
     if (!strcmp(key, "pack_texts")) return is_reserved(m) ? gw_session_together(&m->session).texts : NAN;
     if (!strcmp(key, "pack_ids")) return is_reserved(m) ? gw_session_together(&m->session).ids : NAN;

@@ -85,6 +85,10 @@ void gw_load_limit(gw_model *m, double bytes);
  *                     skips their bytes, so the host must call it before each read, and gw_run can return GW_RUN_ROWS.
  *                     Does not change results.
  *   "sequences"       "1" to "16": the number of sequences of a model that generates text, each with its own context.
+ *   "kvTokens"        a number: the tokens of all sequences together for which the KV cache has room, at least n_ctx.
+ *                     Sequences that begin with the same tokens share the room for them. "0": a whole context for
+ *                     each sequence. With less room, gw_run and gw_step can return GW_E_NO_MEMORY; "kv_free" (see
+ *                     gw_model_number) says how much is left.
  * Returns 0, GW_E_BAD_OPTION, or GW_E_BAD_STATE after gw_load_reserve. */
 int gw_load_option(gw_model *m, const char *name, const char *value);
 /* Allocates weights, KV cache and scratch for a context of n_ctx tokens; 0 stands for the file's context length,
@@ -99,7 +103,8 @@ double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
 uint32_t gw_largest_context(const gw_model *m, double bytes);
 
 /* --- metadata (from state PLAN on) -----------------------------------------------------------
- * gw_model_number keys: context_length (in the file), n_ctx (as reserved), sequences, n_vocab, n_layer, n_embd, n_ff,
+ * gw_model_number keys: context_length (in the file), n_ctx (as reserved), sequences, kv_free (tokens for which the
+ * KV cache still has room, in pages of 32), n_vocab, n_layer, n_embd, n_ff,
  * n_head, n_head_kv, head_dim, window, parameters, parts (number of files), file_bytes (of all parts, each up to the
  * end of its last tensor), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), add_eos,
  * bidirectional (1: the model embeds texts and cannot continue them), dense (n_embd if vectors pass through dense

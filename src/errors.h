@@ -13,6 +13,7 @@
     GW_E_BAD_STATE, "gw_load_reserve() must follow the complete header (load state 1, got %d)."
 #define MSG_CONTEXT_LENGTH \
     GW_E_BAD_OPTION, "`contextLength` must be 1 to %u, the length that the model was trained for (got %u)."
+#define MSG_KV_TOKENS GW_E_BAD_OPTION, "`kvTokens` must be at least the context length, %u (got %d)."
 #define MSG_ONLY_DRAFTS    \
     GW_E_UNSUPPORTED_ARCH, \
         "A %s model only drafts tokens: pass it as `draftModel` of the model that it belongs to, and load that."

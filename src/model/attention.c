@@ -64,7 +64,7 @@ typedef struct {
 } alike;
 
 static const uint8_t *row_at(const group *g, const uint8_t *plane, uint32_t pos) {
-    return plane + pos % g->kv->rows * g->stride + g->head;
+    return plane + gw_kv_row(g->kv, pos) * g->stride + g->head;
 }
 
 /* Touches rows of the cache before they are used: hardware prefetchers stop at page boundaries, so the first access to

@@ -2,7 +2,6 @@
  * columns of a head. The integers are small enough for the 32-bit sums of the attention kernels; for i16 keys, their
  * norm is limited, too. Rows of saved states are untrusted, so they are checked against the same bounds. */
 #include "model/kv.h"
-#include "kernels/kernels.h"
 #include "file/types.h"
 
 #include <float.h>
@@ -14,56 +13,153 @@ static uint64_t head_bytes(int type, uint32_t d) {
     return type == GW_KV_I16 ? GW_I16_BYTES(d) : (uint64_t)d * sizeof(float);
 }
 
-static gw_kv_layer take_layer(const gw_layer_shape *s, int type, uint32_t rows, gw_arena *arena) {
+/* --- pages --- */
+
+#define NO_PAGE UINT32_MAX
+
+static gw_kv_pool *pool_of(const gw_kv *kv, int table) { return &kv->memory->pools[table != GW_KV_GLOBAL]; }
+
+/* Returns the place of the page of positions number * GW_KEYS … in a table. */
+static uint32_t *page_at(const gw_kv *kv, int table, uint32_t number) {
+    return &kv->tables[table].pages[number % kv->tables[table].n];
+}
+
+static bool take_page(gw_kv_pool *p, uint32_t *page) {
+    while (p->first < p->n && p->users[p->first]) p->first++;
+    if (p->first == p->n) return false;
+    *page = p->first;
+    p->users[*page] = 1;
+    return true;
+}
+
+static void drop_page(gw_kv_pool *p, uint32_t *page) {
+    if (*page != NO_PAGE && --p->users[*page] == 0) p->first = (uint32_t)gw_min(p->first, *page);
+    *page = NO_PAGE;
+}
+
+static void drop_pages(gw_kv *kv, int table, uint32_t first) {
+    for (uint32_t i = first; i < kv->tables[table].n; i++) drop_page(pool_of(kv, table), &kv->tables[table].pages[i]);
+}
+
+/* Makes a table hold the pages of positions begin .. end - 1 of another cache's table, or of another table. */
+static void share_pages(gw_kv *to, int table, const gw_kv *from, int from_table, uint32_t begin, uint32_t end) {
+    drop_pages(to, table, 0);
+    if (begin >= end || !to->tables[table].n) return;
+    for (uint32_t i = begin / GW_KEYS; i * GW_KEYS < end; i++) {
+        uint32_t page = *page_at(from, from_table, i);
+        *page_at(to, table, i) = page;
+        pool_of(to, table)->users[page]++;
+    }
+}
+
+static void copy_page(const gw_kv *kv, bool ring, uint32_t from, uint32_t to) {
+    for (uint32_t l = 0; l < kv->memory->shape.n_layer; l++) {
+        const gw_kv_layer *layer = &kv->layers[l];
+        size_t bytes = (size_t)GW_KEYS * layer->n_head * layer->head;
+        if (!layer->rows || layer->ring != ring) continue;
+        memcpy(layer->k + to * bytes, layer->k + from * bytes, bytes);
+        memcpy(layer->v + to * bytes, layer->v + from * bytes, bytes);
+    }
+}
+
+/* Gives a table unshared pages for the positions begin .. end - 1. Rows before `begin` keep their contents. */
+static bool own_pages(gw_kv *kv, int table, uint32_t begin, uint32_t end) {
+    gw_kv_pool *pool = pool_of(kv, table);
+    if (!kv->tables[table].n) return true;
+    for (uint32_t i = begin / GW_KEYS; i * GW_KEYS < end; i++) {
+        uint32_t *page = page_at(kv, table, i), own;
+        if (*page != NO_PAGE && pool->users[*page] == 1) continue;
+        if (!take_page(pool, &own)) return false;
+        if (*page != NO_PAGE && i * GW_KEYS < begin) copy_page(kv, table != GW_KV_GLOBAL, *page, own);
+        drop_page(pool, page);
+        *page = own;
+    }
+    return true;
+}
+
+uint64_t gw_kv_free(const gw_kv_memory *m) {
+    uint64_t free = 0;
+    for (uint32_t i = 0; i < m->pools->n; i++) free += !m->pools->users[i];
+    return free * GW_KEYS;
+}
+
+/* --- memory --- */
+
+/* The pages of a cache's tables. A ring holds the window of the first row of a batch and the whole batch. */
+typedef struct {
+    uint32_t n[GW_KV_TABLES];
+} page_counts;
+
+static page_counts counts_of(const gw_kv_shape *s) {
+    uint32_t all = (uint32_t)gw_round_up(s->n_ctx, GW_KEYS) / GW_KEYS;
+    uint32_t window = (uint32_t)gw_round_up(s->window, GW_KEYS) / GW_KEYS + 1;
+    uint32_t ring = (uint32_t)gw_round_up((size_t)s->window + s->batch, GW_KEYS) / GW_KEYS + 1;
+    page_counts c = { { all, (uint32_t)gw_min(ring, all), ring < all ? window : 0 } };
+    bool rings = false;
+    for (uint32_t l = 0; l < s->n_layer; l++) rings |= s->layer[l].kv_owner == l && s->layer[l].window != 0;
+    if (!rings) c.n[GW_KV_RING] = c.n[GW_KV_SAVED] = 0;
+    return c;
+}
+
+static gw_kv_layer take_layer(const gw_layer_shape *s, int type, const gw_kv_pool *pools, gw_arena *arena) {
     bool ring = s->window != 0;
     if (type == GW_KV_AUTO) type = ring ? GW_KV_F32 : GW_KV_I16;
-    uint64_t head = head_bytes(type, s->head_dim), bytes = gw_times(gw_times(rows, s->n_head_kv), head);
+    uint64_t head = head_bytes(type, s->head_dim), rows = (uint64_t)pools[ring].n * GW_KEYS;
+    uint64_t bytes = gw_times(gw_times(rows, s->n_head_kv), head);
     uint8_t *k = gw_arena_take(arena, bytes), *v = gw_arena_take(arena, bytes);
-    return (gw_kv_layer){ k, v, rows, s->n_head_kv, s->head_dim, (uint32_t)head, type, ring };
+    return (gw_kv_layer){ .k = k,
+                          .v = v,
+                          .n_head = s->n_head_kv,
+                          .head_dim = s->head_dim,
+                          .head = (uint32_t)head,
+                          .type = type,
+                          .ring = ring };
 }
 
-void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena) {
-    /* Rings consist of whole blocks of GW_KEYS rows, so that no block wraps around the end of its ring. */
-    uint32_t all = (uint32_t)gw_round_up(shape.n_ctx, GW_KEYS);
-    uint32_t ring = (uint32_t)gw_min(gw_round_up((size_t)shape.window + shape.batch, GW_KEYS), all);
-    bool measuring = !arena->base;
-    kv->layers = gw_arena_take(arena, shape.n_layer * sizeof *kv->layers);
-    kv->saved = gw_arena_take(arena, shape.n_layer * sizeof *kv->saved);
-    kv->shape = shape;
-    kv->pos = kv->low = kv->saved_pos = 0;
+void gw_kv_memory_init(gw_kv_memory *m, gw_kv_shape shape, uint32_t caches, uint64_t tokens, gw_arena *arena) {
+    page_counts c = counts_of(&shape);
+    uint64_t global = gw_min(gw_max(tokens / GW_KEYS, c.n[GW_KV_GLOBAL]), (uint64_t)caches * c.n[GW_KV_GLOBAL]);
+    *m = (gw_kv_memory){ .shape = shape };
+    m->pools[0].n = (uint32_t)global;
+    m->pools[1].n = caches * (c.n[GW_KV_RING] + c.n[GW_KV_SAVED]);
+    m->layers = gw_arena_take(arena, shape.n_layer * sizeof *m->layers);
+    for (int i = 0; i < 2; i++) {
+        m->pools[i].users = gw_arena_take(arena, m->pools[i].n);
+        if (m->pools[i].users) memset(m->pools[i].users, 0, m->pools[i].n);
+    }
     for (uint32_t l = 0; l < shape.n_layer; l++) {
         const gw_layer_shape *s = &shape.layer[l];
-        gw_kv_layer layer = { 0 }, saved = { 0 };
-        if (s->kv_owner == l) layer = take_layer(s, shape.type, s->window ? ring : all, arena);
-        if (layer.ring && ring < all) saved = take_layer(s, shape.type, shape.window, arena);
-        if (measuring) continue;
-        kv->layers[l] = layer;
-        kv->saved[l] = saved;
+        gw_kv_layer layer = { 0 };
+        if (s->kv_owner == l) layer = take_layer(s, shape.type, m->pools, arena);
+        if (arena->base) m->layers[l] = layer;
     }
 }
 
-uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) {
-    return p >= kv->shape.window ? p - kv->shape.window + 1 : 0;
-}
-
-/* Returns the offset of position pos in the keys or values of a layer. */
-static size_t offset_of(const gw_kv_layer *l, uint32_t pos) { return (size_t)(pos % l->rows) * l->n_head * l->head; }
-
-static void copy_rows(const gw_kv_layer *to, const gw_kv_layer *from, uint32_t first, uint32_t last) {
-    size_t row = (size_t)to->n_head * to->head;
-    for (uint32_t p = first; p < last; p++) {
-        memcpy(to->k + offset_of(to, p), from->k + offset_of(from, p), row);
-        memcpy(to->v + offset_of(to, p), from->v + offset_of(from, p), row);
+void gw_kv_init(gw_kv *kv, gw_kv_memory *memory, gw_arena *arena) {
+    page_counts c = counts_of(&memory->shape);
+    uint32_t layers = memory->shape.n_layer;
+    *kv = (gw_kv){ .memory = memory, .window = memory->shape.window };
+    kv->layers = gw_arena_take(arena, layers * sizeof *kv->layers);
+    kv->saved = gw_arena_take(arena, layers * sizeof *kv->saved);
+    for (int t = 0; t < GW_KV_TABLES; t++)
+        kv->tables[t] = (gw_kv_table){ gw_arena_take(arena, c.n[t] * sizeof(uint32_t)), c.n[t] };
+    if (!arena->base) return;
+    for (int t = 0; t < GW_KV_TABLES; t++) memset(kv->tables[t].pages, 0xff, c.n[t] * sizeof(uint32_t)); /* NO_PAGE */
+    for (uint32_t l = 0; l < layers; l++) {
+        gw_kv_layer layer = memory->layers[l];
+        const gw_kv_table *own = &kv->tables[layer.ring ? GW_KV_RING : GW_KV_GLOBAL], *saved = &kv->tables[GW_KV_SAVED];
+        kv->layers[l] = kv->saved[l] = layer;
+        if (layer.k) kv->layers[l].pages = own->pages, kv->layers[l].rows = own->n * GW_KEYS;
+        if (layer.ring && saved->n) kv->saved[l].pages = saved->pages, kv->saved[l].rows = saved->n * GW_KEYS;
+        else kv->saved[l] = (gw_kv_layer){ 0 };
     }
 }
 
-static void copy_rings(gw_kv *kv, uint32_t length, bool save) {
-    uint32_t first = gw_kv_window_start(kv, length);
-    for (uint32_t l = 0; l < kv->shape.n_layer; l++) {
-        gw_kv_layer *aside = &kv->saved[l], *ring = &kv->layers[l];
-        if (aside->rows) copy_rows(save ? aside : ring, save ? ring : aside, first, length);
-    }
-}
+/* --- positions --- */
+
+uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p) { return p >= kv->window ? p - kv->window + 1 : 0; }
+
+static size_t offset_of(const gw_kv_layer *l, uint32_t pos) { return gw_kv_row(l, pos) * l->n_head * l->head; }
 
 static bool rings_reach(const gw_kv *kv, uint32_t length) { return gw_kv_window_start(kv, length) >= kv->low; }
 
@@ -73,36 +169,57 @@ uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length) {
     return kv->saved_pos <= length ? kv->saved_pos : 0;
 }
 
+static void drop_saved(gw_kv *kv) {
+    drop_pages(kv, GW_KV_SAVED, 0);
+    kv->saved_pos = 0;
+}
+
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length) {
     bool rings = rings_reach(kv, (uint32_t)gw_min(length, kv->pos));
     kv->pos = gw_kv_reach(kv, length);
-    if (!rings) {
-        kv->low = gw_kv_window_start(kv, kv->pos);
-        copy_rings(kv, kv->pos, false);
-    }
-    if (kv->saved_pos > kv->pos) kv->saved_pos = 0; /* the saved ring rows include positions that rewinding discarded */
+    if (!rings) kv->low = gw_kv_window_start(kv, kv->pos);
+    if (!rings && kv->pos) share_pages(kv, GW_KV_RING, kv, GW_KV_SAVED, kv->low, kv->pos);
+    if (!kv->pos) drop_pages(kv, GW_KV_RING, 0);
+    drop_pages(kv, GW_KV_GLOBAL, (kv->pos + GW_KEYS - 1) / GW_KEYS);
+    if (kv->saved_pos > kv->pos || !kv->pos) drop_saved(kv); /* saved rows include positions that are discarded */
     return kv->pos;
 }
 
-uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length) {
+uint32_t gw_kv_share(gw_kv *to, const gw_kv *from, uint32_t length) {
     bool rings = rings_reach(from, (uint32_t)gw_min(length, from->pos));
     to->pos = gw_kv_reach(from, length);
     to->low = rings ? from->low : gw_kv_window_start(from, to->pos);
-    to->saved_pos = 0;
-    for (uint32_t l = 0; l < to->shape.n_layer; l++) {
-        const gw_kv_layer *layer = &to->layers[l];
-        const gw_kv_layer *source = layer->ring && !rings ? &from->saved[l] : &from->layers[l];
-        if (layer->rows && source->rows) copy_rows(layer, source, layer->ring ? to->low : 0, to->pos);
-    }
+    drop_saved(to);
+    share_pages(to, GW_KV_GLOBAL, from, GW_KV_GLOBAL, 0, to->pos);
+    share_pages(to, GW_KV_RING, from, rings ? GW_KV_RING : GW_KV_SAVED, to->low, to->pos);
     return to->pos;
 }
 
-void gw_kv_reserve(gw_kv *kv, uint32_t n) {
-    uint32_t end = kv->pos + n;
-    for (uint32_t l = 0; l < kv->shape.n_layer; l++)
-        if (kv->layers[l].ring && end > kv->layers[l].rows)
-            kv->low = (uint32_t)gw_max(kv->low, end - kv->layers[l].rows);
+/* Raises `low` to the first position of the oldest page that rings hold when they have positions up to end - 1. */
+static void raise_low(gw_kv *kv, uint32_t end) {
+    uint32_t pages = (end + GW_KEYS - 1) / GW_KEYS, ring = kv->tables[GW_KV_RING].n;
+    if (ring && pages > ring) kv->low = (uint32_t)gw_max(kv->low, (size_t)(pages - ring) * GW_KEYS);
 }
+
+bool gw_kv_reserve(gw_kv *kv, uint32_t n) {
+    uint32_t end = kv->pos + n;
+    if (!own_pages(kv, GW_KV_GLOBAL, kv->pos, end) || !own_pages(kv, GW_KV_RING, kv->pos, end)) return false;
+    raise_low(kv, end);
+    return true;
+}
+
+bool gw_kv_open(gw_kv *kv, uint32_t pos, uint32_t saved_pos) {
+    return gw_kv_reserve(kv, pos) && own_pages(kv, GW_KV_SAVED, gw_kv_window_start(kv, saved_pos), saved_pos);
+}
+
+void gw_kv_opened(gw_kv *kv, uint32_t pos, uint32_t low, uint32_t saved_pos) {
+    kv->pos = pos;
+    kv->low = low;
+    raise_low(kv, pos);
+    kv->saved_pos = kv->tables[GW_KV_SAVED].n ? saved_pos : 0;
+}
+
+/* --- rows --- */
 
 /* Each store_… function converts the keys or values in[d] of one head to the format of a cache type. */
 
@@ -197,6 +314,8 @@ void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float
 gw_kv_layer gw_kv_from(const gw_kv_layer *l, uint32_t row) {
     gw_kv_layer from = *l;
     size_t at = (size_t)row * l->n_head * l->head;
+    if (!row) return from;
+    from.pages = NULL;
     from.k += at;
     from.v += at;
     from.rows -= row;
@@ -206,8 +325,9 @@ gw_kv_layer gw_kv_from(const gw_kv_layer *l, uint32_t row) {
 void gw_kv_advance(gw_kv *kv, uint32_t n) { kv->pos += n; }
 
 void gw_kv_save(gw_kv *kv, uint32_t length) {
-    if (gw_kv_window_start(kv, length) < kv->low) return;
-    copy_rings(kv, length, true);
+    uint32_t first = gw_kv_window_start(kv, length);
+    if (first < kv->low) return;
+    share_pages(kv, GW_KV_SAVED, kv, GW_KV_RING, first, length);
     kv->saved_pos = length;
 }
 

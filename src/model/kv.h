@@ -1,11 +1,18 @@
 /* kv: the key/value cache. Rows are [kv head][head_dim] in one of the types of kernels.h. Global layers hold every
- * position, sliding-window layers a ring of the last positions (row = position % rows), so a long context needs little
- * memory. Only layers that own their keys and values (kv_owner) have rows.
+ * position of a sequence, sliding-window layers a ring of the last positions, so a long context needs little memory.
+ * Only layers that own their keys and values (kv_owner) have rows.
+ *
+ * The sequences of a session share memory: pages of GW_KEYS positions in all global layers, or in all rings. Each
+ * sequence has page tables, and a page may be in several of them (Kwon et al. 2023, PagedAttention): sequences that
+ * begin with the same ids share the pages of these, and the rows saved for a retry are pages of the ring. A page is
+ * written only while one table holds it; before that, a shared page is copied.
+ *
  * GW_KV_AUTO: i16 in global layers, f32 in rings: rings are small, and i16 in them would cost more accuracy than all
  * other rounding (tests/vectors/kv-types.md). */
 #ifndef GW_KV_H
 #define GW_KV_H
 
+#include "kernels/kernels.h"
 #include "model/arch.h"
 
 enum { GW_KV_AUTO, GW_KV_F32, GW_KV_I16, GW_KV_Q8, GW_KV_TYPES };
@@ -18,42 +25,81 @@ typedef struct {
     int type;
 } gw_kv_shape;
 
-/* The keys and values of a layer. Position p is at row p % rows; a row has n_head heads of `head` bytes. */
+/* The keys and values of a layer. A row has n_head heads of `head` bytes. */
 typedef struct {
     uint8_t *k, *v;
-    uint32_t rows, n_head, head_dim, head;
-    int type; /* type of the rows: GW_KV_…, but not GW_KV_AUTO */
+    const uint32_t *pages;                 /* [rows / GW_KEYS] page of each GW_KEYS positions; NULL: pages 0, 1, 2, … */
+    uint32_t rows, n_head, head_dim, head; /* rows: number of positions for which a sequence has room */
+    int type;                              /* type of the rows: GW_KV_…, but not GW_KV_AUTO */
     bool ring;
 } gw_kv_layer;
 
+/* Returns the row of position pos in the keys or values of a layer. A ring has room for the last l->rows positions. */
+static inline size_t gw_kv_row(const gw_kv_layer *l, uint32_t pos) {
+    uint32_t row = pos % l->rows;
+    return l->pages ? (size_t)l->pages[row / GW_KEYS] * GW_KEYS + row % GW_KEYS : row;
+}
+
+/* The pages of all global layers, or of all rings. */
+typedef struct {
+    uint32_t n, first; /* number of pages; all pages before `first` are in use */
+    uint8_t *users;    /* [n] number of page tables that hold each page */
+} gw_kv_pool;
+
+/* The memory of the caches of several sequences. */
 typedef struct {
     gw_kv_shape shape;
+    gw_kv_layer *layers; /* [n_layer], without page tables; all zeros for layers that share another layer's rows */
+    gw_kv_pool pools[2]; /* pages of global layers, and of rings */
+} gw_kv_memory;
+
+/* The page tables of a cache: for its global layers, its rings, and the rows of rings that are saved for a retry. */
+enum { GW_KV_GLOBAL, GW_KV_RING, GW_KV_SAVED, GW_KV_TABLES };
+typedef struct {
+    uint32_t *pages, n; /* [n] UINT32_MAX: no page */
+} gw_kv_table;
+
+/* The cache of one sequence. */
+typedef struct {
+    gw_kv_memory *memory; /* NULL without a cache, which then has 0 positions */
+    uint32_t window;      /* the largest window of any layer */
+    gw_kv_table tables[GW_KV_TABLES];
     gw_kv_layer *layers; /* [n_layer]; all zeros for layers that share another layer's rows */
     uint32_t pos;        /* positions 0 .. pos - 1 are valid in global layers */
     uint32_t low;        /* positions low .. pos - 1 are valid in the rings */
-    /* Copies of the rows of the rings before position saved_pos, so that a retry of an answer can rewind to saved_pos
-     * after the rings have overwritten these rows. saved_pos 0: no rows are saved. */
-    gw_kv_layer *saved; /* [n_layer] saved rows of rings; all zeros for layers without a ring */
+    /* The rows of the rings before position saved_pos, so that a retry of an answer can rewind to saved_pos after the
+     * rings have dropped these rows. saved_pos 0: no rows are saved. */
+    gw_kv_layer *saved; /* [n_layer] saved rows of rings; all zeros for layers without a ring that wraps around */
     uint32_t saved_pos;
 } gw_kv;
 
-/* Allocates the cache in the arena, which may only add up sizes (base.h). */
-void gw_kv_init(gw_kv *kv, gw_kv_shape shape, gw_arena *arena);
+/* Allocates, in an arena that may only add up sizes (base.h), memory for `caches` caches with `tokens` positions of
+ * global layers together, at least shape.n_ctx; and the tables of one cache. */
+void gw_kv_memory_init(gw_kv_memory *m, gw_kv_shape shape, uint32_t caches, uint64_t tokens, gw_arena *arena);
+void gw_kv_init(gw_kv *kv, gw_kv_memory *memory, gw_arena *arena);
 
 /* Returns the greatest length <= `length` to which the cache can still be truncated. */
 uint32_t gw_kv_reach(const gw_kv *kv, uint32_t length);
 /* Truncates the cache to gw_kv_reach(kv, length); returns the new length. */
 uint32_t gw_kv_rewind(gw_kv *kv, uint32_t length);
 
-/* Copies the first `length` positions of the cache `from` to `to`, a cache of the same shape; fewer if the rings of
- * `from` no longer hold the rows they need. Returns the number of positions copied. */
-uint32_t gw_kv_copy(gw_kv *to, const gw_kv *from, uint32_t length);
+/* Makes `to` share the first `length` positions of the cache `from`; fewer if the rings of `from` no longer hold the
+ * rows they need. Both caches have the same memory. Returns the number of positions shared. */
+uint32_t gw_kv_share(gw_kv *to, const gw_kv *from, uint32_t length);
 
-/* Prepares the cache for writing rows pos .. pos + n - 1 (n <= batch), which may overwrite the oldest rows of rings.
- * Must be called before these rows are written. */
-void gw_kv_reserve(gw_kv *kv, uint32_t n);
+/* Prepares the cache for writing rows pos .. pos + n - 1 (n <= batch), which may drop the oldest rows of rings. Must be
+ * called before these rows are written. Returns false if the memory has no free page. */
+bool gw_kv_reserve(gw_kv *kv, uint32_t n);
+/* Prepares an empty cache for the rows of a saved state: positions 0 .. pos - 1, and the saved ring rows before
+ * saved_pos. Returns false if the memory has no free page. */
+bool gw_kv_open(gw_kv *kv, uint32_t pos, uint32_t saved_pos);
+/* Ends gw_kv_open(): the rows are written, in rings from position `low` on. */
+void gw_kv_opened(gw_kv *kv, uint32_t pos, uint32_t low, uint32_t saved_pos);
+/* Returns the number of positions in global layers for which the memory still has free pages. */
+uint64_t gw_kv_free(const gw_kv_memory *m);
 void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float *v);
-/* Returns the part of a layer's cache from row `row` on, for one of several texts that share a cache. */
+/* Returns the part of a layer's cache from row `row` on, for one of several texts that share a cache. If row > 0, this
+ * cache must be the only one of its memory, and empty before it was written: its pages are then consecutive. */
 gw_kv_layer gw_kv_from(const gw_kv_layer *l, uint32_t row);
 /* Adds n positions to the cache. Must be called when rows up to pos + n - 1 are complete in all layers. */
 void gw_kv_advance(gw_kv *kv, uint32_t n);
@@ -69,7 +115,7 @@ bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t
 /* Returns the first position that a query at position p attends to in a ring. */
 uint32_t gw_kv_window_start(const gw_kv *kv, uint32_t p);
 
-/* Copies the rows of rings that a later rewind to `length` <= pos needs. Does nothing if the rings no longer hold these
+/* Keeps the rows of rings that a later rewind to `length` <= pos needs. Does nothing if the rings no longer hold these
  * rows. */
 void gw_kv_save(gw_kv *kv, uint32_t length);
 

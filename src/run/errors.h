@@ -21,6 +21,7 @@
 
 /* --- evaluation: step.c, draft.c --- */
 
+#define MSG_KV_FULL GW_E_NO_MEMORY, "The KV cache has no room for %u more tokens. Set a larger `kvTokens`."
 #define MSG_ABORTED GW_E_ABORTED, "Evaluation was aborted."
 #define MSG_EVALUATION_FAILED GW_E_WORKER, "A helper thread failed during evaluation."
 #define MSG_NOT_TOGETHER \

@@ -10,13 +10,13 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx) {
     return c->arch->policy->by_layer ? (uint32_t)gw_round_up(n_ctx, GW_BATCH) : GW_BATCH;
 }
 
-static void take_kv(gw_kv *kv, const gw_config *c, uint32_t n_ctx, int type, gw_arena *a) {
+static gw_kv_shape kv_shape(const gw_config *c, uint32_t n_ctx, int type) {
     uint32_t n_layer = c->n_layer +
                        (c->n_target ? GW_ROPES : 0); /* an assistant's layers use two layers of its target */
     gw_kv_shape shape = { n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
     /* The cache has GW_KEYS more rows than tokens, because kernels read whole blocks of rows. */
     if (c->arch->policy->by_layer) shape.n_layer = 1, shape.n_ctx = shape.batch = n_ctx + GW_KEYS;
-    gw_kv_init(kv, shape, a);
+    return shape;
 }
 
 static void take_scratch(gw_session *s, const gw_config *c, gw_pool *pool, gw_arena *a) {
@@ -66,15 +66,17 @@ static void set_shape(gw_session *s, gw_session_shape shape) {
     s->now = s->sequences;
 }
 
-static void take_caches(gw_session *s, const gw_config *c, int kv_type, gw_arena *a) {
-    for (uint32_t i = 0; i < s->n_sequences; i++) take_kv(&s->sequences[i].kv, c, s->n_ctx, kv_type, a);
+static void take_caches(gw_session *s, const gw_config *c, const gw_session_shape *shape, gw_arena *a) {
+    uint64_t tokens = shape->kv_tokens ? shape->kv_tokens : UINT64_MAX;
+    gw_kv_memory_init(&s->memory, kv_shape(c, s->n_ctx, shape->kv_type), s->n_sequences, tokens, a);
+    for (uint32_t i = 0; i < s->n_sequences; i++) gw_kv_init(&s->sequences[i].kv, &s->memory, a);
 }
 
 gw_session_need gw_session_measure(const gw_config *c, gw_session_shape shape) {
     gw_session s = { 0 };
     gw_arena kv = { 0 }, scratch = { 0 };
     set_shape(&s, shape);
-    take_caches(&s, c, shape.kv_type, &kv);
+    take_caches(&s, c, &shape, &kv);
     take_scratch(&s, c, NULL, &scratch);
     return (gw_session_need){ kv.used, scratch.used };
 }
@@ -92,7 +94,7 @@ int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_p
     s->state.weights = w;
     s->error = e;
     s->state.long_context = s->n_ctx > c->n_ctx_short;
-    take_caches(s, c, shape.kv_type, &a);
+    take_caches(s, c, &shape, &a);
     take_scratch(s, c, pool, &a);
     return 0;
 }
@@ -123,7 +125,7 @@ int gw_session_copy(gw_session *s, uint32_t from, uint32_t n) {
         return gw_fail(s->error, MSG_COPIED_SEQUENCE, s->n_sequences - 1, from);
     gw_session_leave_block(s);
     q->n_prompt = 0;
-    q->n_ids = gw_kv_copy(&q->kv, &s->sequences[from].kv, n);
+    q->n_ids = gw_kv_share(&q->kv, &s->sequences[from].kv, n);
     memcpy(q->ids, s->sequences[from].ids, q->n_ids * sizeof *q->ids);
     return (int)q->n_ids;
 }
@@ -177,11 +179,11 @@ int gw_session_sync(gw_session *s, const int32_t *ids, uint32_t n) {
 }
 
 /* The texts of a causal model must fit one batch and the cache, with some rows left, because kernels read whole blocks
- * of rows. */
+ * of rows. With several sequences, the pages of a cache may not be consecutive, as several texts need (gw_kv_from). */
 gw_session_room gw_session_together(const gw_session *s) {
     const gw_policy *policy = s->state.config->arch->policy;
     uint32_t behind = (uint32_t)gw_min(GW_KEYS, s->n_ctx), ids = (uint32_t)gw_min(GW_BATCH, s->n_ctx - behind);
-    return (gw_session_room){ policy->texts, policy->by_layer ? s->n_ctx : ids };
+    return (gw_session_room){ s->n_sequences > 1 ? 1 : policy->texts, policy->by_layer ? s->n_ctx : ids };
 }
 
 /* Sets the boundaries of the texts to embed in the array of their ids. A single text may be as long as the context. */

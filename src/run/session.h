@@ -38,6 +38,7 @@ typedef struct {
     gw_state state;
     gw_error *error;
     uint32_t n_ctx, n_sequences;
+    gw_kv_memory memory;                       /* of the caches of all sequences */
     gw_sequence sequences[GW_SEQUENCES], *now; /* now: the selected sequence, which most functions refer to */
     /* The current block: the next rows of the sequences that are its members, one member after the other; no block if
      * n_members is 0. All rows of a block complete a step before any of them begins the next step. */
@@ -62,10 +63,12 @@ typedef struct {
 typedef struct {
     uint64_t kv, scratch;
 } gw_session_need;
-/* The sizes of a session: a context of n_ctx tokens for each of 1 to GW_SEQUENCES sequences; kv_type: GW_KV_*. */
+/* The sizes of a session: a context of n_ctx tokens for each of 1 to GW_SEQUENCES sequences; kv_type: GW_KV_*;
+ * kv_tokens: tokens of all sequences for which the KV cache has room, 0: n_ctx for each. */
 typedef struct {
     uint32_t n_ctx, n_sequences;
     int kv_type;
+    uint32_t kv_tokens;
 } gw_session_shape;
 gw_session_need gw_session_measure(const gw_config *c, gw_session_shape shape);
 int gw_session_init(gw_session *s, const gw_config *c, const gw_weights *w, gw_pool *pool, gw_session_shape shape,

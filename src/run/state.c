@@ -16,7 +16,7 @@ static const char magic[8] = "gwstate";
 _Static_assert(sizeof(gw_state_header) == 64, "gw_state_header must have 64 bytes, without padding");
 
 void gw_state_key(const gw_state_of *of, char key[17]) {
-    uint32_t facts[] = { GW_LAYOUT, (uint32_t)of->session->now->kv.shape.type };
+    uint32_t facts[] = { GW_LAYOUT, (uint32_t)of->session->now->kv.memory->shape.type };
     snprintf(key, 17, "%016llx", (unsigned long long)gw_hash(of->model, facts, sizeof facts));
 }
 
@@ -44,7 +44,7 @@ static span rows_of(const gw_state_io *io) {
 
 /* Moves to the kind (keys, values, or copies of these) and layer of the next row. Returns false if none is left. */
 static bool next_row(gw_state_io *io) {
-    uint32_t layers = io->of.session->now->kv.shape.n_layer;
+    uint32_t layers = io->of.session->now->kv.memory->shape.n_layer;
     while (io->layer < layers) {
         span s = rows_of(io);
         if (io->at < s.first) io->at = s.first;
@@ -83,7 +83,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
     gw_state_io walk = *io;
     uint64_t sum = sizeof walk.head + (uint64_t)walk.head.pos * sizeof(int32_t) + walk.head.sampler + sizeof walk.hash;
     walk.at = 0;
-    for (walk.layer = 0; walk.layer < walk.of.session->now->kv.shape.n_layer; walk.layer++)
+    for (walk.layer = 0; walk.layer < walk.of.session->now->kv.memory->shape.n_layer; walk.layer++)
         for (walk.kind = 0; walk.kind < KINDS; walk.kind++) {
             span s = rows_of(&walk);
             sum += (uint64_t)(s.end - s.first) * gw_kv_row_bytes(layer_of(&walk));
@@ -94,7 +94,7 @@ static uint64_t all_bytes(const gw_state_io *io) {
 static int begin(gw_state_io *io, gw_state_of of) {
     size_t size = WINDOW_BYTES;
     const gw_kv *kv = &of.session->now->kv;
-    for (uint32_t l = 0; l < kv->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(&kv->layers[l]));
+    for (uint32_t l = 0; l < kv->memory->shape.n_layer; l++) size = gw_max(size, gw_kv_row_bytes(&kv->layers[l]));
     gw_state_end(io);
     *io = (gw_state_io){ .of = of, .window = gw_alloc(size), .size = size };
     return io->window ? 0 : gw_no_memory(of.error, "the buffer of a saved state", size);
@@ -111,18 +111,18 @@ void gw_state_end(gw_state_io *io) {
 static gw_state_header header_of(const gw_state_of *of) {
     const gw_kv *kv = &of->session->now->kv;
     gw_state_header h = { .layout = GW_LAYOUT,
-                          .kv_type = (uint32_t)kv->shape.type,
+                          .kv_type = (uint32_t)kv->memory->shape.type,
                           .model = of->model,
-                          .n_layer = kv->shape.n_layer,
+                          .n_layer = kv->memory->shape.n_layer,
                           .n_head_kv = kv->layers->n_head,
                           .head_dim = kv->layers->head_dim,
-                          .window = kv->shape.window };
+                          .window = kv->window };
     memcpy(h.magic, magic, sizeof magic);
     return h;
 }
 
 static bool keeps_aside(const gw_kv *kv) {
-    for (uint32_t l = 0; l < kv->shape.n_layer; l++)
+    for (uint32_t l = 0; l < kv->memory->shape.n_layer; l++)
         if (kv->saved[l].rows) return true;
     return false;
 }
@@ -149,7 +149,7 @@ int gw_state_save(gw_state_io *io, gw_state_of of, const int32_t *ids, uint32_t 
     if (bad) return bad;
     io->head = header_of(&of);
     io->head.pos = n;
-    io->head.low = (uint32_t)gw_max(kv->low, n - gw_min(n, gw_round_up(kv->shape.window + SPARE, GW_KEYS)));
+    io->head.low = (uint32_t)gw_max(kv->low, n - gw_min(n, gw_round_up(kv->window + SPARE, GW_KEYS)));
     io->head.aside = keeps_aside(kv) && kv->saved_pos <= n ? kv->saved_pos : 0;
     io->head.sampler = (uint32_t)gw_sampler_state_bytes(of.sampler);
     io->head.bytes = all_bytes(io);
@@ -197,8 +197,8 @@ static int refuse(gw_state_io *io, const char *field, const char *limit, uint64_
 /* Checks the fields of a saved header that may differ from the session's header. */
 static int check_places(gw_state_io *io, const gw_state_header *h) {
     const gw_kv *kv = &io->of.session->now->kv;
-    if (h->pos == 0 || h->pos > kv->shape.n_ctx)
-        return refuse(io, "its number of tokens", "1 to ", kv->shape.n_ctx, h->pos);
+    if (h->pos == 0 || h->pos > kv->memory->shape.n_ctx)
+        return refuse(io, "its number of tokens", "1 to ", kv->memory->shape.n_ctx, h->pos);
     if (h->low > gw_kv_window_start(kv, h->pos))
         return refuse(io, "the position where its sliding windows begin", "at most ", gw_kv_window_start(kv, h->pos),
                       h->low);
@@ -235,7 +235,9 @@ static int take_header(gw_state_io *io, const uint8_t *bytes) {
     io->head = h;
     if (all_bytes(io) != whole || h.bytes != whole) return refuse(io, "its number of bytes", "", all_bytes(io), whole);
     gw_session_clear(io->of.session);
-    return 0;
+    if (gw_kv_open(&io->of.session->now->kv, h.pos, h.aside)) return 0;
+    gw_session_clear(io->of.session);
+    return gw_fail(io->of.error, MSG_KV_FULL, h.pos);
 }
 
 static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
@@ -252,7 +254,7 @@ static int take_ids(gw_state_io *io, const uint8_t *bytes, size_t n) {
  * than that of the saved state. */
 static int take_row(gw_state_io *io, const uint8_t *bytes) {
     const gw_kv_layer *l = holder_of(io);
-    if (rows_of(io).end - io->at > l->rows) return 0;
+    if (io->at / GW_KEYS + l->rows / GW_KEYS <= (rows_of(io).end - 1) / GW_KEYS) return 0;
     if (gw_kv_row_in(l, io->kind & 1, io->at, bytes)) return 0;
     return gw_fail(io->of.error, MSG_SAVED_ROW, io->layer, io->at);
 }
@@ -264,10 +266,7 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     memcpy(&hash, bytes, sizeof hash);
     if (hash != io->hash)
         return gw_fail(io->of.error, MSG_SAVED_CHECKSUM, (unsigned long long)io->hash, (unsigned long long)hash);
-    kv->pos = s->now->n_ids = io->head.pos;
-    kv->low = io->head.low;
-    gw_kv_reserve(kv, 0); /* raises kv->low if the saved rings were longer than the session's */
-    kv->saved_pos = keeps_aside(kv) ? io->head.aside : 0;
+    gw_kv_opened(kv, s->now->n_ids = io->head.pos, io->head.low, io->head.aside);
     return 0;
 }
 

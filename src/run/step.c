@@ -31,13 +31,18 @@ static void add_member(gw_session *s, gw_sequence *q, uint32_t most) {
     if (q->rows) s->members[s->n_members++] = q;
 }
 
-static void begin_block(gw_session *s) {
+/* Drops the block again if the KV cache has no room for its rows. */
+static int begin_block(gw_session *s) {
     s->layer = s->row = s->end = 0;
     s->step = GW_STEP_KEEP;
     for (uint32_t i = 0; i < s->n_members; i++) {
-        gw_kv_reserve(&s->members[i]->kv, s->members[i]->rows);
-        s->end += s->members[i]->rows;
+        uint32_t rows = s->members[i]->rows;
+        s->end += rows;
+        if (gw_kv_reserve(&s->members[i]->kv, rows)) continue;
+        gw_session_drop_block(s);
+        return gw_fail(s->error, MSG_KV_FULL, rows);
     }
+    return 0;
 }
 
 /* Splits up to GW_BATCH rows, from s->row on, into a segment for each text to embed. */
@@ -285,7 +290,8 @@ static int finish_rows(gw_session *s) {
 }
 
 static int evaluate(gw_session *s) {
-    if (s->state.batch.n == 0) begin_block(s);
+    int bad = s->state.batch.n == 0 ? begin_block(s) : 0;
+    if (bad) return bad;
     if (find_step(s)) {
         begin_batch(s);
         int how = s->step == GW_STEP_FINISH ? finish_rows(s) : take_step(s);

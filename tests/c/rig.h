@@ -5,7 +5,7 @@
 #include "scoped.h"
 #include "tiny_gguf.h"
 
-/* Configuration of a model whose window (24) is smaller than a batch (128), with KV rings of 160 rows and a longer
+/* Configuration of a model whose window (24) is smaller than a batch (128), with KV rings of 192 rows and a longer
  * context (400). */
 extern const tiny_config base;
 extern const tiny_config small;

@@ -32,7 +32,9 @@ static const struct {
 };
 
 static void random_rows(uint8_t *keys, uint8_t *values, int type) {
-    gw_kv_layer layer = { keys, values, GW_KEYS, 1, D, STRIDE, type, false };
+    gw_kv_layer layer = {
+        .k = keys, .v = values, .rows = GW_KEYS, .n_head = 1, .head_dim = D, .head = STRIDE, .type = type
+    };
     float row[D];
     for (uint32_t j = 0; j < GW_KEYS; j++) {
         for (int i = 0; i < D; i++) row[i] = draw();
@@ -146,7 +148,13 @@ static double scale_at(const uint8_t *row, int d) {
 }
 
 static void fill(i16_rows *r, int d, item_fn *row, item_fn *query) {
-    gw_kv_layer layer = { r->k, r->v, GW_KEYS, 1, (uint32_t)d, (uint32_t)GW_I16_BYTES((size_t)d), GW_KV_I16, false };
+    gw_kv_layer layer = { .k = r->k,
+                          .v = r->v,
+                          .rows = GW_KEYS,
+                          .n_head = 1,
+                          .head_dim = (uint32_t)d,
+                          .head = (uint32_t)GW_I16_BYTES((size_t)d),
+                          .type = GW_KV_I16 };
     float in[MOST];
     for (int i = 0; i < d; i++) in[i] = query(0, i);
     gw_kv_query(r->q, in, (uint32_t)d);
@@ -276,6 +284,7 @@ typedef struct {
     gw_heads heads;
     gw_ops ops;
     gw_kv kv;
+    gw_kv_memory memory;
     void *block;
     size_t ldq, ldk;
     float *q, *k, *v, *out; /* [MAX_POS][ld] */
@@ -286,7 +295,8 @@ static void take(rig *r, int type, gw_pool *pool, gw_arena *a) {
     gw_layer_shape layer = { .n_head_kv = (uint32_t)r->shape.n_head_kv,
                              .head_dim = (uint32_t)r->shape.head_dim,
                              .window = r->shape.length ? 0 : r->shape.window };
-    gw_kv_init(&r->kv, (gw_kv_shape){ 1, MAX_POS, r->shape.window, BATCH, &layer, type }, a);
+    gw_kv_memory_init(&r->memory, (gw_kv_shape){ 1, MAX_POS, r->shape.window, BATCH, &layer, type }, 1, 0, a);
+    gw_kv_init(&r->kv, &r->memory, a);
     gw_ops_init(&r->ops, pool, 1, 32, gw_attention_partials(r->heads, MAX_POS), a);
     float **planes[] = { &r->q, &r->out, &r->k, &r->v };
     for (int i = 0; i < 4; i++) *planes[i] = gw_arena_take(a, MAX_POS * (i < 2 ? r->ldq : r->ldk) * sizeof(float));
@@ -315,7 +325,7 @@ static void rig_free(rig *r) {
 #define scoped_rig SCOPED(rig_free) rig
 
 static void store(rig *r, uint32_t pos, uint32_t n) {
-    gw_kv_reserve(&r->kv, n);
+    CHECK(gw_kv_reserve(&r->kv, n));
     for (uint32_t p = pos; p < pos + n; p++) gw_kv_store(r->kv.layers, p, r->k + p * r->ldk, r->v + p * r->ldk);
 }
 

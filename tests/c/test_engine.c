@@ -265,12 +265,12 @@ THREADED_TEST(engine_retries_a_long_answer_from_the_saved_rings) {
     sync_run(a.m, ids, n);
     for (uint32_t retry = 0; retry < 3; retry++) {
         if (TSAN_LEAVES_OUT(retry)) continue;
-        append(a.m, ids, &n, 150, 10 + retry);
+        append(a.m, ids, &n, 190, 10 + retry);
         CHECK_INT(sync_run(a.m, ids, 200), 199);
         check_fresh(a.m, b.m, ids, 200, "retry");
         n = 200;
     }
-    append(a.m, ids, &n, 150, 10);
+    append(a.m, ids, &n, 190, 10);
     memcpy(ids + 200, ids + 300, 50 * sizeof *ids);
     CHECK_INT(sync_run(a.m, ids, 250), 199);
     check_fresh(a.m, b.m, ids, 250, "the prompt and other text");

@@ -6,7 +6,8 @@
 #include "scoped.h"
 #include "test.h"
 
-enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 32 }; /* RING: 10 + 16, in blocks of 32 */
+/* RING: 10 + 16 in pages of 32, and one page more; SAVED: 10 in pages, and one page more. */
+enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 64, SAVED = 64 };
 /* Layers with different heads: one local, one global, one with a shorter window, and one that shares the rows of layer
  * 1. */
 static const gw_layer_shape shapes[LAYERS] = {
@@ -18,23 +19,29 @@ static const gw_layer_shape shapes[LAYERS] = {
 
 typedef struct {
     gw_kv kv;
+    gw_kv_memory memory;
     void *block;
     float stored[CONTEXT]; /* number of the write that the row of each position must hold */
     float count;
 } rig;
 
-static void rig_of(rig *r, uint32_t n_ctx, int type) {
+/* Makes n caches in the memory of the first one. */
+static void rigs_of(rig *r, uint32_t n, uint32_t n_ctx, int type, uint64_t tokens) {
     gw_kv_shape shape = { LAYERS, n_ctx, WINDOW, BATCH, shapes, type };
     gw_arena a = { 0 };
-    gw_kv_init(&r->kv, shape, &a);
-    a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
-    r->block = a.base;
-    CHECK(r->block);
-    memset(r->block, 0xff, a.size); /* NaN shows reads of rows that were never written */
-    gw_kv_init(&r->kv, shape, &a);
+    for (int pass = 0; pass < 2; pass++) {
+        gw_kv_memory_init(&r->memory, shape, n, tokens, &a);
+        for (uint32_t i = 0; i < n; i++) gw_kv_init(&r[i].kv, &r->memory, &a), r[i].count = 0;
+        if (pass) break;
+        a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
+        r->block = a.base;
+        CHECK(r->block);
+        memset(r->block, 0xff, a.size); /* NaN shows reads of rows that were never written */
+    }
     CHECK_INT(a.used, a.size);
-    r->count = 0;
 }
+
+static void rig_of(rig *r, uint32_t n_ctx, int type) { rigs_of(r, 1, n_ctx, type, UINT64_MAX); }
 
 static void rig_free(rig *r) { gw_free(r->block); }
 #define scoped_rig SCOPED(rig_free) rig
@@ -52,7 +59,7 @@ static void store(rig *r, uint32_t layer, uint32_t pos, float mark) {
 static void write(rig *r, uint32_t n, uint32_t layers) {
     while (n > 0) {
         uint32_t rows = (uint32_t)gw_min(n, BATCH), pos = r->kv.pos;
-        gw_kv_reserve(&r->kv, rows);
+        CHECK(gw_kv_reserve(&r->kv, rows));
         float marks[BATCH];
         for (uint32_t i = 0; i < rows; i++) marks[i] = r->count = fmodf(r->count + 4.0f, 2000.0f);
         for (uint32_t l = 0; l < layers; l++)
@@ -65,7 +72,7 @@ static void write(rig *r, uint32_t n, uint32_t layers) {
 }
 
 static float item(const gw_kv_layer *l, const void *plane, uint32_t pos, uint32_t i) {
-    const uint8_t *head = (const uint8_t *)plane + ((size_t)(pos % l->rows) * l->n_head + i / l->head_dim) * l->head;
+    const uint8_t *head = (const uint8_t *)plane + (gw_kv_row(l, pos) * l->n_head + i / l->head_dim) * l->head;
     float f;
     int16_t whole;
     uint16_t scale;
@@ -103,9 +110,9 @@ TEST(kv_rings_are_short_and_global_layers_whole) {
     CHECK_INT(r.kv.layers[0].rows, RING);
     CHECK_INT(r.kv.layers[1].rows, 320); /* cache rows come in whole blocks of 32 */
     CHECK(r.kv.layers[0].type == GW_KV_F32 && r.kv.layers[1].type == GW_KV_I16 && r.kv.layers[2].type == GW_KV_F32);
-    CHECK_INT(r.kv.saved[0].rows, WINDOW);
+    CHECK_INT(r.kv.saved[0].rows, SAVED);
     CHECK_INT(r.kv.saved[1].rows, 0);
-    CHECK_INT(r.kv.saved[2].rows, WINDOW);
+    CHECK_INT(r.kv.saved[2].rows, SAVED);
     CHECK_INT(r.kv.layers[3].rows, 0);
     CHECK_INT(gw_kv_row_bytes(&r.kv.layers[2]), ROW * sizeof(float));
     scoped_rig few;
@@ -120,15 +127,15 @@ TEST(kv_rewinds_as_far_as_the_rings_reach) {
     write(&r, 100, LAYERS);
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 500), 100); /* a rewind beyond the last stored position stays at that position */
-    /* The last batch ended at position 100, so the KV rings hold positions 68 to 99: a query at 77 sees 68 and later
+    /* The last batch ended at position 100, so the KV rings hold positions 64 to 99: a query at 73 sees 64 and later
      * ones. */
-    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
+    CHECK_INT(gw_kv_rewind(&r.kv, 73), 73);
     check_visible(&r);
-    CHECK_INT(gw_kv_rewind(&r.kv, 76), 0);
+    CHECK_INT(gw_kv_rewind(&r.kv, 72), 0);
     write(&r, 100, LAYERS);
     gw_kv_rewind(&r.kv, 90);
     write(&r, 4, LAYERS);
-    CHECK_INT(gw_kv_rewind(&r.kv, 77), 77);
+    CHECK_INT(gw_kv_rewind(&r.kv, 73), 73);
     check_visible(&r);
     CHECK_INT(gw_kv_rewind(&r.kv, 0), 0);
     write(&r, 5, LAYERS);
@@ -159,7 +166,7 @@ TEST(kv_goes_back_to_what_was_saved) {
     CHECK_INT(r.kv.saved_pos, 0);
     gw_kv_save(&r.kv, 249);
     gw_kv_rewind(&r.kv, 248); /* overwritten rows cannot be restored */
-    write(&r, 40, LAYERS);
+    write(&r, 52, LAYERS);
     CHECK_INT(gw_kv_rewind(&r.kv, 249), 0);
 }
 
@@ -207,38 +214,113 @@ TEST(kv_random_walk) {
     for (int type = GW_KV_AUTO; type < GW_KV_TYPES; type++) random_walk(type);
 }
 
+/* Caches that share their beginnings: each keeps its own rows whatever the others write, and the pages that several
+ * caches hold are not taken twice. The memory has room for fewer positions than they need. */
+static void shared_walk(int type) {
+    enum { CACHES = 3, TOKENS = 400 };
+    rig r[CACHES];
+    rigs_of(r, CACHES, CONTEXT, type, TOKENS);
+    uint64_t state = 2, most = gw_kv_free(&r->memory);
+    uint32_t shared = 0, full = 0;
+    CHECK_INT(most, TOKENS / GW_KEYS * GW_KEYS);
+    for (int i = 0; i < 6000; i++) {
+        rig *one = &r[draw(&state, CACHES)];
+        const rig *other = &r[draw(&state, CACHES)];
+        uint32_t room = CONTEXT - one->kv.pos, kind = draw(&state, 6), n = (uint32_t)gw_min(room, 1 + draw(&state, 60));
+        bool fits = gw_kv_free(&r->memory) >= n + 2 * GW_KEYS;
+        full += !fits;
+        if (kind == 0 && fits) write(one, n, LAYERS);
+        if (kind == 1 && room && fits) write(one, 1, LAYERS);
+        if (kind == 2 && one->kv.pos) gw_kv_save(&one->kv, one->kv.pos - draw(&state, 2));
+        if (kind == 3) gw_kv_rewind(&one->kv, one->kv.pos - (uint32_t)gw_min(one->kv.pos, draw(&state, 90)));
+        if (kind == 4 && one != other && draw(&state, 3) == 0) {
+            uint64_t own = one->kv.pos, before = gw_kv_free(&r->memory);
+            shared += gw_kv_share(&one->kv, &other->kv,
+                                  other->kv.pos - (uint32_t)gw_min(other->kv.pos, draw(&state, 9)));
+            CHECK(gw_kv_free(&r->memory) >= before && gw_kv_free(&r->memory) <= before + own + GW_KEYS);
+            memcpy(one->stored, other->stored, sizeof one->stored);
+        }
+        if (kind == 5 && draw(&state, 20) == 0) gw_kv_rewind(&one->kv, 0);
+        for (int c = 0; c < CACHES; c++) check_visible(&r[c]);
+    }
+    CHECK(shared > 1000 && full > 100);
+    for (int c = 0; c < CACHES; c++) gw_kv_rewind(&r[c].kv, 0);
+    CHECK_INT(gw_kv_free(&r->memory), most);
+    for (uint32_t p = 0; p < r->memory.pools[1].n; p++) CHECK_INT(r->memory.pools[1].users[p], 0);
+    rig_free(r);
+}
+
+TEST(kv_shared_walk) {
+    for (int type = GW_KV_AUTO; type < GW_KV_TYPES; type++) shared_walk(type);
+}
+
+TEST(kv_without_room_says_so_and_keeps_its_rows) {
+    rig r[2];
+    rigs_of(r, 2, CONTEXT, GW_KV_AUTO, CONTEXT);
+    write(&r[0], 200, LAYERS);
+    write(&r[1], 90, LAYERS);
+    CHECK(!gw_kv_reserve(&r[1].kv, BATCH));
+    check_visible(&r[1]);
+    CHECK_INT(gw_kv_rewind(&r[0].kv, 0), 0);
+    write(&r[1], 200, LAYERS);
+    check_visible(&r[1]);
+    rig_free(r);
+}
+
+TEST(kv_without_rings_rewinds_to_any_length) {
+    static const gw_layer_shape global = { .n_head_kv = 1, .head_dim = ROW };
+    gw_kv_shape shape = { 1, CONTEXT, CONTEXT, BATCH, &global, GW_KV_F32 };
+    gw_kv_memory memory;
+    gw_kv kv;
+    gw_arena a = { 0 };
+    gw_kv_memory_init(&memory, shape, 1, UINT64_MAX, &a);
+    gw_kv_init(&kv, &memory, &a);
+    a = (gw_arena){ .base = gw_alloc(a.used), .size = a.used };
+    gw_kv_memory_init(&memory, shape, 1, UINT64_MAX, &a);
+    gw_kv_init(&kv, &memory, &a);
+    for (uint32_t length = CONTEXT - 1; length > 0; length -= 23) {
+        while (kv.pos < CONTEXT) {
+            uint32_t n = (uint32_t)gw_min(BATCH, CONTEXT - kv.pos);
+            CHECK(gw_kv_reserve(&kv, n));
+            gw_kv_advance(&kv, n);
+        }
+        gw_kv_save(&kv, CONTEXT - 1);
+        CHECK_INT(gw_kv_rewind(&kv, length), length);
+    }
+    gw_free(a.base);
+}
+
+static uint64_t bytes_of(gw_kv_shape shape) {
+    gw_arena a = { 0 };
+    gw_kv_memory memory;
+    gw_kv kv;
+    gw_kv_memory_init(&memory, shape, 1, UINT64_MAX, &a);
+    gw_kv_init(&kv, &memory, &a);
+    return a.used;
+}
+
 TEST(kv_sizes_of_one_b) {
     gw_layer_shape layers[26];
     for (uint32_t l = 0; l < 26; l++)
         layers[l] = (gw_layer_shape){ .n_head_kv = 1, .head_dim = 256, .window = l % 6 == 5 ? 0 : 512, .kv_owner = l };
     gw_kv_shape shape = { 26, 32768, 512, 64, layers, GW_KV_AUTO };
-    gw_arena whole = { 0 }, none = { 0 };
-    gw_kv kv;
-    gw_kv_init(&kv, shape, &whole);
-    CHECK(whole.used < 200000000);
+    CHECK(bytes_of(shape) < 200000000);
     uint64_t used[GW_KV_TYPES];
-    for (shape.type = 0; shape.type < GW_KV_TYPES; shape.type++) {
-        gw_arena a = { 0 };
-        gw_kv_init(&kv, shape, &a);
-        used[shape.type] = a.used;
-    }
+    for (shape.type = 0; shape.type < GW_KV_TYPES; shape.type++) used[shape.type] = bytes_of(shape);
     CHECK_NEAR((double)used[GW_KV_I16] / (double)used[GW_KV_F32], 528.0 / 1024, 1e-4);
     CHECK_NEAR((double)used[GW_KV_Q8] / (double)used[GW_KV_F32], 34.0 / 128, 1e-4);
     CHECK(used[GW_KV_I16] < used[GW_KV_AUTO] && used[GW_KV_AUTO] < used[GW_KV_F32]);
     shape.type = GW_KV_AUTO;
     shape.n_ctx = 1;
-    gw_kv_init(&kv, shape, &none);
-    CHECK(none.used < 26u * GW_KEYS * 256 * 4 * 2 + 10000);
+    CHECK(bytes_of(shape) < 26u * GW_KEYS * 256 * 4 * 2 + 10000);
 }
 
 TEST(kv_sizes_beyond_the_address_space_are_exact_and_refused) {
     gw_layer_shape large = { .n_head_kv = 1u << 20, .head_dim = 1u << 11 };
     gw_kv_shape shape = { 1, 1 << 20, 512, 64, &large, GW_KV_AUTO };
-    gw_arena a = { 0 };
-    gw_kv kv;
-    gw_kv_init(&kv, shape, &a);
-    CHECK((double)a.used >= 2.0 * 2 * (1 << 20) * 2147483648.0 && a.used < UINT64_MAX / 2);
-    CHECK(sizeof(size_t) > 4 || gw_size(a.used) == SIZE_MAX);
+    uint64_t used = bytes_of(shape);
+    CHECK((double)used >= 2.0 * 2 * (1 << 20) * 2147483648.0 && used < UINT64_MAX / 2);
+    CHECK(sizeof(size_t) > 4 || gw_size(used) == SIZE_MAX);
     for (size_t less = 0; less < 65536; less += 13) CHECK(!gw_alloc(SIZE_MAX - less));
 }
 
@@ -254,7 +336,13 @@ static void floats_of(const uint8_t *row, float *out) {
 }
 
 static void store_i16(const float *in, uint8_t plane[2][2 * D_I16 + 16], float out[2][D_I16]) {
-    gw_kv_layer layer = { plane[0], plane[1], 1, 1, D_I16, 2 * D_I16 + 16, GW_KV_I16, false };
+    gw_kv_layer layer = { .k = plane[0],
+                          .v = plane[1],
+                          .rows = 1,
+                          .n_head = 1,
+                          .head_dim = D_I16,
+                          .head = 2 * D_I16 + 16,
+                          .type = GW_KV_I16 };
     gw_kv_store(&layer, 0, in, in);
     for (int i = 0; i < 2; i++) floats_of(plane[i], out[i]);
 }
@@ -319,7 +407,9 @@ TEST(kv_i16_rows_saturate_and_keep_nan) {
 TEST(kv_q8_rows_keep_half_a_step) {
     enum { D = 72 };
     uint8_t plane[2][GW_KEYS * (D + 6)];
-    gw_kv_layer layer = { plane[0], plane[1], GW_KEYS, 1, D, D + 6, GW_KV_Q8, false };
+    gw_kv_layer layer = {
+        .k = plane[0], .v = plane[1], .rows = GW_KEYS, .n_head = 1, .head_dim = D, .head = D + 6, .type = GW_KV_Q8
+    };
     float in[D], out[D];
     for (int power = -40; power <= 38; power += 2) {
         for (int i = 0; i < D; i++) in[i] = sinf((float)i) * powf(10, (float)(i < GW_BLOCK ? power : -3));

@@ -170,6 +170,46 @@ TEST(sequences_are_counted_and_bounded) {
     CHECK_INT(gw_load_option(m, "sequences", "16"), 0);
 }
 
+/* The prompts need 14 pages of 32 tokens, and the KV cache has 13. */
+TEST(sequences_share_the_room_of_the_kv_cache) {
+    know_texts();
+    scoped_file f = tiny_make(&base);
+    scoped_rig r = { gw_pool_new(1), NULL };
+    r.m = fresh(r.pool);
+    CHECK_INT(gw_load_option(r.m, "sequences", "4"), 0);
+    CHECK_INT(gw_load_option(r.m, "kvTokens", "399"), 0);
+    CHECK_INT(tiny_feed(r.m, f.data, f.size, 1 << 30, 0), GW_E_BAD_OPTION);
+    CHECK_SAYS(gw_error_text(r.m, "what"), "`kvTokens` must be at least the context length, 400 (got 399).");
+    gw_model_free(r.m);
+    r.m = fresh(r.pool);
+    CHECK_INT(gw_load_option(r.m, "sequences", "4"), 0);
+    CHECK_INT(gw_load_option(r.m, "kvTokens", "400"), 0);
+    CHECK_INT(tiny_feed(r.m, f.data, f.size, 1 << 30, 0), GW_LOAD_READY);
+    CHECK_INT(gw_model_number(r.m, "kv_free"), 416);
+    sync_all(r.m);
+    int how = GW_RUN_MORE;
+    while (how >= 0) how = gw_step(r.m, 15, 0);
+    CHECK_INT(how, GW_E_NO_MEMORY);
+    CHECK_SAYS(gw_error_text(r.m, "what"), "Set a larger `kvTokens`.");
+    CHECK_INT(gw_select(r.m, 0), 0);
+    gw_clear(r.m);
+    run_together(r.m, texts, 14, 0);
+    double free = gw_model_number(r.m, "kv_free");
+    CHECK_INT(gw_select(r.m, 0), 0);
+    CHECK_INT(gw_copy(r.m, 3, 139), 139);
+    CHECK_INT(gw_model_number(r.m, "kv_free"), free); /* the copy takes no room */
+    for (uint32_t i = 1; i < N; i++) {
+        CHECK_INT(gw_select(r.m, i), 0);
+        gw_clear(r.m);
+    }
+    CHECK_INT(gw_model_number(r.m, "kv_free"), 416 - 5 * 32);
+    CHECK_INT(gw_select(r.m, 0), 0);
+    texts[3].done = 0;
+    CHECK_INT(gw_sync(r.m, texts[3].ids, texts[3].n), 139);
+    CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+    while (check_next(r.m, 0, &texts[3])) CHECK_INT(gw_run(r.m, 0), GW_RUN_DONE);
+}
+
 TEST(sequences_that_want_all_logits_are_refused) {
     know_texts();
     scoped_rig r = rig_of(1, N);

@@ -300,10 +300,14 @@ TEST(state_rows_are_what_kernels_rely_on) {
         gw_kv kv;
         gw_arena a = { 0 };
         gw_kv_shape shape = { 1, 16, 16, 4, &layer, type };
-        gw_kv_init(&kv, shape, &a);
+        gw_kv_memory memory;
+        gw_kv_memory_init(&memory, shape, 1, 0, &a);
+        gw_kv_init(&kv, &memory, &a);
         uint8_t *aligned = gw_alloc(a.used);
         a = (gw_arena){ .base = aligned, .size = a.used };
-        gw_kv_init(&kv, shape, &a);
+        gw_kv_memory_init(&memory, shape, 1, 0, &a);
+        gw_kv_init(&kv, &memory, &a);
+        CHECK(gw_kv_reserve(&kv, 4));
         float k[8] = { 1, -2, 3, -4, 5, -6, 7, -8 };
         gw_kv_store(kv.layers, 3, k, k);
         uint32_t n = gw_kv_row_bytes(kv.layers);
