@@ -62,6 +62,7 @@ export const FLAGS = {
     'quantize-floats': 'quantizeFloats',
     'kv-type': 'kvType',
     sequences: 'sequences',
+    'kv-tokens': 'kvTokens',
     'draft-model': 'draftModel',
     'rows-on-disk': 'rowsOnDisk',
     'rows-later': 'rowsLater',
@@ -121,8 +122,11 @@ export const HELP = {
                            with float weights and for layers with a sliding window, else i16 (16-bit integers). If a few
                            dimensions of a model's keys have outliers, q8_0 changes 1 to 10 % of greedy tokens in long
                            contexts. Default: auto.
-  --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own KV
-                           cache for --context tokens. Embedding models ignore this option. Default: 1.
+  --sequences N            Number of answers that are generated at the same time, in one batch. Each has its own context
+                           of --context tokens. Embedding models ignore this option. Default: 1.
+  --kv-tokens N            Number of tokens for which the KV cache has room, for all --sequences together; at least
+                           --context. Answers share the room for a common beginning of their prompts, and wait for room
+                           if there is not enough. Default: --sequences times --context.
   --draft-model TEXT       A smaller model with the same vocabulary, or the model's assistant, which drafts tokens for
                            answers. Gets the headers and the token too, unless it is on another host. Answers are the
                            same. Default: none.

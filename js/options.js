@@ -174,8 +174,11 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   integers). If a few dimensions of a model's keys have outliers, `q8_0` changes 1 to 10 % of greedy tokens in long
  *   contexts. Default: auto.
  * @property {number} [sequences] Number of answers that are generated at the same time, in one batch
- *   ([more](chat.md#answers-at-the-same-time)). Each has its own KV cache for `contextLength` tokens. Embedding models
+ *   ([more](chat.md#answers-at-the-same-time)). Each has its own context of `contextLength` tokens. Embedding models
  *   ignore this option. Default: 1.
+ * @property {number} [kvTokens] Number of tokens for which the KV cache has room, for all `sequences` together; at least
+ *   `contextLength`. Answers share the room for a common beginning of their prompts, and wait for room if there is not
+ *   enough. Default: `sequences` times `contextLength`.
  * @property {'auto' | boolean} [rowsOnDisk] Which tables stay on disk: matrices with a row for each token, such as
  *   Gemma 4's per-layer embeddings. `auto`: those of 64 MB or more. `true`: all. `false`: none. Rows are read from the
  *   cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
@@ -456,6 +459,7 @@ export const LOAD_OPTIONS = {
   quantizeFloats: oneOf('auto', 'keep', 'q8_0'),
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
   sequences: integer(1, MAX_SEQUENCES),
+  kvTokens: integer(1, MAX_SEQUENCES << 20),
   rowsOnDisk: rule('auto, true or false', (value) => value === 'auto' || typeof value === 'boolean'),
   rowsLater: boolean,
   cache: rule(

@@ -64,7 +64,7 @@ import { ModelError, relayed, unexpected } from './errors.js';
  * without one.
  * @typedef {{ variant?: string, threads?: number, contextLength?: number, sha256?: string | readonly string[],
  *   headerOnly?: boolean, cache?: { folder?: string, remote?: boolean },
- *   quantizeFloats?: string, kvType?: string, sequences?: number, rowsOnDisk?: boolean | 'auto',
+ *   quantizeFloats?: string, kvType?: string, kvTokens?: number, sequences?: number, rowsOnDisk?: boolean | 'auto',
  *   rowsLater?: boolean, chatCacheBytes?: number, place?: Place, draftModel?: SourceDescriptor[] }} OpenOptions */
 /** Information about a load that does not stop it.
  * @typedef {object} Notice

@@ -99,7 +99,7 @@ export async function generate(context, job, args) {
 /** @param {Run} run @returns {Promise<GenerateAnswer>} */
 async function answer(run) {
   const { native, runner, outbox, assembler, args } = run;
-  await runner.claim?.(run.job, run.prompt, args.owner);
+  await runner.claim?.(run.job, run.prompt, args);
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
   // The sampler needs only the top logits, unless log probabilities are requested.

@@ -96,9 +96,9 @@ async function tune(native, platform, options) {
 }
 
 /** @param {Engine} native @param {OpenOptions} options */
-function setOptions(native, { quantizeFloats, kvType, sequences, rowsOnDisk = 'auto' }) {
+function setOptions(native, { quantizeFloats, kvType, kvTokens, sequences, rowsOnDisk = 'auto' }) {
   const tables = rowsOnDisk === true ? 'file' : rowsOnDisk && 'large';
-  for (const [name, value] of Object.entries({ quantizeFloats, kvType, sequences, tables })) {
+  for (const [name, value] of Object.entries({ quantizeFloats, kvType, kvTokens, sequences, tables })) {
     if (value) native.loadOption(name, `${value}`);
   }
 }

@@ -8,10 +8,13 @@ import { RUN } from './engine.js';
 
 /** Number of token ids whose evaluation costs less than copying them from another sequence or waiting for them. */
 const FEW = 16;
+/** Number of tokens in a page of the KV cache (GW_KEYS in src/kernels/kernels.h). */
+const PAGE = 32;
 
-/** A sequence of the engine. prompt: ids that the sequence's call is evaluating now; used: number of its latest call;
- * owner: id of the chat that restored its state.
- * @typedef {{ index: number, isFree: boolean, prompt: number[], used: number, owner: string }} Sequence */
+/** A sequence of the engine. prompt: ids that the sequence's call is evaluating now; most: maximum number of tokens of
+ * its call; used: number of its latest call; owner: id of the chat that restored its state.
+ * @typedef {{ index: number, isFree: boolean, prompt: number[], most: number, used: number, owner: string }} Sequence */
+/** A call of generate(), with its sequence once it has one. @typedef {{ sequence?: Sequence }} Call */
 /** A call that waits for the evaluation of its pending ids.
  * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
  *   reject: (error: unknown) => void }} Waiting */
@@ -71,6 +74,10 @@ export class Sequences {
   #step = null;
   /** Whether the calls are evaluated one at a time, because rows of weights could not be read for one of them. */
   #isApart = false;
+  /** Whether the KV cache has less room than all sequences could need (option `kvTokens`). */
+  #isLimited;
+  /** Calls that wait for room in the KV cache, first come, first served. @type {Call[]} */
+  #line = [];
 
   /** @param {Context} context @param {Runner} runner of the context */
   constructor(context, runner) {
@@ -79,9 +86,11 @@ export class Sequences {
     this.#native = runner.native;
     this.count = this.#native.number('sequences');
     this.#all = Array.from({ length: this.count }, (_, index) => {
-      return { index, isFree: true, prompt: [], used: 0, owner: '' };
+      return { index, isFree: true, prompt: [], most: 0, used: 0, owner: '' };
     });
     this.#now = this.#all[0];
+    const whole = Math.ceil(context.contextLength / PAGE) * PAGE;
+    this.#isLimited = this.#native.number('kv_free') < this.count * whole;
   }
 
   /** Runs a call alone (`job.alone`), or together with others.
@@ -90,22 +99,23 @@ export class Sequences {
    * @param {any} args @returns {Promise<T>} */
   async run(evaluate, job, args) {
     if (job.alone) {
-      this.#claim(args.ids ?? [], args.owner);
+      this.#claim(args.ids ?? [], args.owner, args.ids?.length ?? this.#context.contextLength);
       return evaluate(this.#context, job, args);
     }
-    /** @type {{ sequence?: Sequence }} */
+    /** @type {Call} */
     const call = {};
     this.#running++;
     try {
       return await evaluate({ ...this.#context, runner: this.#runnerOf(call) }, job, args);
     } finally {
       this.#running--;
-      if (call.sequence) Object.assign(call.sequence, { isFree: true, prompt: [] });
+      this.#line = this.#line.filter((one) => one !== call);
+      if (call.sequence) Object.assign(call.sequence, { isFree: true, prompt: [], most: 0 });
     }
   }
 
   /** Returns the runner of a call, whose `native` selects the call's sequence before each use.
-   * @param {{ sequence?: Sequence }} call @returns {CallRunner} */
+   * @param {Call} call @returns {CallRunner} */
   #runnerOf(call) {
     const runner = this.#runner;
     const native = new Proxy(this.#native, {
@@ -126,10 +136,17 @@ export class Sequences {
       pauses: (job) => runner.pauses(job),
       pause: async () => {}, // does nothing, because #work() lets the worker receive messages between slices
       isShared: () => this.#running > 1,
-      claim: async (job, ids, owner) => {
-        while (!job.aborted && this.#isComing(ids, owner)) await runner.yield();
-        call.sequence = this.#claim(ids, owner);
-        Object.assign(call.sequence, { isFree: false, prompt: ids });
+      claim: async (job, ids, { owner, maxTokens }) => {
+        const most = Math.min(ids.length + maxTokens, this.#context.contextLength);
+        const isNext = () => !this.#isLimited || this.#line[0] === call;
+        this.#line.push(call);
+        while (!job.aborted && !call.sequence) {
+          if (isNext() && !this.#isComing(ids, owner)) call.sequence = this.#claim(ids, owner, most);
+          if (!call.sequence) await runner.yield();
+        }
+        this.#line = this.#line.filter((one) => one !== call);
+        const sequence = (call.sequence ??= this.#claim(ids, owner));
+        Object.assign(/** @type {Sequence} */ (sequence), { isFree: false, prompt: ids, most });
         this.#native.sync(ids, owner);
       },
       settle: (job, { onSlice } = {}) => {
@@ -179,10 +196,10 @@ export class Sequences {
     });
   }
 
-  /** Selects a sequence for a prompt, and copies the longest evaluated prefix of the prompt to it. Chooses the free
-   * sequence that would lose the fewest other tokens; tokens of older calls count less. @param {number[]} ids
-   * @param {string} [owner] */
-  #claim(ids, owner = '') {
+  /** Chooses the free sequence for a prompt that would lose the fewest other tokens; tokens of older calls count less.
+   * Also returns the sequence with the longest evaluated prefix of the prompt (`best`).
+   * @param {number[]} ids @param {string} owner */
+  #choose(ids, owner) {
     const held = this.#all.map((sequence) => this.#held(sequence, ids, owner));
     const best = held.reduce((a, b) => (b.kept > a.kept ? b : a));
     const costs = held
@@ -194,13 +211,55 @@ export class Sequences {
     const { sequence, kept } = costs.reduce((a, b) => {
       return b.cost < a.cost || (b.cost === a.cost && b.kept > a.kept) ? b : a;
     });
+    return { sequence, kept, best };
+  }
+
+  /** Selects a sequence for a prompt, which then shares the longest evaluated prefix of the prompt. Returns undefined if
+   * the KV cache has no room until a running call ends. @param {number[]} ids @param {string} [owner]
+   * @param {number} [most] maximum number of tokens of the call; 0 if it evaluates none
+   * @returns {Sequence | undefined} */
+  #claim(ids, owner = '', most = 0) {
+    const { sequence, kept, best } = this.#choose(ids, owner);
+    const source = best.kept > kept ? best.sequence : sequence;
+    if (this.#isLimited && most) {
+      const hasRoom = () => this.#hasRoom(best.kept, most);
+      const others = this.#all.filter((one) => one.isFree && one !== sequence && one !== source);
+      for (const one of others.sort((a, b) => a.used - b.used)) if (!hasRoom()) this.#truncate(one, 0);
+      if (!hasRoom()) this.#truncate(sequence, kept);
+      if (!hasRoom() && source !== sequence && source.isFree) {
+        this.#truncate(source, 0);
+        return this.#claim(ids, owner, most);
+      }
+      if (!hasRoom() && this.#all.some(({ isFree }) => !isFree)) return;
+    }
     this.#select(sequence);
-    if (best.kept > kept) {
-      this.#native.call('copy', best.sequence.index, best.kept);
-      this.#native.restoredFor = best.sequence.owner;
+    if (source !== sequence) {
+      this.#native.call('copy', source.index, best.kept);
+      this.#native.restoredFor = source.owner;
     }
     sequence.used = ++this.#calls;
     return sequence;
+  }
+
+  /** Returns whether the KV cache has room for a call with `most` tokens, of which the first `kept` are evaluated, and
+   * for all further tokens of the running calls. @param {number} kept @param {number} most */
+  #hasRoom(kept, most) {
+    const growth = (/** @type {number} */ from, /** @type {number} */ to) => {
+      return Math.max(0, Math.ceil(to / PAGE) - Math.floor(from / PAGE)) * PAGE;
+    };
+    const running = this.#all.filter(({ isFree }) => !isFree);
+    const reserved = running.reduce((sum, one) => {
+      this.#select(one);
+      return sum + growth(this.#native.call('position'), one.most);
+    }, 0);
+    return this.#native.number('kv_free') >= reserved + growth(kept, most);
+  }
+
+  /** @param {Sequence} sequence @param {number} length */
+  #truncate(sequence, length) {
+    this.#select(sequence);
+    if (length) this.#native.call('truncate', length);
+    else this.#native.call('clear');
   }
 
   async #work() {

@@ -85,18 +85,19 @@ async function interleave(model, calls, expected, random) {
   await Promise.all(running);
 }
 
-for (const [name, threads, sequences] of /** @type {[string, number, number][]} */ ([
-  ['storyteller', 1, 4],
-  ['parity-q4_0', 2, 2],
-  ['parity-q4_0', 3, 5],
-  ['gemma4-q4_0', 1, 3],
+for (const [name, threads, sequences, room] of /** @type {[string, number, number, number][]} */ ([
+  ['storyteller', 1, 4, 4],
+  ['parity-q4_0', 2, 2, 1],
+  ['parity-q4_0', 3, 5, 1.5],
+  ['gemma4-q4_0', 1, 3, 2],
 ])) {
-  test(`${name}, ${threads} threads, ${sequences} sequences: randomly interleaved calls give the same answers as calls in turn`, async (t) => {
+  test(`${name}, ${threads} threads, ${sequences} sequences, room for ${room} contexts: randomly interleaved calls give the same answers as calls in turn`, async (t) => {
     const alone = await open(t, name, { threads });
     const calls = callsFor(alone);
     const expected = [];
     for (const call of calls) expected.push(await answer(alone, call));
-    const model = await open(t, name, { threads, sequences });
+    const kvTokens = Math.ceil(alone.info.contextLength * room);
+    const model = await open(t, name, { threads, sequences, kvTokens });
     assert.equal(model.info.sequences, sequences);
     for (let round = 0; round < ROUNDS; round++) {
       await interleave(model, calls, expected, randoms(100 * round + sequences));
@@ -200,6 +201,40 @@ test('answers run together, and more calls than sequences wait', async (t) => {
   assert.ok(first('a') < last('b') && first('b') < last('a'), 'the steps of a and b alternate');
   assert.ok(first('c') > Math.min(last('a'), last('b')), 'c waits');
   assert.equal(events.length, 180);
+});
+
+test('with kvTokens, answers share the room for the beginning of their prompts, and otherwise wait for room', async (t) => {
+  const model = await open(t, 'parity-q4_0', { sequences: 3, contextLength: 256, kvTokens: 256 });
+  const options = {
+    temperature: 0,
+    maxTokens: 10,
+    logitBias: Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity])),
+  };
+  /** Returns the number of each answer that made a step, in the order of the steps.
+   * @param {(i: number) => number[]} promptOf */
+  const stepsOf = async (promptOf) => {
+    /** @type {number[]} */
+    const steps = [];
+    const one = async (/** @type {number} */ i) => {
+      for await (const step of model.generate(promptOf(i), options).steps()) if (step.ids.length) steps.push(i);
+    };
+    await Promise.all([0, 1, 2].map(one));
+    return steps;
+  };
+  // 139 tokens need 5 of the 8 pages. Answers whose first 128 tokens are the same need one page more each.
+  const together = await stepsOf((i) => [...someIds(128, model.info.vocabSize), 301 + i]);
+  const inTurn = await stepsOf((i) => [301 + i, ...someIds(128, model.info.vocabSize)]);
+  const turns = (/** @type {number[]} */ steps) => steps.filter((i, k) => i !== steps[k - 1]).length;
+  assert.equal(together.length, 30);
+  assert.ok(turns(together) > 3, `${together}`);
+  assert.deepEqual(
+    inTurn,
+    [0, 1, 2].flatMap((i) => Array(10).fill(i)),
+  );
+  await refuses(open(t, 'parity-q4_0', { sequences: 3, contextLength: 256, kvTokens: 255 }), 'bad-option', /256.*255/);
+  const plan = async (/** @type {object} */ more) =>
+    (await inspectModel(await testModel('parity-q4_0'), { sequences: 3, contextLength: 512, ...more })).info.memory.kv;
+  assert.ok((await plan({ kvTokens: 512 })) < (await plan({})));
 });
 
 test('an abort ends one answer before its end, and no other', async (t) => {

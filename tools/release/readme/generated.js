@@ -17,6 +17,7 @@ const FLAGS = {
     'quantizeFloats',
     'kvType',
     'sequences',
+    'kvTokens',
     'draftModel',
     'rowsOnDisk',
     'rowsLater',
