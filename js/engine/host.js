@@ -190,7 +190,7 @@ export class Host {
       chatCacheBytes: options.chatCacheBytes ?? CHAT_CACHE_BYTES,
     };
     if (!headerOnly && native.number('sequences') > 1) {
-      this.#sequences = new (await platform.load('sequences')).Sequences(this.#context, runner);
+      this.#sequences = new (await platform.load('sequences')).Sequences(this.#context, runner, this.#wake);
     }
     const variantReason = [fault ?? flaw, native.variantNote].filter(Boolean).join('; ');
     return describe(this.#context, { ...facts, variantReason, ...loaded, ...draftModel?.facts });
@@ -211,7 +211,7 @@ export class Host {
       alone: method !== 'generate',
       begun: false,
       post: this.#post,
-      othersWait: () => this.#queue.some(({ begun }) => !begun),
+      othersWait: () => this.#sequences?.isFull || this.#queue.some(({ begun }) => !begun),
       stalled: () =>
         new Promise((resolve) => {
           job.wake = resolve;
@@ -220,9 +220,14 @@ export class Host {
       run: () => (this.#sequences ? this.#sequences.run(evaluate, job, args) : evaluate(context, job, args)),
     };
     this.#queue.push(job);
-    for (const { wake } of this.#queue) wake();
+    this.#wake();
     this.#beginNext();
   }
+
+  /** Wakes the calls whose consumers do not read. */
+  #wake = () => {
+    for (const { wake } of this.#queue) wake();
+  };
 
   /** @param {number} id @param {(job: QuickJob) => unknown} f */
   async #callQuick(id, f) {

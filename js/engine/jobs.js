@@ -22,7 +22,8 @@ const FLUSH_MS = 10;
  * @typedef {{ runner: CallRunner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   draftModel?: Drafter, load: (part: string) => Promise<any> }} Context */
 /** A call that evaluates. unacked: number of posted steps that the consumer has not read; stalled: resolves at the
- * next ack, abort or call; othersWait: returns whether another call waits for its turn.
+ * next ack, abort or call, or when a call waits for room in the KV cache; othersWait: returns whether another call waits
+ * for its turn or for this room.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */

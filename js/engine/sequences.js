@@ -59,6 +59,7 @@ export class Pace {
 export class Sequences {
   #context;
   #runner;
+  #wake;
   #native;
   /** @type {Sequence[]} */
   #all;
@@ -79,10 +80,12 @@ export class Sequences {
   /** Calls that wait for room in the KV cache, first come, first served. @type {Call[]} */
   #line = [];
 
-  /** @param {Context} context @param {Runner} runner of the context */
-  constructor(context, runner) {
+  /** @param {Context} context @param {Runner} runner of the context
+   * @param {() => void} wake wakes the calls whose consumers do not read */
+  constructor(context, runner, wake) {
     this.#context = context;
     this.#runner = runner;
+    this.#wake = wake;
     this.#native = runner.native;
     this.count = this.#native.number('sequences');
     this.#all = Array.from({ length: this.count }, (_, index) => {
@@ -93,13 +96,20 @@ export class Sequences {
     this.#isLimited = this.#native.number('kv_free') < this.count * whole;
   }
 
+  /** Whether a call waits for room in the KV cache. */
+  get isFull() {
+    return this.#line.length > 0;
+  }
+
   /** Runs a call alone (`job.alone`), or together with others.
    * @template T @param {(context: Context, job: EvaluationJob, args: any) => Promise<T>} evaluate
    * @param {EvaluationJob & { alone: boolean }} job
    * @param {any} args @returns {Promise<T>} */
   async run(evaluate, job, args) {
     if (job.alone) {
-      this.#claim(args.ids ?? [], args.owner, args.ids?.length ?? this.#context.contextLength);
+      // The logits of all ids (`all`) need the evaluation of all ids, so no prefix is shared.
+      const ids = args.all ? [] : (args.ids ?? []);
+      this.#claim(ids, args.owner, args.ids?.length ?? this.#context.contextLength);
       return evaluate(this.#context, job, args);
     }
     /** @type {Call} */
@@ -139,10 +149,12 @@ export class Sequences {
       claim: async (job, ids, { owner, maxTokens }) => {
         const most = Math.min(ids.length + maxTokens, this.#context.contextLength);
         const isNext = () => !this.#isLimited || this.#line[0] === call;
-        this.#line.push(call);
+        if (this.#isLimited) this.#line.push(call);
         while (!job.aborted && !call.sequence) {
           if (isNext() && !this.#isComing(ids, owner)) call.sequence = this.#claim(ids, owner, most);
-          if (!call.sequence) await runner.yield();
+          if (call.sequence) break;
+          if (this.isFull) this.#wake(); // a call whose consumer does not read would keep its room
+          await runner.yield();
         }
         this.#line = this.#line.filter((one) => one !== call);
         const sequence = (call.sequence ??= this.#claim(ids, owner));

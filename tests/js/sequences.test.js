@@ -237,6 +237,29 @@ test('with kvTokens, answers share the room for the beginning of their prompts, 
   assert.ok((await plan({ kvTokens: 512 })) < (await plan({})));
 });
 
+test('with kvTokens, a call that waits for room does not wait for the reader of another answer', async (t) => {
+  const model = await open(t, 'parity-q4_0', { sequences: 2, contextLength: 256, kvTokens: 256 });
+  const options = {
+    temperature: 0,
+    maxTokens: 200,
+    logitBias: Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity])),
+  };
+  let tokens = 0;
+  for await (const step of model.generate('Once', options).steps()) {
+    if (!tokens) assert.equal((await model.generate('The', options).result()).tokens.length, 200);
+    tokens += step.ids.length;
+  }
+  assert.equal(tokens, 200);
+});
+
+test('with kvTokens, the logits of all ids have room beside a longer context', async (t) => {
+  const model = await open(t, 'parity-q4_0', { sequences: 2, contextLength: 256, kvTokens: 256 });
+  const ids = someIds(190, model.info.vocabSize);
+  const expected = await model.debug.logits(ids.slice(0, 150), { all: true });
+  await model.generate(ids, { maxTokens: 0 }).result();
+  assert.deepEqual(await model.debug.logits(ids.slice(0, 150), { all: true }), expected);
+});
+
 test('an abort ends one answer before its end, and no other', async (t) => {
   const model = await open(t, 'parity-q4_0', { sequences: 3 });
   const long = { maxTokens: 300, temperature: 0 };
