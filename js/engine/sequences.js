@@ -228,7 +228,8 @@ export class Sequences {
 
   /** Selects a sequence for a prompt, which then shares the longest evaluated prefix of the prompt. Returns undefined if
    * the KV cache has no room until a running call ends. @param {number[]} ids @param {string} [owner]
-   * @param {number} [most] maximum number of tokens of the call; 0 if it evaluates none
+   * @param {number} [most] maximum number of tokens of the call; 0 if it evaluates none, so it shares no prefix, because
+   * a running call needs room for a copy of the last page that it shares
    * @returns {Sequence | undefined} */
   #claim(ids, owner = '', most = 0) {
     const { sequence, kept, best } = this.#choose(ids, owner);
@@ -245,7 +246,7 @@ export class Sequences {
       if (!hasRoom() && this.#all.some(({ isFree }) => !isFree)) return;
     }
     this.#select(sequence);
-    if (source !== sequence) {
+    if (source !== sequence && most) {
       this.#native.call('copy', source.index, best.kept);
       this.#native.restoredFor = source.owner;
     }

@@ -252,6 +252,28 @@ test('with kvTokens, a call that waits for room does not wait for the reader of 
   assert.equal(tokens, 200);
 });
 
+test('with kvTokens, an abort of a call that waits for room takes no room of a running one', async (t) => {
+  const model = await open(t, 'parity-q4_0', { sequences: 2, contextLength: 256, kvTokens: 256 });
+  const options = {
+    temperature: 0,
+    maxTokens: 31,
+    logitBias: Object.fromEntries(model.info.endTokens.map((id) => [id, -Infinity])),
+  };
+  const prompt = someIds(225, model.info.vocabSize); // the answer fills the last page of the KV cache
+  /** @type {Promise<any> | undefined} */
+  let waiting;
+  let tokens = 0;
+  for await (const step of model.generate(prompt, options).steps()) {
+    tokens += step.ids.length;
+    if (waiting) continue;
+    const control = new AbortController();
+    waiting = model.generate([...prompt, 301], { ...options, signal: control.signal }).result();
+    setTimeout(() => control.abort(), 5);
+  }
+  assert.equal((await waiting).finishReason, 'aborted');
+  assert.equal(tokens, 31);
+});
+
 test('with kvTokens, the logits of all ids have room beside a longer context', async (t) => {
   const model = await open(t, 'parity-q4_0', { sequences: 2, contextLength: 256, kvTokens: 256 });
   const ids = someIds(190, model.info.vocabSize);
