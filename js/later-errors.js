@@ -28,9 +28,11 @@ export const notConvertible = (name, vendor) =>
 export const schemaTooLarge = (most) =>
   new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
 
-/** For the model. @param {{ message: string }[]} issues */
-export const badArguments = (issues) =>
-  new Error(`The arguments are invalid: ${issues.map(({ message }) => message).join('; ')}. Correct them.`);
+/** For the model. @param {readonly { message: string }[]} issues */
+export const badArguments = (issues) => {
+  const faults = issues.map(({ message }) => message.replace(/\.$/, '')).join('; ');
+  return new Error(`The arguments are invalid: ${faults}. Correct them.`);
+};
 
 /** For the model and the caller. @param {string} name of the tool @param {unknown} cause */
 export const badResult = (name, cause) =>

@@ -32,12 +32,6 @@ export const toolFailed = (text) => new Error(text || 'The tool failed and gave 
 export const notText = (type) =>
   new Error(`The tool returned content of the type ${type}, and this model reads only text. Use another tool.`);
 
-/** @param {readonly { message: string }[]} issues */
-export const invalidArguments = (issues) => {
-  const faults = issues.map(({ message }) => message.replace(/\.$/, '')).join('; ');
-  return new Error(`The arguments are invalid: ${faults}. Correct them.`);
-};
-
 // Tools for the browser's agent
 
 /** @param {unknown} cause */

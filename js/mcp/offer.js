@@ -2,9 +2,10 @@
  * the browser has it. */
 /** @import { Tool, FunctionTool } from '../options.js' */
 import { keywordFault } from '../keywords.js';
+import { badArguments } from '../later-errors.js';
 import { GENERATE_OPTIONS, checkOptions, checkValue, jsonOf, rule, signal as signalRule, toolOf } from '../options.js';
 import { schemaOf, validated } from '../schemas.js';
-import { badParameters, invalidArguments, toolRefused } from './errors.js';
+import { badParameters, toolRefused } from './errors.js';
 
 /** A tool in the form of WebMCP.
  * @typedef {{ name: string, description: string, inputSchema: object,
@@ -98,7 +99,7 @@ function offered({ name, description = '', parameters, execute }, i, signal) {
     inputSchema,
     async execute(input) {
       const { value, issues } = await validated(parameters, jsonOf(input ?? {}));
-      if (issues) throw invalidArguments(issues);
+      if (issues) throw badArguments(issues);
       return jsonOf((await execute?.(value, { id: `webmcp_${i}_${calls++}`, signal })) ?? null);
     },
   };
