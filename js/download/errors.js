@@ -41,8 +41,6 @@ export const badHubSource = (got) =>
     { got },
   );
 
-// The list of a repository's files
-
 // The connection
 
 /** @param {string} shown @param {string} why @param {unknown} [cause] */
