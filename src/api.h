@@ -288,8 +288,9 @@ void gw_clear(gw_model *m);
  *   then call gw_restore_commit(m, n), repeatedly. gw_restore_commit returns 1 if it needs more bytes; 0 if the state
  *   is restored, and then the next gw_sync keeps the common prefix; GW_E_BAD_SAVED if the state is rejected. n = 0
  *   says that there are no more bytes. A state of another model, cache type or layout is rejected by its header without
- *   any change; later errors leave the context empty. A state also fits another context length if that is long enough
- *   for its ids. */
+ *   any change; later errors, such as GW_E_NO_MEMORY if the KV cache has no room (see "kvTokens"), leave the context
+ *   empty. Call no other function for this model before the end. A state also fits another context length if that is
+ *   long enough for its ids. */
 const char *gw_state_name(gw_model *m);
 int gw_save(gw_model *m, const int32_t *ids, uint32_t n);
 double gw_save_bytes(const gw_model *m);
