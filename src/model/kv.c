@@ -212,11 +212,23 @@ bool gw_kv_open(gw_kv *kv, uint32_t pos, uint32_t saved_pos) {
     return gw_kv_reserve(kv, pos) && own_pages(kv, GW_KV_SAVED, gw_kv_window_start(kv, saved_pos), saved_pos);
 }
 
-void gw_kv_opened(gw_kv *kv, uint32_t pos, uint32_t low, uint32_t saved_pos) {
-    kv->pos = pos;
+/* Returns whether a table has the pages of positions begin .. end - 1, or is empty because no layer needs it. */
+static bool has_pages(const gw_kv *kv, int table, uint32_t begin, uint32_t end) {
+    bool all = true;
+    for (uint32_t i = begin / GW_KEYS; kv->tables[table].n && begin < end && i * GW_KEYS < end; i++)
+        all = all && *page_at(kv, table, i) != NO_PAGE;
+    return all;
+}
+
+bool gw_kv_opened(gw_kv *kv, uint32_t pos, uint32_t low, uint32_t saved_pos) {
+    uint32_t before = kv->low;
     kv->low = low;
     raise_low(kv, pos);
-    kv->saved_pos = kv->tables[GW_KV_SAVED].n ? saved_pos : 0;
+    bool all = has_pages(kv, GW_KV_GLOBAL, 0, pos) && has_pages(kv, GW_KV_RING, kv->low, pos) &&
+               has_pages(kv, GW_KV_SAVED, gw_kv_window_start(kv, saved_pos), saved_pos);
+    if (all) kv->pos = pos, kv->saved_pos = kv->tables[GW_KV_SAVED].n ? saved_pos : 0;
+    else kv->low = before;
+    return all;
 }
 
 /* --- rows --- */
@@ -379,8 +391,14 @@ static bool sound_q8(const uint8_t *in, uint32_t d) {
 
 uint32_t gw_kv_row_bytes(const gw_kv_layer *l) { return (uint32_t)(l->n_head * used_bytes(l->type, l->head_dim)); }
 
+static bool has_row(const gw_kv_layer *l, uint32_t pos) { return l->pages[pos % l->rows / GW_KEYS] != NO_PAGE; }
+
 void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out) {
     size_t used = used_bytes(l->type, l->head_dim);
+    if (!has_row(l, pos)) {
+        memset(out, 0, l->n_head * used);
+        return;
+    }
     const uint8_t *row = (values ? l->v : l->k) + offset_of(l, pos);
     for (uint32_t h = 0; h < l->n_head; h++) memcpy(out + h * used, row + (size_t)h * l->head, used);
 }
@@ -388,6 +406,7 @@ void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out
 bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in) {
     uint32_t d = l->head_dim;
     size_t used = used_bytes(l->type, d);
+    if (!has_row(l, pos)) return false;
     uint8_t *row = (values ? l->v : l->k) + offset_of(l, pos);
     for (uint32_t h = 0; h < l->n_head; h++, in += used) {
         bool sound = l->type == GW_KV_F32  ? sound_f32(in, d)

@@ -93,8 +93,9 @@ bool gw_kv_reserve(gw_kv *kv, uint32_t n);
 /* Prepares an empty cache for the rows of a saved state: positions 0 .. pos - 1, and the saved ring rows before
  * saved_pos. Returns false if the memory has no free page. */
 bool gw_kv_open(gw_kv *kv, uint32_t pos, uint32_t saved_pos);
-/* Ends gw_kv_open(): the rows are written, in rings from position `low` on. */
-void gw_kv_opened(gw_kv *kv, uint32_t pos, uint32_t low, uint32_t saved_pos);
+/* Ends gw_kv_open(): the rows are written, in rings from position `low` on. Returns false, and changes nothing, if the
+ * cache no longer has the pages of these rows. */
+bool gw_kv_opened(gw_kv *kv, uint32_t pos, uint32_t low, uint32_t saved_pos);
 /* Returns the number of positions in global layers for which the memory still has free pages. */
 uint64_t gw_kv_free(const gw_kv_memory *m);
 void gw_kv_store(const gw_kv_layer *l, uint32_t pos, const float *k, const float *v);
@@ -108,7 +109,7 @@ void gw_kv_query(uint8_t *row, const float *q, uint32_t d);
 
 /* Rows in the format of saved states (run/state.h): heads without gaps. gw_kv_row_bytes returns the bytes of one row of
  * keys or of values. gw_kv_row_in returns false for a row that gw_kv_store would never write, because kernels rely on
- * the bounds of stored rows. */
+ * the bounds of stored rows, and for a position whose page the cache does not have; gw_kv_row_out writes zeros then. */
 uint32_t gw_kv_row_bytes(const gw_kv_layer *l);
 void gw_kv_row_out(const gw_kv_layer *l, bool values, uint32_t pos, uint8_t *out);
 bool gw_kv_row_in(const gw_kv_layer *l, bool values, uint32_t pos, const uint8_t *in);

@@ -266,7 +266,9 @@ static int take_hash(gw_state_io *io, const uint8_t *bytes) {
     memcpy(&hash, bytes, sizeof hash);
     if (hash != io->hash)
         return gw_fail(io->of.error, MSG_SAVED_CHECKSUM, (unsigned long long)io->hash, (unsigned long long)hash);
-    gw_kv_opened(kv, s->now->n_ids = io->head.pos, io->head.low, io->head.aside);
+    if (!gw_kv_opened(kv, io->head.pos, io->head.low, io->head.aside))
+        return gw_fail(io->of.error, MSG_SAVED_TOO_SHORT);
+    s->now->n_ids = io->head.pos;
     return 0;
 }
 

@@ -293,6 +293,28 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
     CHECK_INT(restore(a.m, s, 1 << 30), 0);
 }
 
+/* A prompt between two parts of a state takes away the pages of the cache. */
+TEST(state_with_a_prompt_between_its_parts_is_refused) {
+    const int32_t *ids = some_ids();
+    scoped_rig a = rig_of(&base, 1, CONTEXT, "auto"), sound = rig_of(&base, 1, CONTEXT, "auto");
+    eval(a.m, ids, PROMPT, PROMPT + ANSWER);
+    scoped_bytes s = save(a.m, ids, PROMPT + ANSWER);
+    int how = gw_restore(a.m, (double)s.n);
+    for (size_t at = 0, n; how >= 0 && at < s.n; at += n) {
+        n = gw_min(gw_min(5000, gw_state_left(a.m)), s.n - at);
+        memcpy(gw_state_window(a.m), s.at + at, n);
+        how = gw_restore_commit(a.m, n);
+        if (how == 1) CHECK_INT(gw_sync(a.m, ids, 1), 0);
+    }
+    CHECK_INT(how, GW_E_BAD_SAVED);
+    check_lives(a.m, sound.m);
+    eval(a.m, ids, PROMPT, PROMPT + ANSWER);
+    CHECK_INT(gw_save(a.m, ids, PROMPT + ANSWER), 0);
+    CHECK_INT(gw_sync(a.m, ids + 1, 1), 0);
+    while (gw_save_next(a.m)) continue;
+    check_lives(a.m, sound.m);
+}
+
 TEST(state_rows_are_what_kernels_rely_on) {
     uint8_t row[256];
     static const gw_layer_shape layer = { .n_head_kv = 1, .head_dim = 8 };
