@@ -35,7 +35,7 @@
     X(GW_E_WORKER, -22, "worker-failed", "Load the model again.")                                                \
     X(GW_E_ENGINE, -23, "engine-fault", "")                                                                      \
     X(GW_E_BAD_FORMAT, -24, "bad-format", "")                                                                    \
-    X(GW_E_BAD_SAVED, -25, "bad-saved", "Start the chat from its messages instead.")                             \
+    X(GW_E_BAD_SAVED, -25, "bad-saved", "Evaluate the messages of the chat again.")                              \
     X(GW_E_NOT_FINITE, -26, "not-finite", "The file may be damaged: download it again.")
 
 enum {

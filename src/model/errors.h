@@ -17,7 +17,7 @@
         "The metadata key %s.%s must be a number, or one for each of the %u layers (got an array of %llu)."
 #define MSG_WINDOW_PATTERN \
     GW_E_BAD_METADATA,     \
-        "The metadata key %s.%s must have a bool or whole number for each of the %u layers (got %llu of GGUF type %d)."
+        "The metadata key %s.%s must have a bool or whole number for each of the %u layers (got an array of %llu, of GGUF type %d)."
 #define MSG_ROPE_SCALING GW_E_BAD_METADATA, "The metadata key %s.rope.scaling.type must be linear or none (got %.32s)."
 #define MSG_KV_HEADS \
     GW_E_BAD_METADATA, "The KV heads of layer %u of a %s model must have the number and size of those of layer 0."
@@ -36,7 +36,7 @@
 
 /* --- headers and parts: load.c --- */
 
-#define MSG_ARRAY_TYPE GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got GGUF type %d)."
+#define MSG_ARRAY_TYPE GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got elements of GGUF type %d)."
 #define MSG_ELEMENT(code) code, "Element %llu of the metadata key %s cannot be stored."
 /* index, key, " " and a remedy if the code has none */
 #define MSG_ELEMENT_TOO_LONG(code) \
@@ -69,7 +69,7 @@
 #define MSG_PACKING_FAILED GW_E_WORKER, "A helper thread failed while packing weights."
 /* function, limit, number */
 #define MSG_COMMIT GW_E_BAD_STATE, "%s() accepts at most %zu bytes now (got %zu)."
-#define MSG_HEADER_ENDS_EARLY GW_E_TRUNCATED, "The %s is truncated: it ends inside its header, after %llu bytes."
-#define MSG_ENDS_EARLY GW_E_TRUNCATED, "The %s is truncated: %llu bytes expected, %llu bytes received."
+#define MSG_HEADER_ENDS_EARLY GW_E_TRUNCATED, "%s is truncated: it ends inside its header, after %llu bytes."
+#define MSG_ENDS_EARLY GW_E_TRUNCATED, "%s is truncated: %llu bytes expected, %llu bytes received."
 
 #endif

@@ -552,8 +552,8 @@ int gw_loader_commit(gw_loader *l, size_t n) {
 int gw_loader_end(gw_loader *l) {
     if (l->state < 0 || l->state == GW_LOAD_READY) return l->state < 0 ? l->state : 0;
     unsigned long long got = l->position + l->used;
-    char name[32] = "file";
-    if (l->n_given > 1) snprintf(name, sizeof name, "file %u of %u", l->part + 1, l->n_given);
+    char name[32] = "The file";
+    if (l->n_given > 1) snprintf(name, sizeof name, "File %u of %u", l->part + 1, l->n_given);
     if (l->state == GW_LOAD_HEADER) return gw_fail(&l->file->error, MSG_HEADER_ENDS_EARLY, name, got);
     return gw_fail(&l->file->error, MSG_ENDS_EARLY, name, (unsigned long long)part_of(l, l->part)->end, got);
 }

@@ -28,10 +28,10 @@
     GW_E_BAD_STATE, "Only sequences that generate text can be evaluated together. Call gw_run() for the others."
 #define MSG_OTHER_TARGET \
     GW_E_BAD_OPTION,     \
-        "This draft model is made for another model: it needs one with embedding_length %u, a window of %u tokens, and the same KV heads. Pass the draft model that belongs to the model."
+        "This draft model is made for another model: it needs a model with embedding_length %u, a window of %u tokens, and the same KV heads. Pass the draft model of the loaded model."
 #define MSG_NO_HIDDEN_STATE \
     GW_E_BAD_STATE,         \
-        "There is no hidden state from which to draft the token after %d. Evaluate the tokens before that id first."
+        "There is no hidden state for drafting the token after the id %d. Evaluate the tokens before that id first."
 #define MSG_DRAFTING_FAILED GW_E_WORKER, "A helper thread failed while drafting."
 
 /* --- sampling: sampler.c --- */

@@ -13,12 +13,13 @@
 #define MSG_BYTE_MISSING \
     GW_E_BAD_TOKENIZER, "The vocabulary must have an unknown token or a token for each byte; <0x%02X> is missing."
 /* "Token" or "Merge", its index */
-#define MSG_COLLISIONS GW_E_BAD_TOKENIZER, "%s %u cannot be indexed: 256 or more hash collisions."
+#define MSG_COLLISIONS GW_E_BAD_TOKENIZER, "%s %u cannot be indexed, because it has 256 or more hash collisions."
 #define MSG_ENDED_TWICE GW_E_BAD_STATE, "The tokenizer metadata ended twice: the header is malformed. " GW_CONVERT
 #define MSG_TOKENIZER_MODEL \
     GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.model must be llama, gpt2 or gemma4 (got %.64s)."
 #define MSG_PRE_TOKENIZER \
-    GW_E_BAD_TOKENIZER, "The metadata key tokenizer.ggml.pre must be a name that docs/family.md lists (got %.64s)."
+    GW_E_BAD_TOKENIZER,   \
+        "The metadata key tokenizer.ggml.pre must be a name in docs/family.md of gemma-wasm (got %.64s)."
 #define MSG_MERGE \
     GW_E_BAD_TOKENIZER, "Merge %u must be two tokens of the vocabulary that together form a third (got %s)."
 
@@ -30,7 +31,7 @@
     GW_E_BAD_COUNT, "A word must have at most %d characters; a text of %zu bytes has a longer one. Add spaces."
 #define MSG_BUFFER_FULL \
     GW_E_BAD_OPTION, "The text has more tokens than the buffer can hold (%zu). Tokenise it in parts."
-#define MSG_NOT_TOKENISED(code) code, "A text of %zu bytes could not be tokenised: %s."
+#define MSG_NOT_TOKENISED(code) code, "A text of %zu bytes could not be tokenised (%s)."
 
 /* --- constraints: grammar.c, matcher.c, states.c --- */
 

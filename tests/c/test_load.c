@@ -190,7 +190,7 @@ static const bad_file bad_files[] = {
     { TINY_SET_KEY, "tokenizer.ggml.eom_token_id", 1e6, 0, GW_E_BAD_METADATA,
       "The metadata key tokenizer.ggml.eom_token_id must be a number below 40 (got 1000000)." },
     { TINY_SHORT_ARRAY, KEY("attention.sliding_window_pattern"), 0, 0, GW_E_BAD_METADATA,
-      "sliding_window_pattern must have a bool or whole number for each of the 2 layers (got 1 of GGUF type 7)." },
+      "sliding_window_pattern must have a bool or whole number for each of the 2 layers (got an array of 1, of GGUF type 7)." },
 };
 
 static void check_bad(const bad_file *b, size_t chunk) {

@@ -215,7 +215,7 @@ TEST(split_truncated_anywhere) {
         for (f[part].size = 0; f[part].size < end; f[part].size += f[part].size < 300 ? 1 : 97) {
             scoped_model *m = fresh(one_thread());
             char name[32];
-            snprintf(name, sizeof name, "file %u of 3", part + 1);
+            snprintf(name, sizeof name, "File %u of 3", part + 1);
             CHECK(tiny_feed_parts(m, f, 3, 1 << 30, 16) != GW_LOAD_READY);
             CHECK_INT(gw_load_end(m), GW_E_TRUNCATED);
             CHECK_SAYS(gw_error_text(m, "what"), name);

@@ -230,11 +230,12 @@ test('an assistant cannot be loaded as a model, or with a model that is not its 
   await refuses(
     open(t, 'assistant-f32', {}),
     'unsupported-architecture',
-    /only drafts tokens: pass it as `draftModel`/,
+    /cannot be loaded alone, only as the `draftModel` of another model/,
   );
   const { info } = await inspectModel(file);
   assert.deepEqual([info.architecture, info.embedding], ['gemma4-assistant', null]);
-  const belongs = /This draft model is made for another model: it needs one with embedding_length 256, a window of 24/;
+  const belongs =
+    /This draft model is made for another model: it needs a model with embedding_length 256, a window of 24/;
   await refuses(open(t, 'gemma4-values-f32', { draftModel: file }), 'bad-option', belongs);
   await refuses(open(t, 'parity-f32', { draftModel: file }), 'bad-option', /must have the vocabulary of the model/);
 });
@@ -242,7 +243,7 @@ test('an assistant cannot be loaded as a model, or with a model that is not its 
 test('the engine refuses to draft if it has no hidden state of the last token', async (t) => {
   const { native, draft } = await pair(t, await testModel('gemma4-f32'), await testModel('assistant-f32'), 1, 64);
   const drafts = async (/** @type {number} */ id) => draft.call('draft', id, 0);
-  await refuses(drafts(5), 'bad-state', /no hidden state from which to draft the token after 5/);
+  await refuses(drafts(5), 'bad-state', /no hidden state for drafting the token after the id 5\./);
   const ids = idsOf(70);
   evaluate(native, ids.slice(0, 63));
   assert.ok((await drafts(5)) >= 0);
