@@ -122,6 +122,6 @@ function prefixesOf(architecture, list, { task, title, prompt }) {
   const mayHaveTitle = task === 'document' && architecture !== 'qwen3';
   checkThat('title', title, "passed with the task 'document' of EmbeddingGemma only", mayHaveTitle);
   const fits = !Array.isArray(title) || title.length === list.length;
-  checkThat('title', title, `a string, or an array of ${list.length}, one for each text`, fits);
+  checkThat('title', title, `a string, or an array of ${list.length} strings, one for each text`, fits);
   return [title].flat().map((one) => `title: ${one || 'none'} | text: `);
 }

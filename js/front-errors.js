@@ -51,8 +51,8 @@ export const badRole = (i, roles, role) =>
 export const prefixNotLast = (i) =>
   new ModelError(
     'bad-option',
-    `Message ${i} cannot have \`prefix\`. Only the last message of a prompt can, if it is the assistant's and` +
-      ' calls no tools. In a chat, use continue({ prefix }).',
+    `Only the last message can have \`prefix\`, if it is the assistant's and calls no tools (got message ${i}).` +
+      ' In a chat, use continue({ prefix }).',
   );
 
 export const toolsInContinued = () =>

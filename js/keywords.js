@@ -17,5 +17,5 @@ export function keywordFault(schema) {
   const keys = typeof schema === 'object' ? Object.keys(schema ?? {}) : [];
   if (keys.some((key) => LIMITS.test(key)) || keys.every((key) => ANNOTATIONS.test(key))) return '';
   const names = keys.slice(0, 5).join(', ');
-  return `it has no keyword of JSON Schema that limits a value (only ${names}); describe members in \`properties\``;
+  return `the schema has no keyword of JSON Schema that limits a value (only ${names}); describe members in \`properties\``;
 }

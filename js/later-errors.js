@@ -7,21 +7,21 @@ import { firstLine } from './front-errors.js';
 export const badSummary = (summary) =>
   new ModelError('bad-option', `\`summarize\` must return a string (got ${show(summary)}).`);
 
-/** @param {string} name @param {unknown} cause */
-export const notSchema = (name, cause) =>
+/** @param {string} subject @param {unknown} cause */
+export const notSchema = (subject, cause) =>
   new ModelError(
     'bad-option',
-    `\`${name}\` must be a JSON Schema: ${firstLine(cause)}. Pass plain JSON, or an object of a schema library that` +
+    `${subject} must be a JSON Schema: ${firstLine(cause)}. Pass plain JSON, or an object of a schema library that` +
       ' implements Standard JSON Schema.',
     { cause },
   );
 
-/** @param {string} name @param {string} vendor */
-export const notConvertible = (name, vendor) =>
+/** @param {string} subject @param {string} vendor */
+export const notConvertible = (subject, vendor) =>
   new ModelError(
     'bad-option',
-    `\`${name}\` is a schema of ${vendor} that cannot convert itself to JSON Schema. Update the library (zod >= 4.2,` +
-      ' ArkType >= 2.1.28), or convert it (Valibot: toStandardJsonSchema()).',
+    `${subject} must be a JSON Schema, but this schema of ${vendor} cannot convert itself. Update the library` +
+      ' (zod >= 4.2, ArkType >= 2.1.28), or convert it (Valibot: toStandardJsonSchema()).',
   );
 
 /** @param {string} most */

@@ -88,7 +88,7 @@ function checkResult({ id, name: given, content }, i, called) {
   checkValue(
     `The name of message ${i}`,
     name,
-    rule('the name of the tool, unless `id` is the id of a call', string.fits),
+    rule('the name of the tool, unless `id` is the id of its call', string.fits),
   );
   const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
   return { role: 'tool', name, ...(id !== undefined && { id }), content: said };

@@ -305,7 +305,7 @@ export function jsonOf(value, plain = false, check) {
   /** @this {any} @param {string} name @param {any} part */
   function checked(name, part) {
     check?.(name, part, this);
-    const where = name ? `\`${name}\`` : 'it';
+    const where = name ? `\`${name}\`` : 'the value';
     const kind = typeof part;
     const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
     const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
@@ -320,10 +320,10 @@ export function jsonOf(value, plain = false, check) {
   }
   try {
     const text = JSON.stringify(value, checked);
-    if (text === undefined) throw flaw('it', 'undefined');
+    if (text === undefined) throw flaw('the value', 'undefined');
     return JSON.parse(text);
   } catch (cause) {
-    if (cause instanceof RangeError) throw flaw('it', 'nested too deeply', { cause });
+    if (cause instanceof RangeError) throw flaw('the value', 'nested too deeply', { cause });
     throw cause;
   }
 }
@@ -428,12 +428,12 @@ export const GENERATE_OPTIONS = {
   },
   jumpForward: boolean,
   draft: boolean,
-  thinking: rule('true, false or { budget } with an integer', (value) => {
+  thinking: rule('true, false or { budget } with an integer >= 0', (value) => {
     return typeof value === 'boolean' || (Number.isInteger(value.budget) && value.budget >= 0);
   }),
   tools: {
     ...rule(
-      'an array of { name, description, parameters, execute } with unique names of letters, digits, _ . -',
+      'an array of { name, description, parameters, execute } with unique names of letters, digits, _, . and -',
       (value) => !toolsFault(value),
     ),
     fault: toolsFault,

@@ -32,27 +32,27 @@ function schemaCheck(plain) {
 }
 
 /** Returns a schema as JSON. An object of a schema library converts itself. Throws `bad-option`.
- * @param {string} name of the option @param {any} schema */
-export function schemaOf(name, schema) {
+ * @param {string} subject of error messages @param {any} schema */
+export function schemaOf(subject, schema) {
   try {
     const standard = schema?.['~standard'];
     const converter = standard?.jsonSchema;
-    if (standard && !converter?.input) throw notConvertible(name, standard.vendor);
-    if (Array.isArray(schema)) throw flaw('it', 'a list');
+    if (standard && !converter?.input) throw notConvertible(subject, standard.vendor);
+    if (Array.isArray(schema)) throw flaw('the value', 'an array');
     return converter
       ? closed(jsonOf(converter.input({ target: 'draft-2020-12' }), false, schemaCheck(false)))
       : jsonOf(schema, true, schemaCheck(true));
   } catch (cause) {
-    throw cause instanceof ModelError ? cause : notSchema(name, cause);
+    throw cause instanceof ModelError ? cause : notSchema(subject, cause);
   }
 }
 
 /** Converts the schemas of a format and of tools in place, before they are posted. @param {any} [format]
  * @param {{ name: string, parameters?: any }[]} [tools] */
 export function convert(format, tools = []) {
-  if (format?.schema !== undefined) format.schema = schemaOf('schema', format.schema);
+  if (format?.schema !== undefined) format.schema = schemaOf('`schema`', format.schema);
   for (const tool of tools) {
-    if (tool.parameters !== undefined) tool.parameters = schemaOf(`parameters of ${tool.name}`, tool.parameters);
+    if (tool.parameters !== undefined) tool.parameters = schemaOf(`The parameters of ${tool.name}`, tool.parameters);
   }
 }
 

@@ -8,7 +8,7 @@ export { SearchIndex } from './search/index.js';
 
 async function compile() {
   const response = await fetch(new URL('./gemma-simd128.wasm', import.meta.url));
-  if (!response.ok) throw new Error(`The server answered status ${response.status}.`);
+  if (!response.ok) throw new Error(`the server answered status ${response.status}`);
   return WebAssembly.compile(await response.arrayBuffer());
 }
 

@@ -34,7 +34,7 @@ async function compile(name) {
     const why = /** @type {Error} */ (cause).message;
     // Only the message of an error shows that a content security policy forbade WebAssembly.
     const forbidden = /security policy|unsafe-eval|\bCSP\b/i.test(why);
-    throw forbidden ? wasmForbidden(cause) : notFound(cause, `${address}: `);
+    throw forbidden ? wasmForbidden(cause) : notFound(cause, ` (${address})`);
   }
 }
 

@@ -45,7 +45,7 @@ export const notJson = (name, cause) => failure('bad-format', `${name} is not va
 
 /** @param {number} models @param {number} names */
 export const wrongNames = (models, names) =>
-  new UsageError(`--name must be given once for each model (${models} models, ${names} names).`);
+  new UsageError(`--name must be given once for each model (models: ${models}, names: ${names}).`);
 
 /** @param {string} name */
 export const sameName = (name) => new UsageError(`Two models have the name "${name}". Name each with --name.`);
@@ -53,7 +53,7 @@ export const sameName = (name) => new UsageError(`Two models have the name "${na
 /** @param {string} name */
 export const badName = (name) =>
   new UsageError(
-    `"${name}" cannot be the name of a model. Choose 1 to 200 characters without white space with --name.`,
+    `"${name}" cannot be the name of a model. With --name, choose 1 to 200 characters without white space.`,
   );
 
 /** @param {string} host @param {number} port @param {unknown} cause */

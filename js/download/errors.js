@@ -47,7 +47,7 @@ export const badHubSource = (got) =>
 export const unreachable = (shown, why, cause) =>
   new TransientError(
     'network-error',
-    `${shown} could not be reached, or does not allow this page to read it (CORS)${tail(why)}`,
+    `${shown} could not be reached, or CORS does not allow this page to read it${tail(why)}`,
     { got: why, cause },
   );
 
@@ -56,7 +56,7 @@ export const unreachable = (shown, why, cause) =>
 export const endedEarly = (shown, at, total, why = '', cause) =>
   new TransientError(
     'truncated',
-    `The connection to ${shown} ended early: ${at}${total ? ` of ${total}` : ''} bytes received${tail(why)}`,
+    `The connection to ${shown} ended early, after ${at}${total ? ` of ${total}` : ''} bytes${tail(why)}`,
     { expected: `${total ?? 'more'} bytes`, got: `${at} bytes`, cause },
   );
 
@@ -71,7 +71,8 @@ const STATUS = {
   401: 'The file is private, gated or missing. Pass an access token as `token`.',
   403: 'Access is not allowed. Accept the licence of a gated model, and pass an access token as `token`.',
   404: 'The file does not exist. Check the URL.',
-  429: 'Too many requests. Try again later.',
+  416: 'The file has changed. Load it again.',
+  429: 'The server limits requests. Try again later.',
 };
 
 /** The response does not have the file. @param {string} shown @param {Response} response

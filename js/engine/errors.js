@@ -5,6 +5,8 @@ import { ModelError, failure, show } from '../errors.js';
 
 /* The engine and its memory */
 
+const CLOSE = 'Close other tabs or programs.';
+
 /** @param {ErrorCode} code */
 export const unexplained = (code) =>
   new ModelError(code, `The engine failed with the code ${code}. Load the model again.`);
@@ -16,18 +18,20 @@ export const noSimd = () =>
   new ModelError('unsupported-platform', 'This platform has no WebAssembly SIMD. Use a newer browser or runtime.');
 
 export const noRelaxedSimd = () =>
-  new ModelError('unsupported-variant', 'This platform has no relaxed SIMD. Use "auto" or "simd128".');
+  new ModelError('unsupported-variant', 'This platform has no relaxed SIMD. Set `variant` to "auto" or "simd128".');
 
 /** @param {string} variant @param {string} flaw a sentence with a remedy */
 export const variantFails = (variant, flaw) =>
-  new ModelError('unsupported-variant', `The variant ${variant} cannot run here. ${flaw} Or use "auto" or "simd128".`);
+  new ModelError(
+    'unsupported-variant',
+    `The variant ${variant} cannot run here. ${flaw} Or set \`variant\` to "auto" or "simd128".`,
+  );
 
 /** @param {number} threads */
 export const noMemoryForThreads = (threads) =>
   new ModelError('no-memory', `The engine has no memory for ${threads} threads. Use fewer.`);
 
-export const noMemoryForHash = () =>
-  new ModelError('no-memory', 'The engine has no memory for SHA-256. Close other tabs or programs.');
+export const noMemoryForHash = () => new ModelError('no-memory', `The engine has no memory for SHA-256. ${CLOSE}`);
 
 /** @param {number} bytes */
 export const noMemory = (bytes) =>
@@ -35,16 +39,11 @@ export const noMemory = (bytes) =>
 
 /** @param {number} bytes @param {unknown} cause */
 export const notReserved = (bytes, cause) =>
-  failure('no-memory', `${bytes} bytes of memory could not be reserved`, cause, 'Close other tabs or programs.');
+  failure('no-memory', `${bytes} bytes of memory could not be reserved`, cause, CLOSE);
 
 /** @param {Error} cause */
 export const scriptMemoryFull = (cause) =>
-  failure(
-    'no-memory',
-    'JavaScript is out of memory',
-    new Error(cause.message, { cause }),
-    'Close other tabs or programs.',
-  );
+  failure('no-memory', 'JavaScript is out of memory', new Error(cause.message, { cause }), CLOSE);
 
 /* Context and prompt */
 
@@ -67,7 +66,7 @@ export const tooManyTokens = (code, most) => new ModelError(code, `The text has 
 
 /** @param {number} bytes */
 export const notSplittable = (bytes) =>
-  new ModelError('bad-count', `The text has ${bytes} bytes without a place to split it. Add spaces.`);
+  new ModelError('bad-count', `The text has ${bytes} bytes without a word boundary. Add spaces.`);
 
 /* Files of the model */
 
@@ -159,7 +158,7 @@ export const badArguments = (method, kinds) =>
 export const overLimit = (got, what, expected) =>
   new ModelError(
     'template-error',
-    `The model's chat template needs ${got} ${what}; the limit is ${expected}. Send shorter messages, or a string.`,
+    `The model's chat template needs ${got} ${what}; the limit is ${expected}. Send shorter messages, or the prompt as a string.`,
     { expected, got },
   );
 
@@ -170,18 +169,20 @@ export const messagesTooLong = (most) =>
     `The messages and tools have more than ${most} characters in all. Send fewer or shorter messages.`,
   );
 
+/** The remedy of the following two errors. */
+const OTHER_TEMPLATE = ' Send the prompt as a string, or use a file with another chat template.';
+
 export const tokensMixed = () =>
   new ModelError(
     'template-error',
-    "The model's chat template changes a text of control tokens and messages in a way that may mix them." +
-      ' Send the prompt as a string, or use a file with another chat template.',
+    "The model's chat template changes text with both control tokens and messages, which then cannot be distinguished." +
+      OTHER_TEMPLATE,
   );
 
 export const tokenAssembled = () =>
   new ModelError(
     'template-error',
-    "The model's chat template assembles a control token from texts that depend on the messages." +
-      ' Send the prompt as a string, or use a file with another chat template.',
+    `The model's chat template assembles a control token from texts that depend on the messages.${OTHER_TEMPLATE}`,
   );
 
 export const tokensCopied = () =>
@@ -192,7 +193,10 @@ export const tokensCopied = () =>
   );
 
 export const noLanguageCodes = () =>
-  new ModelError('bad-option', "The model's chat template reads no language codes. Leave out those in messages.");
+  new ModelError(
+    'bad-option',
+    "The model's chat template does not use language codes. Leave them out of the messages.",
+  );
 
 /** @param {string} name @param {unknown} code */
 export const badLanguageCode = (name, code) =>
@@ -203,22 +207,24 @@ export const badLanguageCode = (name, code) =>
 /** @param {Unsupported} error */
 const placeOf = ({ place }) => (typeof place === 'number' ? `offset ${place}` : `#${place}`);
 
+/** Returns what is wrong with a format, and where. @param {Unsupported} cause */
+const faultOf = (cause) => cause.what + (cause.place === '' ? '' : ` (at ${placeOf(cause)})`);
+
 /** @param {Unsupported} cause */
 export const formatTooComplex = (cause) =>
   new ModelError(
     'format-too-complex',
-    `The format is too complex: ${cause.what} (at ${placeOf(cause)}). Use fewer alternatives, shorter lists or` +
-      ' simpler patterns.',
+    `The format is too complex: ${faultOf(cause)}. Use fewer alternatives, shorter lists or simpler patterns.`,
     { cause },
   );
 
 /** @param {Unsupported} cause */
 export const badFormat = (cause) =>
-  new ModelError(
-    'bad-format',
-    `Answers cannot be constrained to this format: ${cause.what} (at ${placeOf(cause)}). Change this part.`,
-    { expected: 'a supported format', got: placeOf(cause), cause },
-  );
+  new ModelError('bad-format', `Answers cannot be constrained to this format: ${faultOf(cause)}. Change the format.`, {
+    expected: 'a supported format',
+    got: placeOf(cause),
+    cause,
+  });
 
 export const badBeginning = () =>
   new ModelError('bad-format', 'The format does not allow the beginning of the answer. Change one of them.');
@@ -249,11 +255,11 @@ const otherVocabulary = (difference) =>
   );
 
 /** @param {number} expected @param {number} got */
-export const otherSize = (expected, got) => otherVocabulary(`it has ${got} tokens, the model ${expected}`);
+export const otherSize = (expected, got) => otherVocabulary(`it has ${got} tokens, not ${expected}`);
 
 /** @param {number} id @param {string} expected @param {string} got */
 export const otherToken = (id, expected, got) =>
-  otherVocabulary(`its token ${id} is ${show(got)}, the model's ${show(expected)}`);
+  otherVocabulary(`its token ${id} is ${show(got)}, not ${show(expected)}`);
 
 /* Embeddings */
 
@@ -307,7 +313,7 @@ export const tooManyIds = (count, most) =>
 
 /** @param {number} count @param {unknown} cause */
 export const noMemoryForLogits = (count, cause) =>
-  failure('no-memory', `The logits of ${count} ids do not fit into memory`, cause, 'Pass fewer, or all: false.');
+  failure('no-memory', `The logits of ${count} ids do not fit into memory`, cause, 'Pass fewer ids, or all: false.');
 
 export const nothingToScore = () => new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');
 
@@ -318,12 +324,7 @@ export const notEvaluated = () =>
 
 /** @param {number} bytes @param {unknown} cause */
 export const noMemoryForSaved = (bytes, cause) =>
-  failure(
-    'no-memory',
-    `The saved conversation of ${bytes} bytes does not fit into memory`,
-    cause,
-    'Close other tabs or programs.',
-  );
+  failure('no-memory', `The saved conversation of ${bytes} bytes does not fit into memory`, cause, CLOSE);
 
 export const noChatCache = () =>
   new ModelError('bad-state', 'The model was loaded with `cache: false`, so it has no chat cache. Leave `cache` out.');

@@ -9,7 +9,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 /** @param {string} what @param {string} expected @param {Place} [place] */
 export const mustBe = (what, expected, place) => new Unsupported(`${what} must be ${expected}`, place);
 
-export const noFormat = () => new Unsupported("it must be 'json' or have one of schema, regex, grammar, choices");
+export const noFormat = () => new Unsupported("it must be 'json', or an object with schema, regex, grammar or choices");
 
 /** @param {string} what @param {number} most */
 export const tooLong = (what, most) => new TooComplex(`${what} has more than ${most} characters`);
@@ -64,7 +64,7 @@ export const unknownGroup = (letter, place) =>
   new Unsupported(`groups of the kind (?${letter} are not supported`, place);
 
 /** @param {Place} place */
-export const notOpened = (place) => new Unsupported('a ) has no (', place);
+export const notOpened = (place) => new Unsupported('a ")" has no "("', place);
 
 /** @param {Place} place */
 export const namedReference = (place) => new Unsupported('named back-references are not supported', place);
@@ -165,7 +165,7 @@ export const badTarget = (text, what, place) => new Unsupported(`$ref ${text} po
 
 /** @param {string} fragment @param {Place} place */
 export const badFragment = (fragment, place) =>
-  new Unsupported(`the fragment of $ref has an invalid percent-encoding (got ${fragment})`, place);
+  new Unsupported(`the fragment ${fragment} of $ref has an invalid percent-encoding`, place);
 
 /** @param {Place} place */
 export const circular = (place) => new Unsupported('a $ref points to itself', place);

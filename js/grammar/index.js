@@ -72,7 +72,7 @@ function regexGrammar(regex, flags, budget) {
 /** @param {any} choices @param {Budget} budget @returns {Grammar} */
 function choicesGrammar(choices, budget) {
   const fine = Array.isArray(choices) && choices.length && choices.every((one) => typeof one === 'string');
-  if (!fine) throw mustBe('choices', 'a non-empty list of strings');
+  if (!fine) throw mustBe('choices', 'a non-empty array of strings');
   for (const one of choices) budget.spend('', 1 + one.length / 16);
   if (choices.some(hasHalfPair)) throw loneSurrogate('a choice');
   return { rules: { start: choice(choices.map((one) => literal(one))) }, start: 'start' };

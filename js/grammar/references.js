@@ -54,7 +54,7 @@ export const escapePointer = (text) => text.replaceAll('~', '~0').replaceAll('/'
 export function count({ pointer }, schema, key) {
   const value = schema[key];
   if (value === undefined) return undefined;
-  if (!Number.isInteger(value) || value < 0) throw errors.mustBe(key, 'an integer from 0', `${pointer}/${key}`);
+  if (!Number.isInteger(value) || value < 0) throw errors.mustBe(key, 'a non-negative integer', `${pointer}/${key}`);
   return value;
 }
 
@@ -183,7 +183,7 @@ export class Document {
     const at = `${from.pointer}/${key}`;
     if (typeof text !== 'string') throw errors.mustBe(key, 'a string', at);
     const uri = resolved(text, from.base);
-    if (uri === undefined) throw errors.mustBe(key, `a URI reference (got ${text})`, at);
+    if (uri === undefined) throw errors.mustBe(key, `a URI reference, not ${text}`, at);
     const [base, fragment = ''] = uri.split(/#(.*)/s);
     // If only one schema defines the dynamic anchor, a dynamic reference equals an ordinary one.
     if (key !== '$ref' && (this.dynamic.get(key === '$recursiveRef' ? '' : fragment)?.size ?? 0) > 1) {

@@ -307,7 +307,7 @@ class Parser {
     const not = this.take('^');
     const ranges = [];
     while (!this.take(']')) {
-      if (this.at >= this.letters.length) throw errors.notClosed('a set [', place);
+      if (this.at >= this.letters.length) throw errors.notClosed('a character class', place);
       const from = this.member();
       this.budget.spend(this.at, from.length / 4);
       const range = this.next === '-' && this.letters[this.at + 1] !== ']' && this.at + 1 < this.letters.length;

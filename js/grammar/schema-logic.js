@@ -46,9 +46,9 @@ const SHAPES = [
   ['pattern', 'a string', (value) => typeof value === 'string'],
   ['format', 'a string', (value) => typeof value === 'string'],
   ['uniqueItems', 'a boolean', (value) => typeof value === 'boolean'],
-  ['required', 'a list of names', (value) => value === false || Array.isArray(value)],
+  ['required', 'an array of names', (value) => value === false || Array.isArray(value)],
   ['items', 'a schema', (value) => isSchema(value) || Array.isArray(value)],
-  ['prefixItems', 'a list', Array.isArray],
+  ['prefixItems', 'an array', Array.isArray],
   ['additionalItems', 'a schema', isSchema],
 ];
 /** Maximum number of alternatives for one type of one schema. */
@@ -305,7 +305,7 @@ export class Logic {
     }
     if ('const' in schema && place.draft >= 6) all.push(this.values(place, [schema.const], type));
     if (Array.isArray(schema.enum)) all.push(this.values(place, schema.enum, type));
-    else if (schema.enum !== undefined) throw errors.mustBe('enum', 'a list', `${place.pointer}/enum`);
+    else if (schema.enum !== undefined) throw errors.mustBe('enum', 'an array', `${place.pointer}/enum`);
     return all;
   }
 
@@ -375,7 +375,7 @@ export class Logic {
    * @param {Located} place @param {Record<string, any>} schema @param {string} key @returns {Located[]} */
   list(place, schema, key) {
     if (schema[key] === undefined) return [];
-    if (!Array.isArray(schema[key])) throw errors.mustBe(key, 'a list', `${place.pointer}/${key}`);
+    if (!Array.isArray(schema[key])) throw errors.mustBe(key, 'an array', `${place.pointer}/${key}`);
     const parts = /** @type {any[]} */ (schema[key]);
     return parts.map((part, i) => this.child(place, part, `/${key}/${i}`));
   }
@@ -567,7 +567,7 @@ function numberClauses({ pointer }, schema) {
   if (below !== undefined) most(below, true);
   if (step !== undefined) {
     if (typeof step === 'bigint' || !(step > 0)) {
-      throw errors.mustBe('multipleOf', `above 0 (got ${step})`, `${pointer}/multipleOf`);
+      throw errors.mustBe('multipleOf', `above 0, not ${step}`, `${pointer}/multipleOf`);
     }
     all.push(clause([numberArm({ multiples: [step] })], [numberArm({ notMultiples: [step] })]));
   }

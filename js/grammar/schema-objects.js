@@ -22,7 +22,7 @@ function entries({ pointer }, schema, key) {
 /** @param {Logic} logic @param {Located} place @param {any} names @param {string} path @returns {string[]} */
 function nameList({ budget }, { pointer }, names, path) {
   if (!Array.isArray(names) || names.some((name) => typeof name !== 'string'))
-    throw mustBe('the value', 'a list of names', pointer + path);
+    throw mustBe('the value', 'an array of names', pointer + path);
   budget.spend(pointer + path, 1 + names.length);
   return names;
 }

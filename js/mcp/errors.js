@@ -12,13 +12,13 @@ export const endlessList = (count) =>
 export const unusable = (got, reason) =>
   new ModelError(
     'bad-format',
-    `The MCP tool ${show(got)} cannot be used: ${reason.replace(/\.$/, '')}.` +
+    `The MCP tool ${show(got)} cannot be used. ${reason.replace(/\.$/, '')}.` +
       " Pass `unsupported: 'skip'` to leave out such tools.",
     { got },
   );
 
 /** A reason for unusable(). */
-export const listedTwice = () => 'The server lists two tools of this name.';
+export const listedTwice = () => 'The server lists two tools with this name.';
 
 /** A reason for unusable(). @param {unknown} got */
 export const schemaIsNoObject = (got) => `Its schema must be an object (got ${show(got)}).`;
@@ -40,4 +40,4 @@ export const toolRefused = (cause) =>
 
 /** @param {string} name @param {string} fault a clause */
 export const badParameters = (name, fault) =>
-  new ModelError('bad-option', `\`parameters of ${name}\` must be a JSON Schema: ${fault}.`);
+  new ModelError('bad-option', `The parameters of ${name} must be a JSON Schema: ${fault}.`);

@@ -89,7 +89,7 @@ export async function offerTools(tools, options = {}) {
  * @param {AbortSignal} signal @returns {ModelContextTool} */
 function offered({ name, description = '', parameters, execute }, i, signal) {
   const none = { type: 'object', properties: {}, additionalProperties: false };
-  const inputSchema = parameters === undefined ? none : schemaOf(`parameters of ${name}`, parameters);
+  const inputSchema = parameters === undefined ? none : schemaOf(`The parameters of ${name}`, parameters);
   const fault = keywordFault(inputSchema);
   if (fault) throw badParameters(name, fault);
   let calls = 0;

@@ -94,7 +94,7 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  */
 
 const OPTIONS = {
-  prefix: rule('at most 32 letters, digits, _ . or -', (value) => /^[\w.-]{0,32}$/.test(value)),
+  prefix: rule('at most 32 letters, digits, _, . or -', (value) => /^[\w.-]{0,32}$/.test(value)),
   filter: callback,
   model: object,
   unsupported: oneOf('error', 'skip'),
@@ -171,7 +171,7 @@ export class McpTools {
     if (known) return { inputSchema, reason: listedTwice() };
     const { extraArguments, model } = this.#options;
     try {
-      const given = schemaOf(`inputSchema of ${name}`, inputSchema);
+      const given = schemaOf(`The inputSchema of ${name}`, inputSchema);
       if (typeof given !== 'object' || given === null) return { inputSchema, reason: schemaIsNoObject(given) };
       const schema = extraArguments ? given : closed(given);
       return { inputSchema: schema, reason: (await model?.debug.matches({ schema }, '{}'))?.reason };

@@ -114,18 +114,18 @@ export const wrongArguments = (path) => wrongPart(path, 'a JSON object, encoded 
 
 /** @param {string} type @param {string} path */
 export const unsupportedFormat = (type, path) =>
-  unsupported(`The type \`${type}\` of \`${path}\``, path, 'Use `json_schema`.');
+  unsupported(`The value \`${type}\` of \`${path}\``, path, 'Use `json_schema`.');
 
-export const logprobsOff = () => invalid('`top_logprobs` requires `logprobs`. Set it to true.', 'top_logprobs');
+export const logprobsOff = () => invalid('`top_logprobs` requires `logprobs`. Set `logprobs` to true.', 'top_logprobs');
 
 /** @param {string} item of `include` that the request needs */
 export const logprobsNotIncluded = (item) =>
-  invalid(`\`top_logprobs\` requires \`include\`: ['${item}'].`, 'top_logprobs');
+  invalid(`\`top_logprobs\` requires '${item}' in \`include\`.`, 'top_logprobs');
 
 /** @param {string} item */
 export const unsupportedInclude = (item) => unsupported(`\`${item}\` in \`include\``, 'include');
 
-export const echoWithLogprobs = () => unsupported('`echo` with `logprobs`', 'echo');
+export const echoWithLogprobs = () => unsupported('`echo` with `logprobs`', 'echo', 'Pass only one of them.');
 
 export const tokensToEmbed = () => unsupported('`input` of token ids', 'input', 'Pass texts.');
 
@@ -143,7 +143,7 @@ export const hostedTool = (type, path) =>
 export const unsupportedChoice = (type) => unsupported(`The tool choice \`${type}\``, 'tool_choice', 'Use `function`.');
 
 export const choiceWithoutTools = () =>
-  invalid('`tool_choice` requires `tools`. Pass them, or leave it out.', 'tool_choice');
+  invalid('`tool_choice` requires `tools`. Pass `tools`, or leave `tool_choice` out.', 'tool_choice');
 
 // Messages
 

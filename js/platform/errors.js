@@ -3,7 +3,7 @@ import { ModelError, failure, messageOf } from '../errors.js';
 
 /** Message for a scope that cannot start the engine. */
 export const NO_WORKERS =
-  'Service workers and shared workers cannot start the engine: load the model in a page or a dedicated worker.';
+  'Service workers and shared workers cannot start the engine. Load the model in a page or a dedicated worker.';
 
 export const noWorkers = () => new ModelError('unsupported-platform', NO_WORKERS);
 
@@ -11,7 +11,7 @@ export const noWorkers = () => new ModelError('unsupported-platform', NO_WORKERS
 export const wasmForbidden = (cause) =>
   new ModelError(
     'unsupported-platform',
-    "The content security policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src.",
+    "The content security policy forbids WebAssembly. Add 'wasm-unsafe-eval' to its script-src.",
     { cause },
   );
 
@@ -19,11 +19,12 @@ export const wasmForbidden = (cause) =>
 export const missing = (cause) =>
   `${messageOf(cause)}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
 
-/** The cause of the error for a file that could not be loaded. @param {unknown} cause @param {string} [where] */
-export const notFound = (cause, where = '') => new Error(where + missing(cause), { cause });
+/** The cause of the error for a file that could not be loaded. @param {unknown} cause @param {string} [where] its
+ * address in parentheses, after a space */
+export const notFound = (cause, where = '') => new Error(missing(messageOf(cause) + where), { cause });
 
 /** The cause of notFound() for an error status of HTTP. @param {number} status */
-export const badStatus = (status) => new Error(`status ${status}`);
+export const badStatus = (status) => new Error(`the server answered status ${status}`);
 
 /** @param {string} address @param {unknown} cause */
 export const notImported = (address, cause) =>
@@ -32,7 +33,7 @@ export const notImported = (address, cause) =>
 /* Node */
 
 /** The cause of the error for a worker that ended. @param {number} status */
-export const workerEnded = (status) => new Error(`The worker ended with status ${status}.`);
+export const workerEnded = (status) => new Error(`it ended with status ${status}`);
 
 /** The cause of the error for a worker whose script is missing. @param {string} script @param {unknown} cause */
 export const packageNotFound = (script, cause) =>

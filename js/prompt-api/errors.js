@@ -26,7 +26,7 @@ export const unsupportedContent = (type) =>
 export const notText = () => new TypeError('The `value` of a content part of type "text" must be a string.');
 
 export const misplacedPrefix = () =>
-  domError('SyntaxError', 'A message with `prefix` must be the last one, and its role `assistant`.');
+  domError('SyntaxError', 'A message with `prefix` must be the last one, and must have the role `assistant`.');
 
 export const lateSystem = () =>
   new TypeError('A system message must be the first message of a session. Put it into `initialPrompts`.');
@@ -50,7 +50,7 @@ export const noConstraint = () => new TypeError('`omitResponseConstraintInput` r
 export const illegalConstructor = () => new TypeError('Illegal constructor. Call LanguageModel.create().');
 
 export const unsupportedOptions = () =>
-  domError('NotSupportedError', 'The model does not support these options. Ask availability() first.');
+  domError('NotSupportedError', 'The model does not support these options. Call availability() first.');
 
 export const noActivation = () =>
   domError(
@@ -67,7 +67,7 @@ export const destroyed = () => domError('InvalidStateError', 'The session was de
 export const cutOff = () =>
   domError(
     'SyntaxError',
-    'The answer was cut off before it satisfied `responseConstraint`. Limit its strings and arrays.',
+    'The answer was cut off before it satisfied `responseConstraint`. Limit the strings and arrays of the schema.',
   );
 
 export const tooManyCalls = () =>

@@ -15,7 +15,7 @@ export const workerSilent = (seconds) =>
 export const workerReplaced = () =>
   new ModelError(
     'worker-failed',
-    'The worker was ended by restart(). If that failed, call restart() again; then repeat the call.',
+    'The worker was ended by restart(). If restart() failed, call it again; then repeat the call.',
   );
 
 export const readOnce = () =>

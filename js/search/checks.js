@@ -26,7 +26,7 @@ export function checkData(data) {
     const text = JSON.stringify(data);
     if (text !== undefined) return JSON.parse(text);
   } catch (error) {
-    got = messageOf(error);
+    got = `the error "${messageOf(error).split('\n')[0]}"`;
   }
   throw notJson(got);
 }

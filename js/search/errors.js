@@ -7,7 +7,7 @@ import { ModelError, failure } from '../errors.js';
 export const notAnObject = (what, got) =>
   new ModelError(
     'bad-option',
-    `${what === 'item' ? 'An item' : 'The argument for options'} must be an object (got ${got}).`,
+    `${what === 'item' ? 'An item' : 'The options argument'} must be an object (got ${got}).`,
   );
 
 /** @param {'item' | 'option'} what @param {string} got @param {string[]} names */
@@ -31,19 +31,21 @@ export const wrongVector = (dimensions, got) =>
   new ModelError('bad-option', `\`vector\` must have ${dimensions} finite numbers (got ${got}).`, { got });
 
 /** @param {'name' | 'folder'} place */
-export const noPlace = (place) => new ModelError('bad-option', `\`${place}\` is missing: name the index to delete.`);
+export const noPlace = (place) =>
+  new ModelError('bad-option', `\`${place}\` is missing. Pass the ${place} of the index.`);
 
 // Files of an index
 
+const RETRY = 'Check the storage, and try again.';
 const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
 
 /** @param {string} done participle @param {unknown} cause */
 export const indexFailed = (done, cause) =>
-  failure('index-failed', `The search index could not be ${done}`, cause, 'Check its storage, and try again.');
+  failure('index-failed', `The search index could not be ${done}`, cause, RETRY);
 
 /** @param {string} name @param {unknown} cause */
 export const fileNotRemoved = (name, cause) =>
-  failure('index-failed', `The file ${name} could not be removed`, cause, 'Check the storage, and try again.');
+  failure('index-failed', `The file ${name} could not be removed`, cause, RETRY);
 
 /** @param {string} name */
 export const corruptFile = (name) =>
@@ -73,8 +75,8 @@ export const notFinite = (name) =>
 export const noNumbersLeft = (last) =>
   new ModelError(
     'index-failed',
-    `${last} has the highest possible number, so no file can be added. Remove the file if this index did not write it;` +
-      ` otherwise: ${REBUILD}`,
+    `No file can follow ${last}, which has the highest number. Remove it if this index did not write it.` +
+      ` Otherwise: ${REBUILD}`,
   );
 
 // The platform

@@ -25,10 +25,10 @@ export const stopsRequest = () => new ModelError('aborted', STOPPING);
 export const clientClosed = () => new ModelError('aborted', 'The client closed the connection.');
 
 export const queueFull = () =>
-  new RequestError(429, 'Too many requests at a time. Try again later.', null, 'rate_limit_exceeded');
+  new RequestError(429, 'The server has too many requests. Try again later.', null, 'rate_limit_exceeded');
 
 export const bodiesTooLarge = () =>
-  new RequestError(429, 'Too many large requests at a time. Try again later.', null, 'rate_limit_exceeded');
+  new RequestError(429, 'The server has too many large requests. Try again later.', null, 'rate_limit_exceeded');
 
 // Requests
 
@@ -101,7 +101,8 @@ export const unsupportedField = (name, remedy = 'Leave it out.') =>
 export const textOnly = (name) => unsupportedField(name, 'Models take text only.');
 
 /** @param {string} name */
-export const notWithRaw = (name) => unsupportedField(name, 'With `raw`, write it into `prompt`.');
+export const notWithRaw = (name) =>
+  new RequestError(400, `\`${name}\` is not supported with \`raw\`. Write its text into \`prompt\`.`);
 
 /** @param {string} id */
 export const cannotThink = (id) => new RequestError(400, `"${id}" does not support thinking. Leave \`think\` out.`);

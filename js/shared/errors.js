@@ -12,11 +12,12 @@ export const cannotShareSource = (kind) =>
     `Tabs cannot share a source of the kind ${kind}. Use a URL, { repo, file } or an entry of modelCache.list().`,
   );
 
-export const loadFailed = () => new ModelError('disposed', 'The load failed. Call loadModel() again.');
+export const loadFailed = () =>
+  new ModelError('disposed', 'The shared model could not be loaded. Call loadModel() again.');
 
 /** @param {string} method */
 export const stillLoading = (method) =>
-  new ModelError('bad-state', `Cannot call ${method}: the shared model is still loading. Try again.`);
+  new ModelError('bad-state', `Cannot call ${method}(): the shared model is still loading. Try again.`);
 
 export const ownerGone = () =>
   new ModelError('worker-failed', 'The tab that ran the engine was closed, or does not respond. Repeat the call.');

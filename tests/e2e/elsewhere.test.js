@@ -66,7 +66,7 @@ test('the error names the address of a missing package', async ({ visit }, t) =>
       (/** @type {any} */ error) => `${error.code} ${error.message}`,
     );
   });
-  assert.match(said, /^worker-failed .*\/nowhere\/worker\.js: status 404.*`baseUrl`/s);
+  assert.match(said, /^worker-failed .*\/nowhere\/worker\.js answered status 404.*`baseUrl`/s);
 });
 
 test(
@@ -108,7 +108,7 @@ test('if the content security policy forbids WebAssembly, the error says so and 
   const options = { root: pageFolder(t), headers: { 'Content-Security-Policy': CSP } };
   const { code, message } = await tryModel(await visit(t, options, /wasm|WebAssembly|eval/i));
   assert.equal(code, 'unsupported-platform');
-  assert.match(message ?? '', /^The content security policy forbids WebAssembly: add 'wasm-unsafe-eval'/);
+  assert.match(message ?? '', /^The content security policy forbids WebAssembly\. Add 'wasm-unsafe-eval'/);
 });
 
 for (const shared of [true, false]) {
@@ -138,7 +138,7 @@ for (const shared of [true, false]) {
       assert.ok(told.text, JSON.stringify(told));
       assert.match(told.reason ?? '', /in a frame also on the page around it, and allow="cross-origin-isolated"/);
     } else {
-      assert.match(told.message ?? '', /this frame is sandboxed, so the server must allow the origin null by CORS/);
+      assert.match(told.message ?? '', /This frame is sandboxed: .* the server must allow the origin null by CORS/);
     }
   });
 }

@@ -311,7 +311,7 @@ test('a result that JSON cannot represent is an error for the model and for the 
   for (const [result, what] of [
     [loop, /circular/],
     [{ n: 1n }, /`n` is a bigint/],
-    [() => 1, /it is a function/],
+    [() => 1, /the value is a function/],
     [new Map([[1, 2]]), /class Map/],
     [{ n: NaN }, /`n` is NaN/],
     [[undefined], /item 0 of an array is undefined/],

@@ -238,5 +238,5 @@ test('language codes are rejected if they are malformed or incomplete, or if the
   assert.deepEqual(chat.messages, []);
   const other = await open(t, { architecture: 'gemma3' });
   const prompt = [{ role: /** @type {const} */ ('user'), content: part('Hello', 'en', 'de') }];
-  await refuses(other.generate(prompt).text(), 'bad-option', /reads no language codes/);
+  await refuses(other.generate(prompt).text(), 'bad-option', /does not use language codes/);
 });

@@ -359,7 +359,9 @@ test('random templates write the same control tokens if the messages have privat
       decided++;
       assert.deepEqual(control, twin.match(names) ?? [], `${source} of ${JSON.stringify(contents)}`);
     } catch (error) {
-      if (!/may mix them|because messages contain names|assembles a control token/.test(Object(error).message))
+      if (
+        !/cannot be distinguished|because messages contain names|assembles a control token/.test(Object(error).message)
+      )
         throw error;
       refused++;
     }
@@ -419,7 +421,7 @@ test('a template that may have mixed its control tokens with text of messages is
       () => written(`{% set s = '<eos>' ~ messages[0].content %}{{ ${change} }}`, 'x'),
       {
         code: 'template-error',
-        message: /changes a text of control tokens and messages.*Send the prompt as a string/,
+        message: /changes text with both control tokens and messages.*Send the prompt as a string/,
       },
       change,
     );

@@ -52,7 +52,7 @@ test('a repository and a quantisation name a file of a mirror, even offline once
   await inspectModel({ repo: 'a/b', quant: 'q8_0' }, options);
   assert.equal(asked.at(-1)?.split(' ')[0], '/a/b/resolve/main/big/tiny-q8_0.gguf');
   const none = await refuses(loadModel({ repo: 'a/b', quant: 'IQ1_S' }, options), 'unsupported-source');
-  assert.match(none.message, /with IQ1_S\. It has: tiny-Q4_K_M\.gguf, tiny-Q4_K\.gguf, tiny-q8_0\.gguf\.$/);
+  assert.match(none.message, /with IQ1_S\. The repository has tiny-Q4_K_M\.gguf, tiny-Q4_K\.gguf, tiny-q8_0\.gguf\.$/);
   await refuses(loadModel({ repo: 'x/y', quant: 'Q4_K' }, options), 'http-error', /status 404/);
   await refuses(loadModel({ repo: 'a/b' }, options), 'unsupported-source');
   await (await loadModel(`${address}/a/b/resolve/main/mmproj-Q8_0.gguf`, options)).dispose();
@@ -60,7 +60,11 @@ test('a repository and a quantisation name a file of a mirror, even offline once
   const again = await loadModel({ repo: 'a/b', quant: 'Q4_K' }, options);
   assert.equal(again.info.cache, 'cached');
   await again.dispose();
-  await refuses(loadModel({ repo: 'a/b', quant: 'Q8_0' }, options), 'unsupported-source', /has: tiny-Q4_K\.gguf\./);
+  await refuses(
+    loadModel({ repo: 'a/b', quant: 'Q8_0' }, options),
+    'unsupported-source',
+    /The repository has tiny-Q4_K\.gguf\./,
+  );
   await refuses(loadModel({ repo: 'a/b', quant: 'Q4_K' }, { ...options, cache: false }), 'network-error');
 });
 
@@ -77,7 +81,7 @@ test('a request to a hub that does not answer fails after a time limit', async (
     environment.tuning = undefined;
   });
   const loading = loadModel({ repo: 'a/silent', quant: 'Q4_K' }, { hub: address, cache: false });
-  await refuses(loading, 'network-error', /no answer within 100 ms/);
+  await refuses(loading, 'network-error', /the server did not answer within 100 ms/);
 });
 
 test('an entry of the cache can be loaded, even offline', async (t) => {

@@ -214,7 +214,7 @@ test('after a failed restart, the error of calls says to restart again', async (
   t.after(() => model.dispose());
   await rm(file);
   await refuses(model.restart(), 'read-error');
-  await refuses(model.tokenize('x'), 'worker-failed', /If that failed, call restart\(\) again/);
+  await refuses(model.tokenize('x'), 'worker-failed', /If restart\(\) failed, call it again/);
   await copyFile(await testModel('tiny'), file);
   await model.restart();
   assert.ok((await model.tokenize('x')).length);

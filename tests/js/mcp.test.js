@@ -142,7 +142,7 @@ test('if a model checks the schemas, tools whose schemas cannot be enforced are 
   const model = await open(t, 'qwen3-tools');
   const client = await connected(t, rawServer([SCHEMAS.map(([name, inputSchema]) => ({ name, inputSchema }))]));
   assert.equal((await mcpTools(client)).tools.length, SCHEMAS.length);
-  const remote = /The MCP tool "remote" cannot be used: .*example\.com.*skip/;
+  const remote = /The MCP tool "remote" cannot be used\. .*example\.com.*skip/;
   await refuses(mcpTools(client, { model }), 'bad-format', remote);
   const { tools, skipped } = await mcpTools(client, { model, unsupported: 'skip' });
   const bad = SCHEMAS.filter(([, , reason]) => reason);
@@ -409,7 +409,7 @@ test('parameters that are not a JSON Schema are rejected before any tool is offe
   const parameters = { city: { type: 'string' } };
   const bad = { ...tool, name: 'weather', parameters };
   const refused = () =>
-    refuses(offerTools(wrong([tool, bad])), 'bad-option', /^`parameters of weather` must be .*\(only city\)/);
+    refuses(offerTools(wrong([tool, bad])), 'bad-option', /^The parameters of weather must be .*\(only city\)/);
   await refused();
   const tools = browser(t, false);
   await refused();

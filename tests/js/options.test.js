@@ -306,11 +306,11 @@ test('a schema is JSON Schema or is converted by its library; others are rejecte
       },
     },
   ]) {
-    assert.throws(() => schemaOf('schema', schema), { code: 'bad-option', message });
+    assert.throws(() => schemaOf('`schema`', schema), { code: 'bad-option', message });
   }
   assert.throws(
     () => schemaOf('schema', bare),
-    /is a schema of valibot that cannot convert itself .* toStandardJsonSchema\(\)/,
+    /this schema of valibot cannot convert itself\. .* toStandardJsonSchema\(\)/,
   );
   const typebox = { [Symbol('Kind')]: 'Object', type: 'object', properties: {} };
   assert.deepEqual(
@@ -329,8 +329,8 @@ test('a schema is JSON Schema or is converted by its library; others are rejecte
   );
   assert.deepEqual([properties.pets.items.additionalProperties, properties.note.additionalProperties], [false, {}]);
   assert.throws(
-    () => schemaOf('parameters of f', z.object({ at: z.date() })),
-    /^ModelError: `parameters of f` must be .* Date/,
+    () => schemaOf('The parameters of f', z.object({ at: z.date() })),
+    /^ModelError: The parameters of f must be .* Date/,
   );
 });
 

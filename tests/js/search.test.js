@@ -361,7 +361,7 @@ test('files without a checksum, with the highest number or with NaN are rejected
   assert.deepEqual(readdirSync(folder), ['notes.txt']);
   put('99999999-aaaaaaaa.vectors', [0, 0]);
   const index = await openIndex(options);
-  const highest = /^99999999-aaaaaaaa\.vectors has the highest possible number/;
+  const highest = /^No file can follow 99999999-aaaaaaaa\.vectors, which has the highest number/;
   await refuses(index.add({ id: 'b', vector: [1, 1] }), 'index-failed', highest);
   put('00000001-aaaaaaaa.vectors', [NaN, 1]);
   const infinite = /^00000001-aaaaaaaa\.vectors has a vector that is not finite/;

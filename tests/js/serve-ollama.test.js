@@ -247,7 +247,7 @@ test('unsupported and invalid requests are rejected with a reason', async () => 
     [400, /context/, 'chat', asked({ messages: [{ role: 'user', content: 'word '.repeat(5000) }] })],
     [400, /`suffix` is not supported/, 'generate', { model: 'story', prompt: 'x', suffix: 'y' }],
     [400, /`system` must be a string/, 'generate', { model: 'story', prompt: 'x', system: 5 }],
-    [400, /write it into `prompt`/, 'generate', { model: 'story', prompt: 'x', raw: true, system: 'y' }],
+    [400, /Write its text into `prompt`/, 'generate', { model: 'story', prompt: 'x', raw: true, system: 'y' }],
     [400, /only computes embeddings/, 'generate', { model: 'embedder', prompt: 'x' }],
     [400, /`input` is required/, 'embed', { model: 'embedder' }],
     [400, /string/, 'embed', { model: 'embedder', input: [7] }],

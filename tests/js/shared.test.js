@@ -271,6 +271,6 @@ test('a call of another tab before the model is loaded fails with a code', () =>
   direct.onmessage({ data: { kind: 'call', id: 3, method: 'embed', args: [] } });
   const { kind, id, error } = posted.at(-1);
   assert.deepEqual([kind, id, error.code], ['failed', 3, 'bad-state']);
-  assert.equal(error.message, 'Cannot call embed: the shared model is still loading. Try again.');
+  assert.equal(error.message, 'Cannot call embed(): the shared model is still loading. Try again.');
   relay.close();
 });
