@@ -64,7 +64,7 @@ test('a list becomes a table; errors of a schema name the keyword and its path',
   await untilText(page, '#shape-wrong', /uniqueItems/);
   assert.match(
     await textOf(page, '#shape-wrong'),
-    /Unsupported schema: .*uniqueItems is not supported.* \(at #\/properties\/tags/,
+    /This schema can’t be used\. .*uniqueItems is not supported.* \(at #\/properties\/tags/,
   );
   await ask(page, '{ "type": ');
   await untilText(page, '#shape-wrong', /^The schema is not valid JSON: ./);

@@ -744,7 +744,7 @@ export default {
   'shape.list.ask': 'اذكر خمسة طيور مع لون كل منها وباع جناحيه.',
   'shape.yes': 'نعم أو لا',
   'shape.yes.ask': 'هل الحوت سمكة؟',
-  'shape.unsupported': 'مخطط غير مدعوم: {why}',
+  'shape.unsupported': 'لا يمكن استخدام هذا المخطط. {why}',
   'shape.not-json': 'المخطط ليس JSON صحيحًا: {why}',
   'shape.question': 'السؤال',
   'shape.schema': 'مخطط JSON',

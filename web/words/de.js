@@ -719,7 +719,7 @@ export default {
   'shape.list.ask': 'Nenne fünf Vögel, jeweils mit Farbe und Flügelspannweite.',
   'shape.yes': 'Ja oder nein',
   'shape.yes.ask': 'Ist ein Wal ein Fisch?',
-  'shape.unsupported': 'Nicht unterstütztes Schema: {why}',
+  'shape.unsupported': 'Dieses Schema kann nicht verwendet werden. {why}',
   'shape.not-json': 'Das Schema ist kein gültiges JSON: {why}',
   'shape.question': 'Frage',
   'shape.schema': 'JSON-Schema',

@@ -722,7 +722,7 @@ export default {
   'shape.list.ask': 'Nombra cinco aves, cada una con su color y su envergadura.',
   'shape.yes': 'Sí o no',
   'shape.yes.ask': '¿Es la ballena un pez?',
-  'shape.unsupported': 'Esquema no compatible: {why}',
+  'shape.unsupported': 'No se puede usar este esquema. {why}',
   'shape.not-json': 'El esquema no es JSON válido: {why}',
   'shape.question': 'Pregunta',
   'shape.schema': 'Esquema JSON',

@@ -674,7 +674,7 @@ export default {
   'shape.list.ask': '鳥を五種、色と翼を広げた長さを添えて挙げてください。',
   'shape.yes': 'はい / いいえ',
   'shape.yes.ask': 'クジラは魚ですか?',
-  'shape.unsupported': '対応していないスキーマ: {why}',
+  'shape.unsupported': 'このスキーマは使えません。{why}',
   'shape.not-json': 'スキーマが正しい JSON ではありません: {why}',
   'shape.question': '質問',
   'shape.schema': 'JSON スキーマ',
