@@ -118,6 +118,7 @@ test('every option of loadModel() rejects invalid values', async () => {
     quantizeFloats: ['Q8_0', 'q4_0', '', 8],
     kvType: ['f16', 'I16', 'q4_0', '', 16],
     sequences: [0, 17, 1.5, '2'],
+    kvTokens: [0, 2 ** 24 + 1, 1.5, '4096'],
     rowsOnDisk: ['yes', '', 0, {}],
     rowsLater: ['yes', 1],
     cache: ['yes', {}, 1],
