@@ -1,4 +1,4 @@
-/* errors: the messages of api.c (base/errors.h). */
+/* errors: the messages of api.c. base/errors.h says how they are written. */
 #ifndef GW_ERRORS_H
 #define GW_ERRORS_H
 

@@ -359,8 +359,8 @@ export class Download {
     this.#file.need(need);
   }
 
-  /** Reads from a complete copy directly into the caller's memory. Returns the number of bytes; after 0, next() returns
-   * the remaining bytes.
+  /** Reads from a complete copy directly into the caller's memory. Returns the number of bytes, or 0 if no more can be
+   * read in this way. Then next() returns the remaining bytes.
    * @param {Uint8Array} into */
   async read(into) {
     if (this.state !== 'reading') return 0;

@@ -99,7 +99,7 @@ export class Requests {
     }
   }
 
-  /** Number of lanes that are filled in parallel. */
+  /** Number of lanes: parts of the file that are downloaded at the same time, each by its own request. */
   get lanes() {
     return /pieces|exact/.test(this.#way) ? this.#tuning.parallel : 1;
   }

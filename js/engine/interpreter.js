@@ -10,9 +10,9 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { badArguments, messagesTooLong, overLimit, tokensMixed } from './errors.js';
 import { strip } from './strip.js';
 
-/** Limits on evaluating a template, by the words that name them in errors. The characters of a value include those
- * of its parts; a number counts as ITEM times its absolute value. The steps of one operation are the product of its
- * operands' sizes. */
+/** Limits on evaluating a template. The keys name the limits in errors. The characters of a value include those of its
+ * parts. A number n counts as |n| items of ITEM characters, because a template can make lists of n items. The steps of
+ * one operation are the product of its operands' sizes. */
 const LIMITS = {
   milliseconds: 2000,
   steps: 1 << 27,
@@ -72,7 +72,8 @@ class TracingInterpreter extends AnyInterpreter {
   /** For each method that a template looked up, its name and the value that it belongs to.
    * @type {WeakMap<object, { of: any, name: string }>} */
   #methods = new WeakMap();
-  /** Objects with a key that contains the name of a control token. They are recorded because keys have no origins.
+  /** Objects with a key that contains the name of a control token. They are recorded because, unlike for values, it is
+   * not known whether a key is text of a message or of the template.
    * @type {WeakSet<object>} */
   #named = new WeakSet();
   /** The messages and tools of the caller, and all their parts. @type {WeakSet<object>} */
@@ -201,8 +202,8 @@ class TracingInterpreter extends AnyInterpreter {
     }
   }
 
-  /** Returns a copy of a value that message text selected, with sentinels at both ends of its texts. Changes namespaces
-   * in place. @param {any} value @returns {any} */
+  /** Returns a copy of a value whose choice depended on the text of a message: each string in the copy has a sentinel at
+   * its start and at its end. Does not copy namespaces, but changes them in place. @param {any} value @returns {any} */
   #selected(value) {
     this.#spend(ITEM);
     if (!value || this.#given.has(value)) return value;

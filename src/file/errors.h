@@ -1,4 +1,4 @@
-/* errors: the messages of file (base/errors.h). */
+/* errors: the messages of the folder file. base/errors.h says how they are written. */
 #ifndef GW_FILE_ERRORS_H
 #define GW_FILE_ERRORS_H
 

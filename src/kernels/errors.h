@@ -1,4 +1,4 @@
-/* errors: the messages of kernels (base/errors.h). */
+/* errors: the messages of the folder kernels. base/errors.h says how they are written. */
 #ifndef GW_KERNELS_ERRORS_H
 #define GW_KERNELS_ERRORS_H
 

@@ -10,11 +10,11 @@
 
 /* Sizes of test products. Up to four rows of activations are multiplied by PANELS panels (eight that are read at the
  * same time, and a single one), more rows by FEW panels (a pair and a single one). The reference is slow, so it
- * computes only OTHER_ROWS rows and one panel; the other rows and panels are copies of these, times powers of two. No
- * two rows and no two panels of a product are equal. MOST_K: the columns of a super-block. */
+ * computes only COMPUTED_ROWS rows and one panel. The remaining rows and panels are copies of these, times powers of
+ * two, so that no two rows and no two panels of a product are equal. MOST_K: the columns of a super-block. */
 enum {
     ROWS = 11,
-    OTHER_ROWS = 2,
+    COMPUTED_ROWS = 2,
     PANELS = 9,
     FEW = 3,
     LD = GW_PANEL,
@@ -40,7 +40,7 @@ typedef struct {
     uint8_t w[PANELS * GW_PANEL * MOST_BYTES];
     uint8_t lower[PANELS * 2 * (GW_MIDDLE_BYTES + GW_LOW_BYTES)];
     side plain, own, one; /* activations quantised by ref.c, by the build, and only the first row by the build */
-    float want[OTHER_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
+    float want[COMPUTED_ROWS * LD], got[ROWS * PANELS * GW_PANEL];
 } trial;
 
 static uint32_t random_bits(trial *t) {
@@ -59,11 +59,11 @@ static const float panel_times[PANELS] = { 1, 2, 4, 0.5f, 8, 0.25f, 16, 0.125f, 
 
 /* Fills the first half of each row with random numbers, the second half with the largest magnitudes, 1 and -1. */
 static void choose_rows(trial *t, size_t k) {
-    for (size_t i = 0; i < OTHER_ROWS * k; i++) {
+    for (size_t i = 0; i < COMPUTED_ROWS * k; i++) {
         float x = random_float(t);
         t->x[i] = i % k < k / 2 ? x : x < 0 ? -1.0f : 1.0f;
     }
-    for (size_t i = OTHER_ROWS * k; i < ROWS * k; i++) t->x[i] = t->x[i % (OTHER_ROWS * k)] * times[i / k];
+    for (size_t i = COMPUTED_ROWS * k; i < ROWS * k; i++) t->x[i] = t->x[i % (COMPUTED_ROWS * k)] * times[i / k];
 }
 
 static void quantise(side *s, const float *x, int n, size_t k, gw_quantise_kernel *int8, gw_quantise_kernel *int15) {
@@ -91,7 +91,7 @@ static void take_rows(trial *t, size_t k) {
     if (t->k == k) return;
     t->k = k;
     choose_rows(t, k);
-    quantise(&t->plain, t->x, OTHER_ROWS, k, gw_ref_quantise_int8, gw_ref_quantise_int15);
+    quantise(&t->plain, t->x, COMPUTED_ROWS, k, gw_ref_quantise_int8, gw_ref_quantise_int15);
     quantise(&t->own, t->x, ROWS, k, GW_KERNEL_INT(quantise_int8), GW_KERNEL_INT(quantise_int15));
     quantise(&t->one, t->x, 1, k, GW_KERNEL_INT(quantise_int8), GW_KERNEL_INT(quantise_int15));
 }
@@ -164,7 +164,7 @@ static bool same_products(const trial *t, size_t rows, size_t panels) {
     const float *got = t->got;
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < panels * GW_PANEL; i++, got++) {
-            float want = t->want[r % OTHER_ROWS * LD + i % LD] * times[r] * panel_times[i / GW_PANEL];
+            float want = t->want[r % COMPUTED_ROWS * LD + i % LD] * times[r] * panel_times[i / GW_PANEL];
             if (!same(got, &want, 1)) return false;
         }
     return true;

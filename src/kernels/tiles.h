@@ -59,7 +59,8 @@ typedef struct {
     uint32_t subs; /* number of sub-scales in a block, 1 or 2 */
     bool mins;
     int rows;
-    int planes, way; /* relaxed build: planes of the activations; way to multiply, one of BY_… */
+    /* In the relaxed build: number of planes that the activations have, and the way to multiply them, one of BY_…. */
+    int planes, way;
 } kind;
 
 /* Two panels, and their chunk that begins at block b. next: distance in floats from the first panel's results to the

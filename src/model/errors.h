@@ -1,4 +1,4 @@
-/* errors: the messages of model (base/errors.h). */
+/* errors: the messages of the folder model. base/errors.h says how they are written. */
 #ifndef GW_MODEL_ERRORS_H
 #define GW_MODEL_ERRORS_H
 

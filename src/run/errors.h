@@ -1,4 +1,4 @@
-/* errors: the messages of run (base/errors.h). */
+/* errors: the messages of the folder run. base/errors.h says how they are written. */
 #ifndef GW_RUN_ERRORS_H
 #define GW_RUN_ERRORS_H
 

@@ -1,4 +1,4 @@
-/* errors: the messages of text (base/errors.h). */
+/* errors: the messages of the folder text. base/errors.h says how they are written. */
 #ifndef GW_TEXT_ERRORS_H
 #define GW_TEXT_ERRORS_H
 

@@ -21,7 +21,7 @@ typedef struct {
     gw_kv kv;
     gw_kv_memory memory;
     void *block;
-    float stored[CONTEXT]; /* number of the write that the row of each position must hold */
+    float stored[CONTEXT]; /* for each position, the number of the write that its row must contain */
     float count;
 } rig;
 

@@ -321,8 +321,8 @@ function print({ model, load, results, decodeShare, neighbour }, { runs, busy, t
 function printNeighbour({ turns, beside, scaling }, threads) {
   const text = ({ prefill, decode } = scaling) => `prefill ${prefill.toFixed(2)} x, decode ${decode.toFixed(2)} x`;
   console.log(
-    `${SIDES[OURS].title}, speedup of ${threads} threads over 1 in one page, medians of ${turns} rounds: ${text()}; ` +
-      `beside a busy program, compared with 1 thread without it: ${text(beside)}`,
+    `${SIDES[OURS].title}, speed with ${threads} threads relative to 1, medians of ${turns} rounds: ${text()}. ` +
+      `While another program keeps a core busy, relative to 1 thread without that program: ${text(beside)}.`,
   );
 }
 

@@ -54,11 +54,11 @@ export function markdown({ here, version, model, bytes, rows, planned }) {
     '',
     `Node ${node.slice(1)}${chromium ? `, ${chromium}` : ''}; ${model}, ${(bytes / 1e6).toFixed(0)} MB, random weights; tokens/s`,
     '',
-    `| runtime | threads | load, s | prefill of ${PREFILL} | greedy | sampled | 4 tokens / 1 | MB | build; dot product |`,
+    `| runtime | threads | load, s | prefill of ${PREFILL} | greedy | sampled | 4 tokens relative to 1 | memory, MB | build; dot product |`,
     '|---|---:|---:|---:|---:|---:|---:|---:|---|',
     ...rows.map(line),
     '',
-    'Sampled: temperature 1, top-k 64, top-p 0.95. 4 tokens / 1: time of a step with 4 tokens, divided by that with 1. MB: peak memory of the process.',
+    'Sampled: temperature 1, top-k 64, top-p 0.95. 4 tokens relative to 1: time of a step with 4 tokens, divided by that with 1. Memory: peak of the process.',
     ...(missing ? [`Interrupted: ${missing} of ${planned} rows are missing.`] : []),
   ].join('\n');
 }

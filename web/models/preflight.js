@@ -70,7 +70,7 @@ export async function preflight(choice, options, signal) {
   return facts;
 }
 
-/** The error for a model that does not fit into memory, with choices that may. */
+/** The error for a model that does not fit into memory. Offers a shorter context or other models, if these fit. */
 export class Unfit extends PageError {
   /** @param {number} memory @param {Remedy[]} remedies */
   constructor(memory, remedies) {
