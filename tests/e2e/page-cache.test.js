@@ -129,7 +129,7 @@ testInOne('a cancelled download resumes', async ({ open, server, medium }) => {
   manner = 'slow';
   await submitAddress(page, medium);
   await untilProgress(page, 0.3);
-  assert.match(await textOf(page, '#loading-needs'), /^40\.6\sMB to download · needs 7\d\.\d\sMB of memory$/);
+  assert.match(await textOf(page, '#loading-needs'), /^40\.6\sMB to download · needs 80\.\d\sMB of memory$/);
   await page.click('#loading-cancel');
   await until(page, PICKING);
   manner = 'serve';
@@ -217,12 +217,12 @@ testInOne(
     await loadAddress(page, medium);
     assert.match(
       await textOf(page, FAILED),
-      /needs 78\.\d\sMB of memory[\s\S]*limit is about 74\.0\sMB[\s\S]*would fit/,
+      /needs 80\.\d\sMB of memory[\s\S]*limit is about 74\.0\sMB[\s\S]*would fit/,
     );
     const buttons = await page.$$eval('.error > button', (all) =>
       all.map((one) => one.textContent?.replaceAll('\u00a0', ' ')),
     );
-    assert.match(buttons.join(' | '), /^Use a 1,024-token context \(72\.\d MB\) \| Try anyway$/);
+    assert.match(buttons.join(' | '), /^Use a 1,024-token context \(73\.\d MB\) \| Try anyway$/);
     assert.ok(bytesAsked() < 30e6, 'headers only');
     await page.click('.error > button');
     await untilReady(page);
