@@ -1,4 +1,4 @@
-/* front-errors: the errors of the files directly in js/, except those that lower layers need, too (errors.js). */
+/* front-errors: the errors of the files directly in js/. Errors that lower layers use, too, are in errors.js. */
 import { ModelError, failure, messageOf, show } from './errors.js';
 
 /* Options */

@@ -103,13 +103,12 @@ double gw_plan_bytes(const gw_model *m, uint32_t n_ctx, const char *part);
 uint32_t gw_largest_context(const gw_model *m, double bytes);
 
 /* --- metadata (from state PLAN on) -----------------------------------------------------------
- * gw_model_number keys: context_length (in the file), n_ctx (as reserved), sequences, kv_free (tokens for which the
- * KV cache still has room, in pages of 32), n_vocab, n_layer, n_embd, n_ff,
- * n_head, n_head_kv, head_dim, window, parameters, parts (number of files), file_bytes (of all parts, each up to the
- * end of its last tensor), gguf_version, alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), add_eos,
- * bidirectional (1: the model embeds texts and cannot continue them), dense (n_embd if vectors pass through dense
- * layers, otherwise 0), pooling (GW_POOLING_* of arch.h), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack),
- * address (of the model, for gw_pair).
+ * gw_model_number keys: context_length (in the file), n_ctx (as reserved), sequences, kv_free (tokens for which the KV
+ * cache still has room, a multiple of GW_KEYS), n_vocab, n_layer, n_embd, n_ff, n_head, n_head_kv, head_dim, window,
+ * parameters, parts (number of files), file_bytes (of all parts, each up to the end of its last tensor), gguf_version,
+ * alignment, bos_id, eos_id, eot_id, pad_id, add_bos (1/0), add_eos, bidirectional (1: the model embeds texts and
+ * cannot continue them), dense (n_embd if vectors pass through dense layers, otherwise 0), pooling (GW_POOLING_* of
+ * arch.h), n_tensors, n_metadata, pack_texts, pack_ids (see gw_pack), address (of the model, for gw_pair).
  * The result is NAN for a missing value or an unknown key.
  * gw_model_text keys: architecture, name, quantisation ("Q4_0", "Q8_0", "F32" …: the most frequent type of the layers'
  * weights), chat_template. The result is NULL for a missing value or an unknown key, otherwise UTF-8,

@@ -8,7 +8,8 @@ import { RUN } from './engine.js';
 /** The parts of a runner that a call uses. claim: chooses a sequence (sequences.js) for a prompt; isShared: returns
  * whether other answers are evaluated at the same time.
  * @typedef {Pick<Runner, 'native' | 'rows' | 'settle' | 'pause' | 'pauses' | 'yield'> & { isShared?: () => boolean,
- *   claim?: (job: { aborted: boolean }, ids: number[], args: { owner?: string, maxTokens: number }) => Promise<void> }} CallRunner */
+ *   claim?: (job: { aborted: boolean }, ids: number[],
+ *     args: { owner?: string, maxTokens: number }) => Promise<void> }} CallRunner */
 
 const SLICE_MS = 20;
 const YIELD_MS = 15;

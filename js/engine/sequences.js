@@ -9,7 +9,7 @@ import { RUN } from './engine.js';
 /** Number of token ids whose evaluation costs less than copying them from another sequence or waiting for them. */
 const FEW = 16;
 /** Number of tokens in a page of the KV cache (GW_KEYS in src/kernels/kernels.h). */
-const PAGE = 32;
+export const PAGE = 32;
 
 /** A sequence of the engine. prompt: ids that the sequence's call is evaluating now; most: maximum number of tokens of
  * its call; used: number of its latest call; owner: id of the chat that restored its state.

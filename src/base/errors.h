@@ -1,6 +1,6 @@
-/* errors: the messages of the folder base, and those that several folders use. A macro of an errors.h is the code and
- * the format of gw_fail(), which appends the code's remedy (base.h). Literals, so that the compiler checks the
- * arguments. */
+/* errors: messages of the folder base, and messages that several folders use. In every errors.h, a macro is a code and
+ * a format for gw_fail(), which appends the code's remedy (base.h). The formats are literals, so that the compiler
+ * checks the arguments. */
 #ifndef GW_BASE_ERRORS_H
 #define GW_BASE_ERRORS_H
 

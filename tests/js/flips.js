@@ -50,7 +50,8 @@ function functionsOf(module) {
   throw new Error('The module has no code section.');
 }
 
-/** Finds the instructions of FLIPS by searching for their bytes. Constants with the same bytes are found, too. @param {Uint8Array} module
+/** Finds the instructions of FLIPS by searching for their bytes. Constants with the same bytes are found, too.
+ * @param {Uint8Array} module
  * @returns {Site[]} */
 export function sitesOf(module) {
   const names = /** @type {(keyof typeof FLIPS)[]} */ (Object.keys(FLIPS));

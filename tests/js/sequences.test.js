@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createHandler } from '../../js/openai.js';
 import { inspectModel } from '../../js/index.node.js';
-import { Pace } from '../../js/engine/sequences.js';
+import { PAGE, Pace } from '../../js/engine/sequences.js';
 import { startServer } from '../../js/serve/server.js';
 import { MAX_SEQUENCES } from '../../js/protocol.js';
 import { valueOf } from '../../tools/release/readme/limits.js';
@@ -343,4 +343,5 @@ test('the memory plan counts the caches of all sequences', async (t) => {
   const model = await open(t, 'tiny', { sequences: 4 });
   assert.deepEqual(model.info.memory, { ...four.info.memory, heap: model.info.memory.heap });
   assert.equal(MAX_SEQUENCES, valueOf('src/run/session.h', 'GW_SEQUENCES'));
+  assert.equal(PAGE, valueOf('src/kernels/kernels.h', 'GW_KEYS'));
 });
