@@ -633,6 +633,7 @@ testInOne('with saving turned off, no conversation is stored', async ({ opened }
   await ask(other, 'Another secret');
   await page.bringToFront();
   await ask(page, 'A secret');
+  await untilCount(page, '.talk', 1); // the list is updated after the conversation
   assert.deepEqual(await listed(page), ['A secret']);
   assert.deepEqual(await kept(page), []);
   await reload(page);

@@ -221,7 +221,7 @@ export class Library {
       action(t(pinned ? 'unpin' : 'pin'), () => void this.#change(id, { pinned: pinned ? 0 : 1 }), small),
       action(t('save.markdown'), () => void save('.md'), small),
       action(t('save.json'), () => void save('.json'), small),
-      action(t('delete'), () => void this.#do(() => this.#remove(head)), `${small} danger`),
+      action(t('delete'), () => void this.#remove(head), `${small} danger`),
     ];
   }
 
@@ -255,21 +255,26 @@ export class Library {
     field.select();
   }
 
-  /** Deletes a conversation at once, and offers to undo the deletion. @param {Head} head */
+  /** Deletes a conversation at once. Offers to undo that once the list no longer shows it. @param {Head} head */
   async #remove(head) {
     const { archive } = this;
-    // Closes the conversation first. This ends a running answer, which saves the conversation.
-    if (state.id === head.id) await actions.open(null);
-    const one = await archive.get(head.id);
-    const draft = await archive.draft(head.id);
-    await archive.remove(head.id);
-    this.on.removed();
-    input('library-search').focus();
-    if (!one) return;
-    this.#offerUndo(head.title, async () => {
-      await archive.put(one.head, one.body);
-      if (draft) await archive.setDraft(head.id, draft);
+    /** @type {(() => Promise<void>) | undefined} */
+    let undo;
+    await this.#do(async () => {
+      // Closes the conversation first. This ends a running answer, which saves the conversation.
+      if (state.id === head.id) await actions.open(null);
+      const one = await archive.get(head.id);
+      const draft = await archive.draft(head.id);
+      await archive.remove(head.id);
+      this.on.removed();
+      input('library-search').focus();
+      if (!one) return;
+      undo = async () => {
+        await archive.put(one.head, one.body);
+        if (draft) await archive.setDraft(head.id, draft);
+      };
     });
+    if (undo) this.#offerUndo(head.title, undo);
   }
 
   /** @param {string} name @param {() => Promise<void>} undo */
