@@ -415,6 +415,7 @@ test('a closed panel leaves no listeners, no elements and no engine calls behind
       /** @type {any} */ (window).seen.asked.length = 0;
     });
     await ask(page, 'Once more');
+    await page.waitForSelector('.talk[aria-current]'); // the list is updated after the conversation
     return page.evaluate(() => /** @type {any} */ (window).seen.asked);
   };
   const before = await story();
