@@ -203,8 +203,8 @@ int gw_append(gw_model *m, int32_t id);
  * fewer than GW_BATCH ids, no remaining id has to be evaluated again. */
 void gw_truncate(gw_model *m, uint32_t n);
 /* Sets for how many of the last pending ids gw_run computes logits: 1 to 4. When gw_run is done, gw_logits() is the
- * address of the last row, and the other rows are before it in memory. Another number than before starts a block of the
- * selected sequence again. The next gw_sync sets the number to 1. */
+ * address of the last row, and the other rows are before it in memory. A change of the number restarts the current
+ * block of rows if it contains the selected sequence. The next gw_sync sets the number to 1. */
 int gw_want_last(gw_model *m, uint32_t rows);
 int gw_run(gw_model *m, int layers);
 /* Selects a sequence, numbered from 0 (load option "sequences"). */
@@ -213,14 +213,14 @@ int gw_select(gw_model *m, uint32_t i);
  * one pending id, and the next rows of the other sequences' prompts. layers: as for gw_run. Returns GW_RUN_MORE,
  * GW_RUN_ROWS, or GW_RUN_DONE after a block; then gw_logits() of each sequence without pending ids (gw_pending) has its
  * logits, as after gw_run. Between two calls for the same block, sequences that are not in the block may change. The
- * block starts again if `mask` lacks one of its sequences, and after gw_run. GW_E_BAD_STATE: gw_want_all, gw_pack or
+ * block is restarted if `mask` lacks one of its sequences, and after gw_run. GW_E_BAD_STATE: gw_want_all, gw_pack or
  * gw_want_look is in effect. */
 int gw_step(gw_model *m, uint32_t mask, int layers);
-/* Returns how many of the ids gw_sync would keep if sequence i were selected. */
+/* Returns the number of ids that gw_sync would keep if sequence i were selected. */
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
-/* Sets the selected sequence to a copy of the first n evaluated ids of sequence `from`, with their keys and values, or
- * of fewer ids if sliding windows of `from` have lost positions. Returns the number of ids. Copies rows, because
- * sharing them would need a row table in every attention kernel, and a copy is faster than evaluating one id. */
+/* Sets the selected sequence to the first n evaluated ids of sequence `from`, with their keys and values, or to fewer
+ * ids if sliding windows of `from` have lost positions. Returns the number of ids. The two sequences share pages of the
+ * KV cache (kv.h); a shared page is copied before it is written. */
 int gw_copy(gw_model *m, uint32_t from, uint32_t n);
 const int32_t *gw_rows_wanted(gw_model *m); /* returns the matrix rows that a row cache lacks, NULL if it lacks none */
 void *gw_rows_room(gw_model *m, int i);

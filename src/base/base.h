@@ -47,7 +47,7 @@ enum {
 /* Returns the name of an error code, such as "bad-magic"; "ok" for codes of 0 and above, "unknown" for others. */
 const char *gw_error_name(int code);
 
-/* Upper limits. Those for numbers in model files are far above the numbers of Gemma 3. */
+/* Upper limits. Those of values in model files are far above the values of Gemma 3. */
 enum {
     GW_MAX_NAME = 64,        /* maximum bytes of a tensor name, as in ggml */
     GW_MAX_KEY = 65535,      /* maximum bytes of a metadata key (GGUF specification) */
@@ -62,7 +62,7 @@ enum {
     GW_MAX_CONTEXT = 1 << 20,
 };
 
-/* The error of a failed call, owned by the object of the call, for example a model. */
+/* The error of a failed call. A model has one of these for all its calls. */
 typedef struct {
     int code;
     char what[448];

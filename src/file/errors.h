@@ -12,11 +12,11 @@
 #define MSG_GGUF_VERSION GW_E_BAD_VERSION, "The GGUF version must be 2 or 3 (got %u)."
 #define MSG_HEADER_TOO_LONG \
     GW_E_BAD_COUNT, "The header (metadata and list of tensors) must have at most %d bytes. " GW_CONVERT
-/* unit, key or "", limit, number */
+/* Arguments: unit, key or "", limit, number. */
 #define MSG_TOO_MANY GW_E_BAD_COUNT, "The number of %s%.150s must be at most %llu (got %llu). " GW_CONVERT
 #define MSG_TOO_LONG GW_E_BAD_METADATA, "The length of %.150s must be at most %zu bytes (got %llu)."
 
-/* "Metadata key" or "The name of tensor", its index */
+/* Arguments: "Metadata key" or "The name of tensor", index, description of the name. */
 #define MSG_NOT_PRINTABLE GW_E_BAD_METADATA, "%s %u must be printable text (got %s)."
 #define MSG_VALUE_TYPE GW_E_BAD_METADATA, "The value type of the metadata key %.150s must be 0 to %d (got %u)."
 #define MSG_NOT_BOOL GW_E_BAD_METADATA, "The metadata key %.150s is a bool and must be 0 or 1 (got %d)."
@@ -36,7 +36,7 @@
 #define MSG_UNKNOWN_TYPE GW_E_UNSUPPORTED_TYPE, "Tensor %s has the unknown GGML type %u."
 #define MSG_ROW_LENGTH \
     GW_E_BAD_SHAPE, "The row length of tensor %s must be a multiple of %u, the block size of its type %s (got %llu)."
-/* "metadata key" or "tensor", its name */
+/* Arguments: "metadata key" or "tensor", name. */
 #define MSG_TWICE GW_E_DUPLICATE, "The %s %.150s occurs twice."
 
 #endif

@@ -131,7 +131,7 @@ static void sub_scales_q6_k(const uint8_t *header, int8_t *scale, int8_t *min) {
 }
 
 static void sub_scales_iq4_xs(const uint8_t *header, int8_t *scale, int8_t *min) {
-    int high = gw_load16(header + 2); /* top 2 bits of eight IQ4_XS sub-scales, in the place of a second f16 */
+    int high = gw_load16(header + 2); /* top 2 bits of eight sub-scales, stored where other formats have a second f16 */
     (void)min;
     for (int i = 0; i < 8; i++) {
         int six = (header[4 + i / 2] >> i % 2 * 4 & 15) | (high >> 2 * i & 3) << 4;
@@ -287,8 +287,7 @@ static const field fields[GW_MAX_BITS + 1][13] = {
             { 7, 0, 7, 0, 8 } },
 };
 
-/* Packs 32 columns of four rows, given as one byte per quant in the order of the unpacked vectors, to `bits`
- * vectors. */
+/* Packs 32 columns of four rows into `bits` vectors. The quants are bytes in the order of the unpacked vectors. */
 static void join(uint32_t bits, uint8_t (*quant)[LANES], uint8_t *out) {
     memset(out, 0, LANES * bits);
     for (const field *x = fields[bits]; x->n; x++) {

@@ -38,7 +38,7 @@ enum {
     GW_Q6_K = 14,
     GW_IQ4_NL = 20,
     GW_IQ4_XS = 23,
-    GW_I32 = 26, /* ids of tokens; no type of weights */
+    GW_I32 = 26, /* token ids; not a type of weights */
     GW_BF16 = 30,
 };
 

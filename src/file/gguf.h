@@ -27,7 +27,7 @@ enum {
 
 enum { GW_GGUF_MAX_COUNT = 1 << 24 };  /* maximum number of elements of a metadata array */
 enum { GW_GGUF_MAX_HEADER = 1 << 27 }; /* maximum bytes of a GGUF header; the largest real headers have 20 MB */
-/* maximum of a tensor's element count and offset: integers up to 2^53 are exact as doubles */
+/* maximum element count, and maximum offset, of a tensor: integers up to 2^53 are exact as doubles */
 #define GW_GGUF_MAX_ITEMS ((uint64_t)1 << 53)
 
 /* One scalar or string. For integers both `i` (two's complement; u64 above 2^63-1 saturates) and `number` are set; for

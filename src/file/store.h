@@ -10,7 +10,7 @@
  * elements. Arrays of at most GW_MAX_LAYERS numbers are kept, from `first` on in `numbers`. */
 typedef struct {
     size_t key, text;
-    gw_gguf_value value; /* value of the entry, of which value.text is not used */
+    gw_gguf_value value; /* type, and the number or a string's length; value.text is not used */
     int of;
     uint64_t count;
     size_t first; /* index of an array's first element in `numbers`; GW_NOT_KEPT if its elements are not kept */
