@@ -35,7 +35,7 @@ typedef struct {
 
 INLINE const uint8_t *row_of(rows r, int j) { return r.at + j * r.stride; }
 
-/* --- scores: a tile has `heads` queries and k.n keys, at most eight scores --- */
+/* --- scores: a tile has at most eight scores, of a few queries and keys --- */
 
 INLINE void float_scores(load_eight *load, const void *const *q, int heads, rows k, float *scores) {
     v128_t sum[GW_HEADS][4];
@@ -181,8 +181,8 @@ INLINE void i16_mix(load_eight *load, const float *p, int heads, rows v, float *
     }
 }
 
-/* Processes GW_HEADS heads together, any other number one by one: kernels for other numbers would double the code for
- * few models. */
+/* Processes GW_HEADS heads together, any other number of heads one by one: kernels for more numbers would double the
+ * code, and few models need them. */
 #define DEFINE_KERNELS(type, by, load)                                                                            \
     void gw_simd_scores_##type(const void *const *q, int heads, const uint8_t *keys, size_t stride, int n, int d, \
                                float *scores) {                                                                   \

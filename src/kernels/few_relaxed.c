@@ -16,7 +16,7 @@ typedef struct {
     int rows, planes;
     int panels;
     bool high;  /* nibble n stands for 16 n - 120 (high plane), not for n - 8 (Q4_0) */
-    bool pairs; /* adds a block's products, at most 16 * 127 * 15 in a lane, in 16 bits; for a slow dot product */
+    bool pairs; /* adds a block's products, at most 16 * 127 * 15 in a lane, in 16 bits, if the dot product is slow */
 } few;
 
 /* Sums of products: [row of activation bytes][panel]. */

@@ -78,7 +78,7 @@ typedef struct {
     int16_t *q16;            /* [k / 32][stride][32], -8192..8192; relaxed build: 32 high int8, 32 low int8 */
     float *s16;              /* [k / 32][stride] */
     int32_t *sum16, *half16; /* [k / 32][stride] */
-    /* For n = 1 (decode). 1: kernels read panels of weights one after the other; 0: they may read several at once. */
+    /* With one row (decode): 1 if kernels read panels of weights one after the other, 0 if several at once. */
     int sequential;
 } gw_acts;
 
@@ -88,7 +88,7 @@ static inline size_t gw_acts_stride(int n) { return (size_t)n | 1; }
  * of y being ldy floats apart. */
 typedef void gw_matmul_kernel(const uint8_t *w, int panels, const gw_acts *a, float *y, size_t ldy);
 
-/* Quantises columns from .. from + k - 1 of row t of a->x; k and `from` are multiples of 32. */
+/* Quantises k columns of row t of a->x, beginning at column `from`. Both k and `from` are multiples of 32. */
 typedef void gw_quantise_kernel(const gw_acts *a, int t, size_t from, size_t k);
 
 /* Attention kernels multiply up to GW_HEADS queries by the same n <= GW_KEYS rows of a cache at once, so that each row

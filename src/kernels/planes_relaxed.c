@@ -143,7 +143,8 @@ INLINE v128_t whole_dot(gw_planes w, const int8_t *q, const int32_t *sum, const 
     return wasm_i32x4_add(wasm_i32x4_shl(wasm_i32x4_sub(up, SPLAT(sum)), 7), down);
 }
 
-/* Returns total + the product with block b of panel s in w. eight: the JavaScript engine multiplies unsigned bytes. */
+/* Adds the product of the activations and block b of the walk's panel s to `total`, and returns the sum. eight: the
+ * JavaScript engine multiplies unsigned bytes. */
 INLINE v128_t add_whole(v128_t total, const walk *w, int s, size_t b, const gw_acts *a, const gw_nibble_masks *m,
                         bool eight) {
     gw_planes block = gw_planes_from(w->w[s], b);

@@ -7,7 +7,7 @@
 
 #include "kernels/quants_relaxed.h"
 
-enum { INTERLEAVED = 8, TOGETHER = 2 }; /* numbers of panels read at once, and of rows multiplied by a read panel */
+enum { INTERLEAVED = 8, TOGETHER = 2 }; /* number of panels read at once; number of rows multiplied by each */
 
 /* Returns -8 * sum of the activations, the initial value of sums, which has the effect of subtracting 8 from each
  * nibble. */

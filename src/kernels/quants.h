@@ -115,9 +115,9 @@ typedef struct {
 
 /* Constants for converting the sub-scales of super-blocks to floats. Byte i of a word is converted without shifting it
  * down, so it is 256^i times too large and is multiplied by d / 256^i (d: the super-block's scale). All steps are
- * exact: an f16 times 6 bits. The constants are loaded through a pointer that is opaque to the compiler, which would
- * otherwise rebuild them at every use, and, knowing that converted numbers are not negative, choose the unsigned
- * conversion, which takes eight instructions. */
+ * exact: an f16 times 6 bits. The constants are loaded through a pointer that is opaque to the compiler. Otherwise, it
+ * would rebuild them at every use, and would choose the unsigned conversion, which takes eight instructions, because it
+ * knows that the numbers are not negative. */
 typedef struct {
     uint32_t low, two, six, byte[3], apart, sign_and_rest;
     float two112, minus_two112, per_byte, thirty_two;
@@ -383,7 +383,7 @@ typedef struct {
     size_t step;
 } walk;
 
-/* Returns the walk with number i of `each` walks. A walk reads n panels at the same time: panels i, i + each,
+/* Returns walk i of `each` walks, which share the panels of a job. Walk i reads n panels at the same time: i, i + each,
  * i + 2 each … */
 INLINE walk walk_of(const job *j, int i, int each, int n) {
     return (walk){ j->w + i * j->panel, each * j->panel, n, j->y + i * GW_PANEL, (size_t)each * GW_PANEL };

@@ -19,7 +19,7 @@
 #define OUTLINE static __attribute__((noinline))
 #ifdef __clang__
 #define UNROLL _Pragma("unroll")
-#define KEEP_LOOP _Pragma("nounroll") /* keeps loops that would spill registers if unrolled */
+#define KEEP_LOOP _Pragma("nounroll") /* for loops that, if unrolled, would spill registers */
 #else
 #define UNROLL
 #define KEEP_LOOP

@@ -194,7 +194,7 @@ INLINE void strip_rows(const format *f, const job *j, strip *s, size_t end, int 
     chunk c;
     size_t panel = j->panels > 1 ? j->panel : 0;
     const uint8_t *w = j->w + s->b / f->blocks * f->bytes;
-    const strip constants = *s; /* a copy of the strip, which stays in registers */
+    const strip constants = *s; /* a local copy, which stays in registers */
     s->a = j->a, s->y = j->y, s->ldy = j->ldy, s->next = j->panels > 1 ? GW_PANEL : 0;
     const size_t step = chunk_of(j->a, n);
     for (; s->b < end; s->b += step) {
