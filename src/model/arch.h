@@ -200,16 +200,16 @@ typedef struct {
     uint32_t n_owners;        /* number of layers that compute keys and values; later layers share them */
     uint32_t window, pattern; /* window: the largest window of any layer; 0: no layer has one */
     float eps, embedding_scale, query_scale, attn_cap, logit_cap;
-    /* residual_scale: factor of what attention and feed-forward add to x; output_scale: factor of the output matrix's
+    /* residual_scale: factor of the outputs of attention and feed-forward; output_scale: factor of the output matrix's
      * input. */
     float residual_scale, output_scale;
     gw_rope rope[GW_ROPES];
-    gw_layer_shape layer[GW_MAX_LAYERS + GW_ROPES]; /* zeros from n_layer on */
+    gw_layer_shape layer[GW_MAX_LAYERS + GW_ROPES]; /* elements from n_layer on are zeros */
 } gw_config;
 
-/* Returns the number of columns of part 0 or 1 of the per-layer embeddings. All tokens need part 0, the layers before
- * the last one that computes keys and values. Only tokens whose results are wanted need part 1, the other layers.
- * Part 0 is empty if it would not consist of whole panels. */
+/* Returns the number of columns of part 0 or 1 of the per-layer embeddings. Part 0 is for the layers before the last
+ * one that computes keys and values: all tokens need it. Part 1 is for the other layers: only tokens whose results are
+ * wanted need it. Part 0 is empty if it would not consist of whole panels. */
 static inline uint32_t gw_ple_columns(const gw_config *c, int part) {
     uint32_t first = c->n_ple % GW_PANEL ? 0 : (c->n_owners - 1) * c->n_ple;
     return part ? c->n_layer * c->n_ple - first : first;

@@ -56,8 +56,7 @@ typedef struct {
     uint32_t first;
 } block;
 
-/* Consecutive queries of a group that attend to the same rows of a block: rows from .. to - 1, no rows if from >=
- * to. */
+/* Consecutive queries of a group that attend to the same rows [from, to) of a block; no rows if from >= to. */
 typedef struct {
     int first, count;
     uint32_t from, to;
@@ -107,7 +106,7 @@ static void mix(const group *g, const block *b, const alike *a, const float *p) 
                     b->rows + (a->from - b->first) * b->stride, b->stride, (int)(a->to - a->from), g->d, acc);
 }
 
-/* Computes scores from the keys, or weighted sums from the values, at positions from .. to - 1. */
+/* Computes scores from the keys, or weighted sums from the values, at positions [from, to). */
 static void through(const group *g, bool keys, uint32_t from, uint32_t to, float *p) {
     const uint8_t *plane = keys ? g->kv->k : g->kv->v;
     float wide[GW_KEYS * GW_MAX_HEAD_DIM];
@@ -315,7 +314,7 @@ static job job_of(const gw_attention_part *p, size_t ldq, int tokens) {
     return j;
 }
 
-/* Returns the number of work items for n tokens in groups like those of j. */
+/* Returns the number of work items for n tokens, in groups of the same size as those of job j. */
 static int items_of(const job *j, int n) { return (n + j->tokens - 1) / j->tokens * j->items; }
 
 typedef struct {

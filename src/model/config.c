@@ -86,7 +86,7 @@ static int read_sizes(const job *j) {
     return read_each(j, "attention.head_count_kv", c->n_head, 1024, EACH(n_head_kv));
 }
 
-/* Checks a metadata key that may be missing, but must have this value if it is present. */
+/* Checks an optional metadata key: if the file has the key, it must have this value. */
 static int check_same(const job *j, const char *key, uint32_t value, const char *why) {
     char expected[64];
     const gw_entry *e = find(j, key);

@@ -70,7 +70,7 @@ void gw_forward_begin(gw_state *s, int n_segments) {
 }
 
 /* Computes the per-layer embeddings p of all layers: p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) /
- * sqrt(2). In a prompt, only the last token needs those of the second part, most of E2B's layers. */
+ * sqrt(2). In a prompt, only the last token needs those of the second part (gw_ple_columns). */
 static void embed_per_layer(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
@@ -345,7 +345,7 @@ int32_t gw_forward_draft(gw_state *s, const gw_kv *kv, uint32_t pos) {
     b->pair.n = s->logits.n = 1;
     find_angles(s, b->segments);
     linear(s, b->pair, &w->pre_proj, b->x, true);
-    b->segments[0].pos--; /* the row's own key is not in the cache */
+    b->segments[0].pos--; /* the row only attends to positions before pos */
     for (uint32_t l = 0; l < s->config->n_layer; l++) {
         gw_forward_keep(s, l, 0);
         gw_forward_attend(s, l, 0);

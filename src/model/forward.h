@@ -24,8 +24,8 @@ _Static_assert((int)GW_BATCH <= (int)GW_ROWS_AT_ONCE, "a row cache must have roo
 typedef struct {
     int row, n;
     uint32_t pos;
-    uint32_t length; /* length of the segment's text in tokens; 0 for a context */
-    uint32_t cache;  /* first row of the segment's text in the KV cache; 0 for a context */
+    uint32_t length; /* texts to embed: number of tokens of the text; otherwise 0 */
+    uint32_t cache;  /* texts to embed: first row of the text in the KV cache; otherwise 0 */
     uint32_t text;
     const int32_t *ids; /* ids of the segment's text, from its position 0 on */
     const gw_kv *kv;

@@ -20,7 +20,7 @@ static inline size_t gw_ld(size_t columns) { return gw_round_up(columns, GW_PANE
 /* Allocates a matrix in the arena. norms: number of norms of a row (gw_head_norms); a matrix with GW_NORMS norms is
  * stored in bit planes. If the arena only adds up sizes, leaves the matrix unchanged. */
 void gw_matrix_place(gw_matrix *m, int norms, gw_arena *arena);
-/* Packs n <= 4 consecutive rows of type `from` as rows `row` … (a multiple of 4) of matrix m; overwrites the source
+/* Packs n <= 4 consecutive rows of type `from` to matrix m, from row `row` (a multiple of 4) on; overwrites the source
  * bytes. Returns false if a number or a block's scale is not finite. */
 bool gw_matrix_put(const gw_matrix *m, const gw_type *from, uint8_t *rows, int n, size_t row);
 /* Unpacks one row of a matrix to floats out[k]. If the matrix has a row cache, the row must be in the cache. */

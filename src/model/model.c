@@ -215,7 +215,7 @@ static bool packs_floats(const gw_file *f) { return f->floats == GW_FLOATS_Q8_0;
 
 int gw_file_kv_type(const gw_file *f, int asked) {
     bool floats = gw_file_layer_type(f)->items == 1 && !packs_floats(f);
-    bool small = f->config.arch->policy->by_layer; /* by layer: the KV cache holds only one layer at a time */
+    bool small = f->config.arch->policy->by_layer; /* the KV cache then holds only one layer at a time */
     return asked == GW_KV_AUTO && (floats || small) ? GW_KV_F32 : asked;
 }
 
