@@ -47,7 +47,7 @@
 #define MSG_NOT_SAVED GW_E_BAD_SAVED, "These bytes are not a saved state."
 #define MSG_OTHER_MODEL \
     GW_E_BAD_SAVED, "The saved state belongs to another model: the hash of its model must be %016llx (got %016llx)."
-/* field, "" or the kind of limit, its value, the saved value */
+/* Arguments: field, "" or the words before the expected number, that number, the saved number. */
 #define MSG_SAVED_FIELD GW_E_BAD_SAVED, "The saved state cannot be restored: %s must be %s%llu (got %llu)."
 #define MSG_SAVED_TOKEN GW_E_BAD_SAVED, "The token ids of the saved state must be 0 to %u (got %d)."
 #define MSG_SAVED_LISTS GW_E_BAD_SAVED, "The saved state is corrupt: it has token ids outside 0 to %u."

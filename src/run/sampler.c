@@ -222,7 +222,7 @@ static void best_k(const float *x, size_t n, candidate *h, size_t k) {
     sort_heap(h, k);
 }
 
-/* Writes candidates for all logits >= `least`, which must be finite. Returns their number. */
+/* Writes a candidate for each logit >= `least`, a finite number. Returns the number of candidates. */
 static size_t gather(const float *x, size_t n, float least, candidate *c) {
     size_t m = 0;
     for (size_t i = 0; i < n;) {

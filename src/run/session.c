@@ -11,8 +11,7 @@ uint32_t gw_session_block_rows(const gw_config *c, uint32_t n_ctx) {
 }
 
 static gw_kv_shape kv_shape(const gw_config *c, uint32_t n_ctx, int type) {
-    uint32_t n_layer = c->n_layer +
-                       (c->n_target ? GW_ROPES : 0); /* an assistant's layers use two layers of its target */
+    uint32_t n_layer = c->n_layer + (c->n_target ? GW_ROPES : 0); /* an assistant also reads two layers of its target */
     gw_kv_shape shape = { n_layer, n_ctx, c->window ? c->window : n_ctx, GW_BATCH, c->layer, type };
     /* The cache has GW_KEYS more rows than tokens, because kernels read whole blocks of rows. */
     if (c->arch->policy->by_layer) shape.n_layer = 1, shape.n_ctx = shape.batch = n_ctx + GW_KEYS;

@@ -30,7 +30,7 @@ typedef struct {
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;
     uint32_t rest;  /* number of next tokens that skip the two-stage output head, because it excluded few rows */
-    gw_topk needed; /* logits that are used until the next sync; best = 0: the logits of all rows in needed.rows */
+    gw_topk needed; /* logits to compute until the next sync; best 0: those of the tokens in needed.rows */
     int32_t required[GW_MOST_REQUIRED];
 } gw_sequence;
 
@@ -38,7 +38,7 @@ typedef struct {
     gw_state state;
     gw_error *error;
     uint32_t n_ctx, n_sequences;
-    gw_kv_memory memory;                       /* of the caches of all sequences */
+    gw_kv_memory memory;                       /* memory of the KV caches of all sequences */
     gw_sequence sequences[GW_SEQUENCES], *now; /* now: the selected sequence, which most functions refer to */
     /* The current block: the next rows of the sequences that are its members, one member after the other; no block if
      * n_members is 0. All rows of a block complete a step before any of them begins the next step. */

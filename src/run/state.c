@@ -28,7 +28,7 @@ typedef struct {
 
 static const gw_kv_layer *layer_of(const gw_state_io *io) { return &io->of.session->now->kv.layers[io->layer]; }
 
-/* Returns the holder of the rows of kind io->kind: the layer, or the copies of its ring rows. */
+/* Returns the layer's cache, or the saved rows of its ring if io->kind stands for these. */
 static const gw_kv_layer *holder_of(const gw_state_io *io) {
     return io->kind < KEYS_ASIDE ? layer_of(io) : &io->of.session->now->kv.saved[io->layer];
 }
@@ -129,7 +129,7 @@ static bool keeps_aside(const gw_kv *kv) {
 
 static bool holds(const gw_session *s, const int32_t *ids, uint32_t n) {
     const gw_kv *kv = &s->now->kv;
-    bool idle = s->now->rows == 0; /* unless idle, an evaluation is overwriting rows of rings */
+    bool idle = s->now->rows == 0; /* otherwise, an evaluation is overwriting rows of rings */
     return idle && n && n <= kv->pos && !memcmp(s->now->ids, ids, n * sizeof *ids) &&
            gw_kv_window_start(kv, n) >= kv->low;
 }

@@ -96,7 +96,7 @@ static void find_ids(gw_session *s) {
 static uint32_t wanted(const gw_sequence *q) { return completes(q) ? (uint32_t)gw_min(q->want_last, q->rows) : 0; }
 
 /* Returns the first row of the batch whose result is wanted: row 0 if all logits, vectors or an inspection are wanted,
- * otherwise the first row whose logits are. */
+ * otherwise the first row whose logits are wanted. */
 static int first_wanted(const gw_session *s) {
     if (s->members[0]->want_all || s->want_vectors || s->want_look) return 0;
     uint32_t row = 0;
@@ -175,8 +175,8 @@ typedef struct {
     uint32_t first, n, row, rows;
 } group;
 
-/* Returns a group of members[i] alone. row: the first row whose logits are wanted. needed.rows only apply if one row is
- * wanted. */
+/* Returns a group with the single sequence members[i]. row: the first row whose logits are wanted. needed.rows only
+ * apply if one row is wanted. */
 static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
     gw_sequence *q = s->members[i];
     group g = { ALL, i, 1, row, wanted(q) };
@@ -188,7 +188,7 @@ static group group_of(const gw_session *s, uint32_t i, uint32_t row) {
 
 /* Adds the next sequence to a group. Returns false if the sequence needs another group. */
 static bool join(const gw_session *s, group *g, const group *next) {
-    bool single = g->rows == g->n && next->rows == 1; /* gw_forward_topk has one destination for each row */
+    bool single = g->rows == g->n && next->rows == 1; /* give_top() expects one row of each sequence */
     bool adjacent = g->row + g->rows == next->row && g->rows + next->rows <= s->n_sequences;
     if (g->which != next->which || g->which == FEW || (g->which == TOP && !single) || !adjacent) return false;
     g->n++;
@@ -312,7 +312,7 @@ static int worker_failed(gw_session *s) { return gw_fail(s->error, MSG_EVALUATIO
 /* Chooses the sequences of the next block: rows of prompts, which are evaluated one after the other, then one row of
  * each sequence that has one id to evaluate. In this order, the rows whose logits are wanted are at the end. */
 static void choose_members(gw_session *s, uint32_t mask) {
-    enum { PROMPT_ROWS = 32 }; /* maximum prompt rows in a block with decoding sequences, which they delay */
+    enum { PROMPT_ROWS = 32 }; /* maximum prompt rows in a block that also decodes: they delay decoding */
     uint32_t n = s->n_sequences, decoding = 0;
     for (uint32_t i = 0; i < n; i++) decoding += mask >> i & 1 && pending(&s->sequences[i]) == 1;
     uint32_t room = decoding ? PROMPT_ROWS : GW_BATCH;
