@@ -12,7 +12,7 @@
 #define MSG_BYTE_TEXT GW_E_BAD_TOKENIZER, "Token %u stands for a byte, so its text must be <0x00> to <0xFF> (got %.*s)."
 #define MSG_BYTE_MISSING \
     GW_E_BAD_TOKENIZER, "The vocabulary must have an unknown token or a token for each byte; <0x%02X> is missing."
-/* "Token" or "Merge", its index */
+/* Arguments: "Token" or "Merge", index. */
 #define MSG_COLLISIONS GW_E_BAD_TOKENIZER, "%s %u cannot be indexed, because it has 256 or more hash collisions."
 #define MSG_ENDED_TWICE GW_E_BAD_STATE, "The tokenizer metadata ended twice: the header is malformed. " GW_CONVERT
 #define MSG_TOKENIZER_MODEL \

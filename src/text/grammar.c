@@ -83,7 +83,7 @@ static int check_edge(const gw_grammar *g, const gw_edge *edge, uint32_t loop, u
                 : act == GW_EXIT ? loop && !members
                                  : act == GW_MORE && members;
     if (act == GW_TAKE) fits = (!loop || loop == into) && gw_edge_member(edge) < g->loops[into].members;
-    /* A member set cannot pass from one loop to another. */
+    /* The set of object members in the register belongs to one loop: no edge may carry it to another loop. */
     else if (members || g->loops[into].members) fits = fits && into == loop;
     return fits ? 0 : wrong(e, "the action of an edge", "valid for the loops it connects", act);
 }

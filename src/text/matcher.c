@@ -180,7 +180,7 @@ static int try_mask(gw_matcher *m) {
     if (m->masks.fresh) memset(m->mask, 0, t->words * sizeof *m->mask);
     for (uint32_t i = 0; i < t->n_duplicates; i++)
         if (m->mask[t->duplicates[i].as / 32] >> t->duplicates[i].as % 32 & 1) gw_set_bit(m->mask, t->duplicates[i].id);
-    int bad = mask_tokens(m); /* last: corrects the bits of tokens that end a text and of named tokens */
+    int bad = mask_tokens(m); /* must come last: it corrects bits that were set above */
     return bad == GW_FULL && !(bad = collect(m)) ? mask_tokens(m) : bad;
 }
 

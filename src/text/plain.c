@@ -9,7 +9,7 @@ enum { COVERS = 1, AVOIDS = 2, MIXES = 3 };
 enum { YES = 1, NO = 2, ASKED = 3 };
 enum { MOST_LABELS = 256, LOOKS_PER_STEP = 16 };
 
-/* Spends work of the call for n look-ups. Returns false, so that the trie is walked, if half of the work is spent. */
+/* Spends n look-ups of the work budget. Returns false, so that the trie is walked, if half of the budget is spent. */
 static bool spend(const gw_plain *p, uint32_t n) {
     uint32_t steps = 1 + n / LOOKS_PER_STEP;
     if (p->d->work < GW_MOST_WORK / 2 + steps) return false;

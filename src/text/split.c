@@ -4,8 +4,8 @@
  * smollm: first splits off each \p{N}, then applies gpt-2's to the text between them
  * llama-bpe:  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+
  *             |\s+(?!\S)|\s+
- * dbrx:       the same
- * qwen2:      the same with \p{N} for \p{N}{1,3}
+ * dbrx:       as llama-bpe
+ * qwen2:      as llama-bpe, with \p{N} for \p{N}{1,3}
  * gpt-4o:     PU*L+C|PU+L*C|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
  *             with P for [^\r\n\p{L}\p{N}]?, U for [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L for [\p{Ll}\p{Lm}\p{Lo}\p{M}],
  *             and C for (?i:'s|'t|'re|'ve|'m|'ll|'d)? */

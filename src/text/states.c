@@ -137,14 +137,14 @@ static bool may_take(const gw_dfa *d, uint32_t loop, uint32_t set, uint32_t i) {
     return missing - (what & 2 && !has(d, set, i)) <= max - taken(d, set) - 1;
 }
 
-/* Returns whether may_take() is true for any member. The set is not empty. */
+/* Returns whether may_take() is true for any member. `set` must not be the empty set. */
 static bool may_take_any(const gw_dfa *d, uint32_t loop, uint32_t set) {
     const member_set *s = set_at(d, set);
     uint32_t max = d->g->loops[loop].max;
     return s->open && s->taken < max && s->missing <= max - s->taken;
 }
 
-/* Returns the member set of the DFA cache that is equal to *s. If there is none, stores it; the array has room. */
+/* Returns the member set of the DFA cache that equals *s. If there is none, stores *s; the array must have room. */
 static uint32_t intern_set(gw_dfa *d, const member_set *s, uint32_t size) {
     size_t n = size - WORDS(gw_link);
     uint32_t hash = hash_words(&s->loop, n, size);

@@ -89,8 +89,8 @@ static inline uint32_t gw_power_of_two(size_t at_least) {
 
 /* --- characters ------------------------------------------------------------------------------- */
 
-/* Returns the length of the character at p, 1 for a byte that starts none. Reads only p[0..left), so a character that
- * is complete inside a piece is the same character in every text. */
+/* Returns the length of the character at p, 1 for a byte that does not begin one. Reads only p[0..left), so a character
+ * that is complete inside a piece is the same character in every text. */
 static inline size_t gw_char_len(const uint8_t *p, size_t left) {
     if (p[0] < 0xC2 || p[0] > 0xF4) return 1;
     size_t n = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
