@@ -15,8 +15,8 @@ typedef struct {
     gw_model *m;
 } rig;
 
-/* Loads a model with its own thread pool, after setting the load option unless it is NULL. n_ctx 0: the context length
- * of the file. */
+/* Loads a model with its own thread pool. option: name of a load option to set first; NULL: none. n_ctx 0: the context
+ * length of the file. */
 rig rig_with(const tiny_config *c, int threads, uint32_t n_ctx, const char *option, const char *value);
 static inline rig rig_new(const tiny_config *c, int threads, uint32_t n_ctx) {
     return rig_with(c, threads, n_ctx, NULL, NULL);

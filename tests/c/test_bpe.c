@@ -209,7 +209,7 @@ TEST(bpe_pair_of_pieces_counts_not_their_text) {
     CHECK_TEXT(ids_of(other, "abc", 0), "97 258");
 }
 
-/* With gpt-4o, a letter without case ends a word only if the run of upper case after it ends without lower case. */
+/* With gpt-4o, a letter without case ends a word only if no lower case follows the run of upper case after it. */
 TEST(bpe_parts_of_a_text_in_upper_case) {
     static const char *const texts[] = { "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZabc def",
                                          "\346\227\245ABCDEFGHIJKLMNOPQRSTUVWXYZ123 def",

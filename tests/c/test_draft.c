@@ -26,7 +26,7 @@ static const tiny_config assistant = {
     .head = -1,
     .seed = 8,
     .target = 32,
-    .centroids = 50, /* gw_draft() uses the best 32 of these */
+    .centroids = 50, /* gw_draft() uses the best 32 centroids */
 };
 
 /* Loads an assistant of a target. */

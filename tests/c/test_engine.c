@@ -213,9 +213,9 @@ THREADED_TEST(engine_runs_in_portions_of_layers) {
         CHECK_INT(gw_sync(r.m, ids, 130), 0);
         while ((how = gw_run(r.m, layers)) == GW_RUN_MORE) calls++;
         CHECK_INT(how, GW_RUN_DONE);
-        CHECK(calls >= 2 * 3 / layers); /* two batches, three layers */
+        CHECK(calls >= 2 * 3 / layers); /* the ids fill two batches; the model has three layers */
         check_bits(gw_logits(r.m), whole, VOCAB, "layers", (uint32_t)layers);
-        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* without pending ids, the logits stay */
+        CHECK_INT(gw_run(r.m, layers), GW_RUN_DONE); /* without pending ids, the logits do not change */
         check_bits(gw_logits(r.m), whole, VOCAB, "layers, again", (uint32_t)layers);
     }
 }

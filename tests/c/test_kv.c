@@ -6,7 +6,7 @@
 #include "scoped.h"
 #include "test.h"
 
-/* RING: 10 + 16 in pages of 32, and one page more; SAVED: 10 in pages, and one page more. */
+/* RING: rows for WINDOW + BATCH positions in pages of 32, and one more page; SAVED: the same for WINDOW positions. */
 enum { WINDOW = 10, BATCH = 16, CONTEXT = 300, ROW = 16, LAYERS = 4, RING = 64, SAVED = 64 };
 /* Layers with different heads: one local, one global, one with a shorter window, and one that shares the rows of layer
  * 1. */
@@ -214,8 +214,8 @@ TEST(kv_random_walk) {
     for (int type = GW_KV_AUTO; type < GW_KV_TYPES; type++) random_walk(type);
 }
 
-/* Caches that share their beginnings: each keeps its own rows whatever the others write, and the pages that several
- * caches hold are not taken twice. The memory has room for fewer positions than they need. */
+/* Caches share their first positions. Each keeps its rows whatever the others write, and a shared page is allocated
+ * once. The memory has room for fewer positions than the caches need. */
 static void shared_walk(int type) {
     enum { CACHES = 3, TOKENS = 400 };
     rig r[CACHES];

@@ -1,5 +1,5 @@
-/* Loading through the API: any chunks give the same model, a truncated or malformed file gives its own error and can be
- * freed, and the memory plan is exact. */
+/* Loading through the API: chunks of any size give the same model, each truncated or malformed file gives its error and
+ * can be freed, and the memory plan is exact. */
 #include "api.h"
 #include "model/config.h"
 #include "model/load.h"

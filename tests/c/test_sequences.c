@@ -197,7 +197,7 @@ TEST(sequences_share_the_room_of_the_kv_cache) {
     double free = gw_model_number(r.m, "kv_free");
     CHECK_INT(gw_select(r.m, 0), 0);
     CHECK_INT(gw_copy(r.m, 3, 139), 139);
-    CHECK_INT(gw_model_number(r.m, "kv_free"), free); /* the copy takes no room */
+    CHECK_INT(gw_model_number(r.m, "kv_free"), free); /* the copy shares its pages */
     for (uint32_t i = 1; i < N; i++) {
         CHECK_INT(gw_select(r.m, i), 0);
         gw_clear(r.m);

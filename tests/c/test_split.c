@@ -1,5 +1,5 @@
-/* Split models: the parts give the same bits as the whole file, in any chunks; parts that do not belong together, are
- * missing or in the wrong order are rejected with errors that name them. */
+/* Split models: the parts give the same bits as the whole file, in chunks of any size; parts that do not belong together,
+ * are missing or are in the wrong order are rejected with errors that name them. */
 #include "api.h"
 #include "model/load.h"
 #include "file/types.h"

@@ -293,7 +293,7 @@ TEST(state_that_is_damaged_or_cut_is_refused) {
     CHECK_INT(restore(a.m, s, 1 << 30), 0);
 }
 
-/* A prompt between two parts of a state takes away the pages of the cache. */
+/* A gw_sync() between two parts of a state drops the pages that the restore writes, so the state is rejected. */
 TEST(state_with_a_prompt_between_its_parts_is_refused) {
     const int32_t *ids = some_ids();
     scoped_rig a = rig_of(&base, 1, CONTEXT, "auto"), sound = rig_of(&base, 1, CONTEXT, "auto");

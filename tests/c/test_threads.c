@@ -99,7 +99,7 @@ static void trap_in_helper(void *ctx, int i) {
     (void)i;
     while (pthread_equal(pthread_self(), caller) && !atomic_load(&trapped)) continue;
     if (pthread_equal(pthread_self(), caller) || atomic_exchange(&trapped, 1)) return;
-    gw_pool_fail(ctx, 1); /* any helper's number will do, as none works on a pure item */
+    gw_pool_fail(ctx, 1); /* any helper's number is valid here: none works on a pure item */
     pthread_exit(NULL);
 }
 

@@ -138,7 +138,7 @@ TEST(turn_tokens_are_control_whatever_their_type) {
         scoped_tokenizer *t = begin();
         add(t, "<end_of_turn>", 0, types[i]); /* id PIECES: a control token because of its text */
         add(t, "<mine>", -1, types[i]);       /* id PIECES + 1: a control token because it is marked */
-        add(t, "<end_of_turn>", 0, types[i]); /* the same text again */
+        add(t, "<end_of_turn>", 0, types[i]); /* the same text as id PIECES */
         add(t, "<start_function_call>", 0, types[i]);
         gw_tokenizer_mark_control(t, PIECES + 1);
         gw_tokenizer_mark_control(t, 1 << 20);
@@ -523,5 +523,5 @@ TEST(memory_per_piece) {
         add(t, piece, -(float)i, GW_TOKEN_NORMAL);
     }
     finish(t);
-    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* at most 16 MB for 262,144 pieces */
+    CHECK(gw_tokenizer_bytes(t) <= (size_t)n * 64); /* the tokenizer has at most 16 MB for 262,144 pieces */
 }

@@ -14,7 +14,7 @@ typedef enum {
     TINY_SHAPE,
     TINY_TYPE,
     TINY_OFFSET,
-    TINY_FAR, /* adds a tensor of `number` bytes before `victim`; the file lacks its data */
+    TINY_FAR, /* adds a tensor of `number` bytes, without its data, before `victim` */
     TINY_DROP_KEY,
     TINY_SET_KEY, /* sets the key `victim` to `number`, or to `text` if it holds text */
     TINY_EMPTY_ARRAY,

@@ -309,7 +309,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t len = gw_min(in.left, MOST_TEXT);
         check_text(pre, in.at, len, 0);
         if (flags & SPECIAL) check_text(pre, in.at, len, GW_TOKENIZE_SPECIAL);
-        check_text(pre, data, gw_min(size, 48), 0); /* data, from which the merges were read, often has matching text */
+        check_text(pre, data, gw_min(size, 48), 0); /* these bytes, also read as merges, often match them */
     }
     gw_tokenizer_free(t);
     return 0;

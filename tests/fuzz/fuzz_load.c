@@ -23,7 +23,7 @@ static void fill(tiny_file *f, uint64_t seed) {
     }
 }
 
-/* The model for which all assistants draft. */
+/* The target of all assistants. */
 static const tiny_config target_config = {
     .n_embd = 48,
     .n_layer = 2,
@@ -244,7 +244,7 @@ static outcome load(gw_pool *pool, const bytes *files, unsigned n_files, const u
         if (!strchr(o.text, '.')) fprintf(stderr, "error %d: %s\n", o.state, o.text);
         REQUIRE(strchr(o.text, '.'));
         REQUIRE(!strcmp(gw_error_text(m, "code"), gw_error_name(o.state)));
-        if (state == GW_LOAD_PLAN) o.text[0] = 0; /* the text has the number of bytes, which depends on the chunks */
+        if (state == GW_LOAD_PLAN) o.text[0] = 0; /* the message has a number of bytes that depends on the chunks */
     } else {
         o.logits = evaluate(m);
     }

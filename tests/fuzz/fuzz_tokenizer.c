@@ -340,7 +340,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check_text(in.at, len, 0);
         if (flags & SPECIAL) check_text(in.at, len, GW_TOKENIZE_SPECIAL);
         if (flags & PREFIX) check_text(in.at, len, GW_TOKENIZE_CONTINUES);
-        check_text(data, gw_min(size, 48), 0); /* data, from which the pieces were read, often contains them */
+        check_text(data, gw_min(size, 48), 0); /* these bytes, also read as pieces, often match them */
     }
     gw_tokenizer_free(t);
     return 0;
