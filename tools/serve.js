@@ -67,7 +67,7 @@ export const types = {
  * @property {Record<string, string>} [mounts]    more folders, by path ("/models/")
  * @property {number} [port]                      0 (default): any free port
  * @property {string} [host]                      default localhost: other machines cannot connect
- * @property {boolean} [isolation]                COOP and COEP (default true)
+ * @property {boolean} [isolation]                sends the headers COOP and COEP (default true)
  * @property {boolean} [nextPort]                 tries the next ports if this one is in use
  * @property {Record<string, string>} [headers]   sent with every response; '' removes a default header
  * @property {(request: import('node:http').IncomingMessage, response: import('node:http').ServerResponse)

@@ -31,7 +31,7 @@ const SLOWEST = 8; // number of tasks whose durations are printed at the end
  * @property {string} name
  * @property {(keyof typeof builds)[]} needs
  * @property {() => Task[] | string} tasks    returns the tasks, or the reason for skipping the stage
- * @property {'tests' | 'node' | 'one'} counted     how its output is counted
+ * @property {'tests' | 'node' | 'one'} counted     one: each task is one test; else the format of the tasks' summaries
  */
 
 /** Browser test files that need a separate process: one loads the large model, one rebuilds the page. */

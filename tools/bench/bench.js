@@ -120,8 +120,8 @@ async function findModel(name) {
 /** Tensor of Gemma 4 from which decode reads only one row per token. */
 const TABLE = 'per_layer_token_embd.weight';
 
-/** Returns the number of bytes of weights that decode reads for each token: all but those of a table that stays on
- * disk, since the embedding is also the output head.
+/** Returns the number of bytes of weights that decode reads for each token: all except TABLE. The embedding counts,
+ * because it is also the output head.
  * @param {string} path */
 function weightBytes(path) {
   const file = openSync(path, 'r');
@@ -346,7 +346,7 @@ await cli(async () => {
   mkdirSync(dirname(resolve(json)), { recursive: true });
   for (const name of options.models) {
     models.push(await compare(name, options));
-    print(models[models.length - 1], options); // before the next model is measured, which may take an hour
+    print(models[models.length - 1], options); // at once: measuring the next model may take an hour
     const report = { date: new Date().toISOString(), options: asked, machine: machine(), models };
     writeFileSync(json, `${JSON.stringify(report, null, 2)}\n`);
   }

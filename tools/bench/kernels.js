@@ -153,7 +153,7 @@ function namesOf(engine) {
 }
 
 /** Returns the weight types and row lengths to measure, always with Q4_0 for comparison. @param {string[]} names
- * @param {string} only */
+ * of all types @param {string} only the value of --only; '': all types */
 const casesOf = (names, only) =>
   names
     .flatMap((name, product) => (/_(K|XS)$/.test(name) ? [K] : [K_SHORT, K]).map((k) => ({ name, product, k })))

@@ -1,4 +1,4 @@
-/** sides: what the benchmark can compare (sides): runtimes in Node or in a browser, each with its settings. */
+/** sides: the sides of the benchmark: runtimes in Node or in a browser, each with its settings. */
 import { newerNode } from '../build/setup.js';
 
 /**

@@ -1,7 +1,7 @@
 /**
- * c-style: checks the style of the C sources: clang-format's (.clang-format) and limits that clang-format does not
- * check: 7 parameters of functions and, in src, 120 columns in comments, 140 lines in functions, 700 lines in files, and
- * that all messages of gw_fail() are in the errors.h of a folder. Biome (biome.jsonc) checks JavaScript.
+ * c-style: checks the C sources: their format (.clang-format), and that functions have at most 7 parameters. In src,
+ * also checks that comments have at most 120 columns, functions 140 lines and files 700 lines, and that all messages of
+ * gw_fail() are in the errors.h of a folder. Biome (biome.jsonc) checks JavaScript.
  *
  *   node tools/check/c-style.js [--write]
  *

@@ -85,7 +85,7 @@ def fails(error, f, *parts):
 
 
 def complete(**options):
-    """Returns the completion of STORY with other options."""
+    """Returns the completion of STORY, with these options replaced."""
     return client.chat.completions.create(**{**STORY, **options})
 
 

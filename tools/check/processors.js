@@ -144,7 +144,8 @@ const WORDS = { W: 'wrong', F: 'detected at loading', N: 'avoided', R: 'detected
 
 /** @typedef {{ at: number, name: string, code: number, model: string, outcome: keyof typeof LETTERS }} Flip */
 
-/** Returns the places of the replaced instructions, each with its worst outcome over all models and flags.
+/** Returns the replaced instructions by their position in the module, each with its worst outcome over all models and
+ * flags.
  * @param {Flip[]} flips */
 function lettersOf(flips) {
   const order = Object.values(LETTERS).join('');
@@ -163,7 +164,7 @@ async function flips() {
   const version = output(program, ['--version']).trim();
   /** @type {Flip[]} */
   const all = [];
-  // Without AVX-VNNI, the kernels use other instructions.
+  // Tests both cases, because kernels use other instructions without AVX-VNNI.
   for (const flags of [[], ['--no-enable-avx-vnni']]) {
     const found = await Promise.all(FLIPPED.map((name) => child(program, flags, ['faults', '1', '0', name])));
     all.push(...found.flat());

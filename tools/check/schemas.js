@@ -85,7 +85,7 @@ async function judge(model, cases) {
 /** @returns {Row} */
 const nothing = () => ({ schemas: 0, held: 0, instances: 0, wrong: [], reasons: new Map(), slowest: 0 });
 
-/** Adds a row to another. @param {Row} sum @param {Row} row @param {string} name of the group, for wrong verdicts */
+/** Adds a row to `sum`. @param {Row} sum @param {Row} row @param {string} name of the group, for the list of wrong verdicts */
 function add(sum, row, name) {
   (sum.schemas += row.schemas), (sum.held += row.held), (sum.instances += row.instances);
   sum.wrong.push(...row.wrong.map((one) => `${name}: ${one}`));
@@ -97,7 +97,7 @@ function add(sum, row, name) {
 const line = (name, { schemas, held, instances, wrong }) =>
   `| ${name} | ${schemas} | ${held} (${((100 * held) / schemas).toFixed(1)} %) | ${instances.toLocaleString('en')} | ${wrong.length} |`;
 
-/** Prints the table of all groups. Returns the sums by the kind of a group's cases, and the number of wrong verdicts.
+/** Prints the table of all groups. Returns the number of wrong verdicts, and the sums of each draft as rows.
  * @param {string} title @param {Map<string, Case[]>} groups @param {import('../../js/model.js').HeaderModel} model */
 async function table(title, groups, model) {
   const sum = nothing();

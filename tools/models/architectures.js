@@ -50,7 +50,7 @@
  * @property {number} [perLayer]  width of each layer's own embedding of a token (gemma4)
  * @property {boolean} [keysAsValues]  global layers have no attn_v: values are keys before their norm (gemma4)
  * @property {number} [turning]  number of column pairs of a global head that RoPE rotates (gemma4)
- * @property {number} [target]  width of the model for which the model drafts (gemma4-assistant)
+ * @property {number} [target]  dModel of an assistant's target (gemma4-assistant)
  * @property {number} [centroids]  number of groups of tokens; without it, a draft chooses among all tokens
  *   (gemma4-assistant)
  * @property {number} [attentionCap]  soft cap of attention scores (gemma2)

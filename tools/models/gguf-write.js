@@ -6,13 +6,13 @@
  * @typedef {[string, ScalarType, any] | [string, 'array', ScalarType, ArrayLike<any>]} MetadataEntry
  *   a scalar as [key, type, value], an array as [key, 'array', element type, values]
  * @typedef {{ name: string, shape: number[], type: number, offset?: number }} TensorInfo
- *   shape[0]: row length, as in the file; type: GGML's number; offset: only for writing a wrong one
+ *   shape[0]: row length, as in the file; type: GGML type number; offset: a wrong offset, for malformed files
  * @typedef {{ bytes: Buffer, dataOffset: number, offsets: number[], sizes: number[], total: number }} GgufHeader
  *   bytes: the file up to the data section; offsets: of tensors in that section; total: size of the whole file
  */
 import fs from 'node:fs';
 
-/** GGML types that can be written: GGML's number, values and bytes per block. */
+/** GGML types that can be written: type number, values and bytes per block. */
 export const GGML_TYPES = Object.freeze({
   F32: { id: 0, items: 1, bytes: 4 },
   F16: { id: 1, items: 1, bytes: 2 },
@@ -31,7 +31,7 @@ export const GGML_TYPES = Object.freeze({
   BF16: { id: 30, items: 1, bytes: 2 },
 });
 
-/** GGML's number of 32-bit integers, which no matrix of weights has. */
+/** GGML type number of 32-bit integers, which no matrix of weights has. */
 export const I32 = 26;
 
 /** @typedef {keyof typeof GGML_TYPES} TypeName */

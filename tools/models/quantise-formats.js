@@ -6,20 +6,20 @@
  * @typedef {object} Format
  * @property {number} items    columns per block
  * @property {number} bytes
- * @property {number} bits     bits per code
+ * @property {number} bits     bits per quant
  * @property {number} sub      columns that share a scale
- * @property {number} [offset] the code of the value 0; without it, the block has mins
- * @property {boolean} [table] whether codes are indices of VALUES
+ * @property {number} [offset] the quant of the value 0; without it, the block has mins
+ * @property {boolean} [table] whether quants are indices of VALUES
  * @property {number} [most]   largest sub-scale; without it, scales are f16
  * @property {number} [mostMin] largest integer min; without it, mins are f16
  * @property {number} [half]   offset of the f16 numbers, if they are not at the beginning
  * @property {(out: DataView, b: Parts) => void} put
  * @typedef {{ d: number, m: number, scale: number[], min: number[], code: Uint8Array }} Parts
- *   d, m: f16 bits; scale, min: small integers
+ *   d, m: f16 bits; scale, min: small integers; code: quants
  */
 const VALUES = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/** Copies the bits `mask` << `from` of codes[i] to bit `to` of byte out[at + i].
+/** Copies the bits `mask` << `from` of quant codes[i] to bit `to` of byte out[at + i].
  * @param {DataView} out @param {number} at @param {Uint8Array} codes
  * @param {number} from @param {number} mask @param {number} to */
 function or(out, at, codes, from, mask, to) {

@@ -1,12 +1,12 @@
 """Writes the drafts of transformers' Gemma4AssistantForCausalLM in float32, for tests/js/assistant.test.js.
 
-The drafter reads the keys and values of two layers of its target: the last local layer and the last global layer that
+The assistant reads the keys and values of two layers of its target: the last local layer and the last global layer that
 have their own. transformers' candidate generator passes them after the target has evaluated the prompt. All draft
 tokens of a chain have the same position: that of the token that was drawn last. With a window of w tokens, layers
 attend to the last w - 1 positions of the target, as in llama.cpp. transformers attends to one or two more, depending on
 how its cache was filled, so this program cuts the keys and values of local layers to w - 1 positions. It also corrects
-two errors of transformers 5.23.0, which refuses drafters, because none of their layers computes keys, and passes no
-keys of a target whose layers share none. Needs the packages of parity.py.
+two errors of transformers 5.23.0: it refuses assistants, because none of their layers computes keys; and it does not
+pass the keys of a target whose layers share none. Needs the packages of parity.py.
 
   venv/bin/python tools/vectors/assistant.py         writes tests/vectors/assistant.json and .bin
 """
@@ -28,7 +28,7 @@ PROJECTIONS = {'nextn.pre_projection': 'pre_projection', 'nextn.post_projection'
 
 
 def modes(config, usual=transformers.Gemma4TextConfig.kv_sharing_modes.fget):
-    """Returns whether each layer reuses keys and values ("reuse") or provides them to a drafter ("store")."""
+    """Returns whether each layer reuses keys and values ("reuse") or provides them to an assistant ("store")."""
     if config.num_kv_shared_layers == config.num_hidden_layers:
         return ['reuse'] * config.num_hidden_layers
     if config.num_kv_shared_layers:
@@ -40,8 +40,8 @@ def modes(config, usual=transformers.Gemma4TextConfig.kv_sharing_modes.fget):
 transformers.Gemma4TextConfig.kv_sharing_modes = property(modes)
 
 
-def drafter(f, target):
-    """Returns transformers' model of a drafter."""
+def assistant(f, target):
+    """Returns transformers' model of an assistant."""
     f.shared = 0   # Gemma4AssistantConfig shares the keys and values of all layers
     _, text = gemma4(f)
     text.vocab_size_per_layer_input = 0
@@ -58,7 +58,7 @@ def drafter(f, target):
 
 
 class Logits(torch.nn.Module):
-    """A drafter that keeps the logits of its calls, and cuts the keys and values of local layers to their window."""
+    """An assistant that keeps the logits of its calls, and cuts the keys and values of local layers to their window."""
 
     def __init__(self, model):
         super().__init__()
@@ -90,7 +90,7 @@ def main():
     models, rows = {}, []
     for name, other in PAIRS.items():
         f, target = File(model_path(name)), File(model_path(other))
-        pair = model_of(target), drafter(f, target)
+        pair = model_of(target), assistant(f, target)
         ids = [5 + i * i * 7919 % 300 for i in range(max(LENGTHS) + 1)]
         chains = []
         for n in LENGTHS:

@@ -1,8 +1,8 @@
 """Measures the accuracy of `quantizeFloats: 'q8_0'` on files like Google's QAT models (layers in Q4_0, embedding in
 floats). Compares logits with the embedding in floats and in Q8_0 with float64 arithmetic on the file's weights.
 
-The models are random (make-model.js, 1152 wide), and a trained one, which is quantised from F32 by
-llama_model_quantize (libllama's C interface). numpy (parity.py), llama.cpp (llama.js) and js/cli.js run them. Writes
+Uses random models (make-model.js, 1152 wide) and a trained one, which llama_model_quantize (libllama's C interface)
+quantises from F32. numpy (parity.py), llama.cpp (llama.js) and js/cli.js run them. Writes
 tests/vectors/floats.md, which no test reads. Needs the packages of parity.py and llama.js, and a built package.
 
   NODE_LLAMA_CPP=FOLDER venv/bin/python tools/vectors/floats.py TRAINED.gguf

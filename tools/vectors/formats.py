@@ -12,7 +12,7 @@ from pathlib import Path
 
 import quant as base
 
-# GGML's number of each type, values and bytes per block, offsets of f16 numbers in a block
+# type number of GGML, values and bytes per block, offsets of f16 numbers in a block
 FORMATS = {
     'Q4_1': (3, 32, 20, (0, 2)), 'Q5_0': (6, 32, 22, (0,)), 'Q5_1': (7, 32, 24, (0, 2)),
     'Q2_K': (10, 256, 84, (80, 82)), 'Q3_K': (11, 256, 110, (108,)), 'Q4_K': (12, 256, 144, (0, 2)),

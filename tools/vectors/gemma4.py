@@ -32,7 +32,7 @@ D_WIDE = ('attn_q', 'attn_k', 'attn_v', 'ffn_gate', 'ffn_up', 'inp_gate')
 
 def super_blocks(spec, wanted, otherwise, more):
     """Returns the types of a file as llama.cpp's quantiser chooses them. Groups whose rows are not whole super-blocks
-    of 256 values get `otherwise`; the others get their type in `more`, or `wanted`. Returns None if all get
+    of 256 values get `otherwise`; the others get the type that `more` names, or else `wanted`. Returns None if all get
     `otherwise`."""
     local = spec['headDimLocal']
     rows = {group: [spec['dModel']] for group in D_WIDE}

@@ -112,8 +112,8 @@ class File:
         return self.head_dim if self.is_global(layer) else self.head_dim_local
 
     def owner(self, layer):
-        """Returns the layer whose keys and values a layer uses: itself, or the last global or local one that has
-        its own."""
+        """Returns the layer whose keys and values a layer uses: itself, or the last one of the same kind (global
+        or local) that has its own."""
         last = min(layer, self.layers - self.shared - 1)
         return max(l for l in range(last + 1) if l == layer or self.is_global(l) == self.is_global(layer))
 

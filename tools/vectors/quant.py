@@ -140,7 +140,7 @@ def one_nan(raw):
 def type_table(lib):
     rows = []
     for i in range(64):
-        if i >= 43:   # GGML_TYPE_COUNT of this release: ggml would read past its table
+        if i >= 43:   # from GGML_TYPE_COUNT (43 in this release) on, ggml would read past its table
             break
         size = lib.ggml_type_size(i)
         if size:

@@ -26,8 +26,8 @@ import { Trouble, at, output } from '../../support/proc.js';
 /** @typedef {{ what: string, kilobytes: number, compressed?: number }[]} Sizes */
 /** @typedef {{ largest: number, mean: number }} Errors */
 /** @typedef {{ model: string, truth: string, ways: Record<string, Errors> }[]} Accuracy */
-/** `short`: a benchmark without long contexts, used only for the table of README.md; `other`: one of models that do not
- * have the shape of Gemma 3 1B.
+/** `short`: a benchmark without long contexts, used only for the table of README.md; `other`: a benchmark of models
+ * that do not have the shape of Gemma 3 1B.
  * @typedef {{ speed?: Speed, short?: Speed, other?: Speed, sizes?: Sizes, accuracy?: Accuracy }} Measured */
 
 const BENCH = at('build', 'bench.json');
