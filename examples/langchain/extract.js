@@ -13,7 +13,7 @@ const { signal } = controller;
 process.once('SIGINT', () => controller.abort());
 
 function onProgress({ phase, loaded, total = 0 }) {
-  if (phase === 'rest') return; // the model is already usable in this phase
+  if (phase === 'rest') return; // the model can be used while the rest is downloaded
   process.stderr.write(`\rLoading: ${Math.round((100 * loaded) / total) || 0} %${phase === 'ready' ? '\n' : ''}`);
 }
 

@@ -1,4 +1,4 @@
-/* page: an example of gemma-wasm/search. It cuts files into passages, embeds them, and shows those nearest to a
+/* page: an example of gemma-wasm/search. It cuts files into passages, embeds these, and shows the passages nearest to a
  * question while it is typed. The index is stored, so texts are not embedded again at the next visit. */
 import { ModelError, loadModel } from '../../dist/index.js';
 import { openIndex } from '../../dist/search.js';

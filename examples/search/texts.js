@@ -1,6 +1,6 @@
 /* texts: keeps whole texts in an index, cut into passages with a vector each, and finds the passages nearest to a
- * question. Shared with the page's search (web/search/search.js). Independent of a page: the caller passes the index
- * and the model. */
+ * question. Shared with the page's search (web/search/search.js). Does not depend on a page: the caller passes the
+ * index and the model. */
 /** @import { Entry } from '../../js/search/segments.js' */
 /** @import { SearchIndex } from '../../js/search/index.js' */
 /** @import { Model } from '../../js/index.js' */

@@ -26,7 +26,7 @@ export function useChat(source) {
   );
 
   function showProgress({ phase, loaded, total }) {
-    if (phase === 'rest') return; // the model is already usable in this phase
+    if (phase === 'rest') return; // the model can be used while the rest is downloaded
     setStatus(`Loading the model: ${megabytes(loaded)} of ${total ? megabytes(total) : '?'} MB`);
     setProgress(phase === 'ready' ? null : { max: total ?? 1, value: total && loaded });
   }
