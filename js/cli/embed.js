@@ -18,8 +18,7 @@ export async function embed(values) {
   const vectors = await using(loadModel, values, (model) => model.embed(texts, options));
   const dimensions = vectors[0]?.length ?? 0;
   if (out) {
-    // The vectors' bytes are written as they are in memory: all machines that Node supports are little-endian, as the
-    // file is.
+    // Both the file and all machines that Node supports are little-endian.
     await writeFile(out, Buffer.concat(vectors.map((vector) => new Uint8Array(vector.buffer))));
     process.stderr.write(`Wrote ${vectors.length} vectors of ${dimensions} numbers to ${out}.\n`);
   }

@@ -4,17 +4,17 @@ import { failure, messageOf } from '../errors.js';
 /** The error of a wrong command line. The program prints its usage after the message, and exits with status 2. */
 export class UsageError extends Error {}
 
-// Commands and their arguments
+// Errors of commands and arguments
 
 export const noCommand = () => new UsageError('Pass a command.');
 
 /** @param {string} name */
 export const unknownCommand = (name) => new UsageError(`There is no command "${name}".`);
 
-/** @param {string} command @param {string} what arguments or flags */
+/** @param {string} command @param {string} what the missing arguments or flags */
 export const incomplete = (command, what) => new UsageError(`${command} needs ${what}.`);
 
-/** parseArgs() of Node refused the flags. @param {unknown} cause */
+/** The error for flags that parseArgs() of Node refused. @param {unknown} cause */
 export const wrongFlags = (cause) => new UsageError(messageOf(cause).replace(/\.?$/, '.'));
 
 /** @param {string} one @param {string} other flags */
@@ -30,7 +30,7 @@ export const wrongValue = (flag, expected, got) => new UsageError(`--${flag} mus
 export const wrongRuns = () =>
   new UsageError('--prompt-tokens, --gen-tokens and --runs must be whole numbers above 0.');
 
-// Files
+// Errors of files
 
 /** @param {string} path */
 export const emptyText = (path) => new Error(`${path} is empty. Pass a file with text to score.`);
@@ -41,7 +41,7 @@ export const schemaNotJson = (path, cause) => new UsageError(notJson(path, cause
 /** @param {string} name of the source @param {unknown} cause */
 export const notJson = (name, cause) => failure('bad-format', `${name} is not valid JSON`, cause, 'Correct it.');
 
-// The server
+// Errors of the server
 
 /** @param {number} models @param {number} names */
 export const wrongNames = (models, names) =>

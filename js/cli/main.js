@@ -123,8 +123,7 @@ const COMMANDS = {
       const { all, out } = values;
       const ids = idList(values.ids);
       const rows = await using(loadModel, values, (model) => model.debug.logits(ids, { all }));
-      // The logits' bytes are written as they are in memory: all machines that Node supports are little-endian, as the
-      // file is.
+      // Both the file and all machines that Node supports are little-endian.
       await writeFile(out, new Uint8Array(rows.buffer));
       process.stderr.write(`Wrote ${rows.length} values to ${out}.\n`);
     },
