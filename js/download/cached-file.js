@@ -198,7 +198,7 @@ export class CachedFile {
     return this.#entry?.journal.sha256 ?? '';
   }
 
-  /** Size in bytes of the pieces that have a checksum each; 1 if there is no copy. */
+  /** Size in bytes of the copy's pieces, each of which has a checksum; 1 if there is no copy. */
   get grain() {
     return this.#entry?.journal.piece ?? 1;
   }
@@ -230,7 +230,7 @@ export class CachedFile {
   /** Reads from the copy up to its first corrupt piece. Returns the number of bytes read.
    * @param {number} at @param {Uint8Array} into */
   async read(at, into) {
-    let wanted = true; // false after a timeout of the read, because a late read must not write to `into`
+    let wanted = true; // false once the read has ended or timed out: a late read must not write to `into`
     const count = await this.#try(async () => this.#entry?.read(at, into, () => wanted));
     wanted = false;
     if (count === undefined) this.kept = 'none';

@@ -10,8 +10,8 @@ const LEAST_PIECE = 1 << 14;
 const LARGE_FILE = 1 << 30;
 const SMALL_PIECE = 1 << 15;
 
-/** Returns the size of a piece in bytes. Each piece lies within one lane (lanes.js). @param {number} total
- * @param {number} lane bytes */
+/** Returns the size of a piece in bytes. Each piece lies within one lane (lanes.js).
+ * @param {number} total size of the file in bytes @param {number} lane size of a lane in bytes */
 export function pieceOf(total, lane) {
   let piece = total > LARGE_FILE ? SMALL_PIECE : LEAST_PIECE;
   while (piece * MOST_ROWS < total && total <= LARGE_FILE) piece *= 2;

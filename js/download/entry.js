@@ -189,7 +189,7 @@ export class Entry {
     if (!this.#writes && !this.#lost.size) return true;
     const checks = await this.#table();
     const { piece } = this.journal;
-    const written = !this.#lost.size; // read only once, because another lane may repair the piece meanwhile
+    const written = !this.#lost.size; // tested before #write(): another lane may repair a piece meanwhile
     if (written) await this.#write(lane, at, end);
     for (let i = Math.floor(at / piece); this.#place(i)[0] < end; i++) {
       const [start, stop] = this.#place(i);

@@ -1,5 +1,5 @@
 /* errors: the errors of sources, downloads and the cache. Errors that are not ModelErrors become the cause of one, or a
- * part of the notice that the model is not cached. */
+ * part of the notice that the model is not cached. `shown`: the file's URL without secrets. */
 import { ModelError, failure, show } from '../errors.js';
 
 /** An error that a retry may fix. after: ms to wait, if the server named a time; stalled: start of the stall that
@@ -9,7 +9,7 @@ export class TransientError extends ModelError {
   stalled = 0;
 }
 
-// Sources that a caller passes
+// Errors of sources that a caller passes
 
 export const noFiles = () =>
   new ModelError('unsupported-source', 'The list of model files is empty. Pass at least one file.');
@@ -23,7 +23,7 @@ export const notASource = (got) =>
     { got },
   );
 
-/** The address is not quoted, because it may contain secrets. */
+/** The message does not quote the address, which may contain secrets. */
 export const badAddress = () =>
   new ModelError(
     'unsupported-source',
@@ -41,7 +41,7 @@ export const badHubSource = (got) =>
     { got },
   );
 
-// The connection
+// Errors of the connection
 
 /** @param {string} shown @param {string} why @param {unknown} [cause] */
 export const unreachable = (shown, why, cause) =>
@@ -63,7 +63,7 @@ export const endedEarly = (shown, at, total, why = '', cause) =>
 /** @param {string} why */
 const tail = (why) => `${why && ` (${why})`}. Check the connection and load it again.`;
 
-/** A clause of unreachable() and endedEarly(). @param {number} ms */
+/** Reason for unreachable() or endedEarly(): no data for `ms` milliseconds. @param {number} ms */
 export const noData = (ms) => new Error(`no data arrived for ${ms} ms`);
 
 /** @type {Record<number, string>} */
@@ -75,7 +75,7 @@ const STATUS = {
   429: 'The server limits requests. Try again later.',
 };
 
-/** The response does not have the file. @param {string} shown @param {Response} response
+/** The error for a response without the file. @param {string} shown @param {Response} response
  * @param {number} after ms until another request is allowed @param {boolean} passes whether a retry may fix it */
 export function refused(shown, { status, statusText }, after, passes) {
   const why = STATUS[status] ?? (status >= 500 ? 'The server failed. Try again later.' : 'Check the URL.');
@@ -112,7 +112,7 @@ export const noRanges = (shown) =>
 
 export const downloadAborted = () => new ModelError('aborted', 'The download was aborted.');
 
-// The cached copy of a file
+// Errors of the cached copy of a file
 
 /** @param {string} shown @param {string} got @param {string} expected */
 export const wrongDigest = (shown, got, expected) =>
@@ -147,7 +147,7 @@ export const copyTruncated = () => new Error('The cached copy is truncated.');
 
 export const copyReplaced = () => new Error('The cached copy was removed or changed while it was written.');
 
-// The storage
+// Errors of the storage
 
 /** @param {number} needed bytes @param {number | string} free bytes */
 export const noSpace = (needed, free) => new Error(`The file needs ${needed} bytes of storage, and ${free} are free.`);
@@ -169,7 +169,7 @@ export const badFileName = (name) => new Error(`${JSON.stringify(name)} is not t
 
 export const noFolders = () => new ModelError('bad-option', 'Browsers cannot open folders. Pass a store.');
 
-// The model cache and the chat cache
+// Errors of the model cache and the chat cache
 
 const RETRY = 'Check the storage, and try again.';
 
@@ -183,7 +183,7 @@ export const badKey = (key) => {
   return new ModelError('bad-option', `\`key\` must be the key of an entry of list() (got ${got}).`, { got });
 };
 
-/** @param {unknown} where @param {string[]} names of the methods that a store must have */
+/** @param {unknown} where argument of openCache() @param {string[]} names of the methods that a store must have */
 export const badStore = (where, names) => {
   const got = show(where);
   return new ModelError(

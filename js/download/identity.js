@@ -10,7 +10,7 @@ const SECRET = new RegExp(
 const LONGEST_SHOWN = 20;
 /** Maximum length of a URL that shownUrl() returns. */
 const MAX_URL = 1000;
-/** Groups of query parameters that sign a URL and do not identify the file. A group i is ignored only if the URL has
+/** Groups of query parameters that sign a URL and do not identify the file. Group i is ignored only if the URL has
  * the first NEEDED[i] parameters of the group. */
 const SIGNATURES = [
   ['Signature', 'Key-Pair-Id', 'Expires', 'Policy'],

@@ -69,8 +69,8 @@ export class Lanes {
   }
 
   /** Returns the next bytes, which are valid until the next call; null at the end. from: offset of the first byte;
-   * settings: returns the current number of lanes, the end of the file, and the alignment of a lane that begins out of
-   * order; most: maximum number of bytes. @param {number} from
+   * settings: returns the current number of lanes, the end of the file, and the alignment in bytes of a lane before
+   * existing ones; most: maximum number of bytes. @param {number} from
    * @param {() => { lanes: number, end: number, grain?: number }} settings
    * @param {number} [most] */
   async next(from, settings, most = Infinity) {

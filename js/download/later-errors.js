@@ -1,4 +1,4 @@
-/* later-errors: the errors of files of this folder that are loaded on first use. Not in errors.js, so that a page's
+/* later-errors: the errors of this folder's modules that are loaded on first use. Not in errors.js, so that a page's
  * first load is smaller. */
 import { ModelError, failure } from '../errors.js';
 
@@ -26,5 +26,5 @@ export const listUnread = (address, cause) =>
     'Pass `file` instead of `quant`.',
   );
 
-/** A clause of listUnread(). @param {number} ms */
+/** Reason for listUnread(): no answer within `ms` milliseconds. @param {number} ms */
 export const noAnswer = (ms) => new Error(`the server did not answer within ${ms} ms`);

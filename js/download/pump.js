@@ -1,5 +1,5 @@
 /* pump: reads byte streams in pieces of a limited size. */
-/** Bytes per read: small reads create garbage faster than it is collected. */
+/** Bytes per read. Smaller reads would create garbage faster than it is collected. */
 const CHUNK = 1 << 20;
 /** Buffers of streams that have ended, for reuse. @type {ArrayBuffer[]} */
 const spare = [];

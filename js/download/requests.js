@@ -26,8 +26,8 @@ class Pace {
     this.#window = window;
   }
 
-  /** Measures the speed of a response, if enough of it has arrived. @param {number} came its bytes so far
-   * @param {number} since when it began, in ms */
+  /** Measures the speed of a response, if enough of it has arrived. @param {number} came number of its bytes so far
+   * @param {number} since time at which it began, in ms */
   one(came, since) {
     this.#since = since;
     if (came >= this.#window / 4) this.rate = came / passed(performance.now(), since);

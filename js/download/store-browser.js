@@ -57,7 +57,7 @@ class Folder {
   }
 
   /** Calls f with cached handles. If the file or the folder is missing, calls f again with new handles, because another
-   * tab may have removed the file, or the user the site's data.
+   * tab may have removed the file, or the user may have cleared the site's data.
    * @template T @param {(folder: any) => Promise<T>} f @returns {Promise<T>} */
   async use(f) {
     const kept = this.#folder;

@@ -23,7 +23,7 @@ export async function createTemporary(bytes, where) {
   try {
     remove();
   } catch {
-    /* If the removal fails now, close() removes the temporary file. */
+    /* If this removal fails, close() removes the temporary file. */
   }
   return {
     read: (into, at) => readSync(file, into, 0, into.length, at),
