@@ -17,8 +17,8 @@ import { Runner } from './runner.js';
 const MOST_MORE = 128;
 /** Number of tokens whose texts are compared. Draft tokens of another vocabulary would only be rejected. */
 const COMPARED = 4096;
-/** Maximum number of tokens that are evaluated for a draft, and how many more for each token of the answer: evaluating
- * a long prompt would take longer than a short answer saves. */
+/** Maximum number of tokens that are evaluated for a draft: CATCH_UP, plus CATCH_UP_MORE for each token of the answer.
+ * Evaluating a long prompt would take longer than a short answer saves. */
 const CATCH_UP = 256;
 const CATCH_UP_MORE = 8;
 /** Share of the draft tokens that is assumed to be accepted at the beginning. */
@@ -26,10 +26,10 @@ const ACCEPTANCE = 0.7;
 /** Maximum number of steps without drafts after drafts that cost more time than they saved. */
 const LONGEST_REST = 1024;
 
-/** Loads a draft model while its model waits for memory, so that the memory of both is reserved, or refused, before
- * their weights are loaded.
- * @param {typeof import('./loading.js').load} load @param {OpenOptions} options of the model
- * @param {LoadDeps & { meter: Meter, reserve: () => void, descriptors: SourceDescriptor[] }} deps of the model.
+/** Loads a draft model while the main model waits for memory, so that the memory of both is reserved, or refused,
+ * before their weights are loaded.
+ * @param {typeof import('./loading.js').load} load @param {OpenOptions} options of the main model
+ * @param {LoadDeps & { meter: Meter, reserve: () => void, descriptors: SourceDescriptor[] }} deps of the main model.
  * reserve: reserves its memory; descriptors: its files, after which the client sends those of the draft model */
 export async function loadDraftModel(load, options, { native, meter, reserve, descriptors, ...deps }) {
   const { draftModel = [], sha256, sequences, ...others } = options;
@@ -62,8 +62,8 @@ function checkUrls(draftModel, descriptors) {
   throw draftIsModel();
 }
 
-/** Removes the headers from a source if they are those of a model on another host. @param {SourceDescriptor} source
- * @param {SourceDescriptor} model @returns {SourceDescriptor} */
+/** Removes the model's headers from the source of its draft model, if that is on another host.
+ * @param {SourceDescriptor} source of the draft model @param {SourceDescriptor} model @returns {SourceDescriptor} */
 function withoutSecrets(source, model) {
   if (source.kind !== 'url' || model.kind !== 'url') return source;
   return new URL(source.url).origin === new URL(model.url).origin ? source : { ...source, headers: undefined };

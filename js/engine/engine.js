@@ -45,7 +45,7 @@ export const RUN = { DONE: 0, LOGITS: 2, LOOK: 3, ROWS: 4 };
 /** @typedef {{ update: (bytes: Uint8Array) => void, hex: () => string }} Hash */
 /** @typedef {{ exports: Exports, memory: WebAssembly.Memory, module: WebAssembly.Module }} Parts */
 
-/** One model (gw_model of src/api.h) in a WebAssembly instance. */
+/** One model (gw_model of src/api.h) in a WebAssembly instance, with its session: context, KV cache and sampler. */
 export class Engine {
   #parts;
   #exports;
@@ -58,7 +58,7 @@ export class Engine {
   #tops = 0;
 
   /** @param {Parts} parts @param {Helper[]} helpers helper threads that have instantiated the module
-   * @param {number} [pool] pool of the threads, if they have entered one */
+   * @param {number} [pool] address of the thread pool, if the helpers have entered it already */
   constructor(parts, helpers, pool) {
     const { exports, memory } = parts;
     this.#parts = parts;
@@ -220,8 +220,8 @@ export class Engine {
       this.call('load_reserve', contextLength);
     } catch (cause) {
       if (need > ADDRESSES || /** @type {ModelError} */ (cause).code !== 'no-memory') throw cause;
-      // The platform grants less memory than WebAssembly can address. The memory plan counts the whole heap, which
-      // grow() has enlarged by `most - before` bytes, so these bytes are added to the limit.
+      // The platform grants less memory than the model needs. The memory plan counts the heap as used. grow() has
+      // enlarged the heap by `most - before` bytes, so these bytes are added to the limit.
       const most = this.#heap.grow(need);
       const fits = this.call('largest_context', 2 * most - before);
       throw errors.contextTooLarge(contextLength, { need, most, fits, cause });
@@ -347,7 +347,7 @@ export class Engine {
   }
 
   /** Returns a copy of the vector of an embedded text, not normalised.
-   * @param {number} text its index @param {number} width number of dimensions */
+   * @param {number} text index of the text @param {number} width number of dimensions */
   vector(text, width) {
     return this.#heap.copy(Float32Array, this.#raw('vector', text), width);
   }
@@ -451,7 +451,7 @@ export class Engine {
     return this.call('draw', this.#row(-back));
   }
 
-  /** Draws a token that a grammar allows. @param {number} matcher its address @param {boolean} masked whether to
+  /** Draws a token that a grammar allows. @param {number} matcher address of the matcher @param {boolean} masked
    * mask the logits even if the draw does not need it, for log probabilities @param {number} [back] see draw() */
   drawUnder(matcher, masked, back = 0) {
     return this.call('match_draw', matcher, this.#row(-back), Number(masked));

@@ -3,7 +3,7 @@
 /** @import { Unsupported } from '../grammar/index.js' */
 import { ModelError, failure, show } from '../errors.js';
 
-/* The engine and its memory */
+/* Errors of the engine and its memory */
 
 const CLOSE = 'Close other tabs or programs.';
 
@@ -45,13 +45,13 @@ export const notReserved = (bytes, cause) =>
 export const scriptMemoryFull = (cause) =>
   failure('no-memory', 'JavaScript is out of memory', new Error(cause.message, { cause }), CLOSE);
 
-/* Context and prompt */
+/* Errors of context and prompt */
 
 /** @param {number} most @param {number} wanted */
 export const contextTooLong = (most, wanted) =>
   new ModelError('bad-option', `\`contextLength\` must be at most ${most}, the model's maximum (got ${wanted}).`);
 
-/** The error for a context that does not fit into memory. fits: the longest that does; 0 if none
+/** The error for a context that does not fit into memory. fits: the longest context that fits, 0 if none does.
  * @param {number} contextLength @param {{ need: number, most: number, fits: number, cause: unknown }} bytes */
 export const contextTooLarge = (contextLength, { need, most, fits, cause }) =>
   new ModelError(
@@ -68,7 +68,7 @@ export const tooManyTokens = (code, most) => new ModelError(code, `The text has 
 export const notSplittable = (bytes) =>
   new ModelError('bad-count', `The text has ${bytes} bytes without a word boundary. Add spaces.`);
 
-/* Files of the model */
+/* Errors of files of the model */
 
 /** @param {string} expected @param {string} got */
 export const digestDiffers = (expected, got) =>
@@ -98,7 +98,7 @@ export const endsInTable = () =>
 /** @param {string} name */
 export const fileChanged = (name) => new ModelError('source-changed', `${name} has changed. Load it again.`);
 
-/* Temporary files */
+/* Errors of temporary files */
 
 /** @param {unknown} cause */
 export const temporaryNotCreated = (cause) =>
@@ -129,10 +129,10 @@ export const temporaryNotRead = (cause) =>
 export const temporaryCorrupt = (at) =>
   new ModelError('cache-corrupt', `The temporary file of the model is corrupt at byte ${at}. Load the model again.`);
 
-/* Chat templates */
+/* Errors of chat templates */
 
-/** The error of a template that called raise_exception(). A class, because such a prompt is rendered again with other
- * messages. */
+/** The error of a template that called raise_exception(). A class, so that template.js recognises the error and renders
+ * the prompt with other messages. */
 export class Refusal extends ModelError {}
 
 /** @param {unknown} text */
@@ -169,7 +169,7 @@ export const messagesTooLong = (most) =>
     `The messages and tools have more than ${most} characters in all. Send fewer or shorter messages.`,
   );
 
-/** The remedy of the following two errors. */
+/** Remedy of tokensMixed() and tokenAssembled(). */
 const OTHER_TEMPLATE = ' Send the prompt as a string, or use a file with another chat template.';
 
 export const tokensMixed = () =>
@@ -202,7 +202,7 @@ export const noLanguageCodes = () =>
 export const badLanguageCode = (name, code) =>
   new ModelError('bad-option', `\`${name}\` must be a language code such as en or pt-BR (got ${short(code)}).`);
 
-/* Constraints */
+/* Errors of constraints */
 
 /** @param {Unsupported} error */
 const placeOf = ({ place }) => (typeof place === 'number' ? `offset ${place}` : `#${place}`);
@@ -233,7 +233,7 @@ export const badBeginning = () =>
 export const badToken = (id) =>
   new ModelError('bad-state', `The format does not allow the token ${id}. Change the format.`);
 
-/* Draft models */
+/* Errors of draft models */
 
 export const draftIsModel = () =>
   new ModelError(
@@ -261,7 +261,7 @@ export const otherSize = (expected, got) => otherVocabulary(`it has ${got} token
 export const otherToken = (id, expected, got) =>
   otherVocabulary(`its token ${id} is ${show(got)}, not ${show(expected)}`);
 
-/* Embeddings */
+/* Errors of embeddings */
 
 /** @param {number} count @param {number} most */
 export const tooManyTexts = (count, most) =>
@@ -285,7 +285,7 @@ export const vectorNotFinite = (i) =>
     `The vector of text ${i} is not finite: the model's weights overflow float32. Load another file of the model.`,
   );
 
-/* Inspection and logits */
+/* Errors of inspection and logits */
 
 /** @param {number} n @param {number} at */
 export const badPosition = (n, at) =>
@@ -317,7 +317,7 @@ export const noMemoryForLogits = (count, cause) =>
 
 export const nothingToScore = () => new ModelError('bad-option', 'The text has no token to score. Pass a longer text.');
 
-/* Saved conversations */
+/* Errors of saved conversations */
 
 export const notEvaluated = () =>
   new ModelError('bad-state', 'The conversation could not be evaluated for saving. Try again.');

@@ -17,7 +17,7 @@ import { Replay } from './replay.js';
 import { Runner } from './runner.js';
 import { PromptEncoder } from './prompt-encoder.js';
 
-/** Returns a function that calls an export of a part, which is imported on first use (platform/files.js).
+/** Returns a function that calls an export of a module, which is imported on first use (platform/files.js).
  * @param {'look' | 'grammar'} part @param {string} name
  * @returns {(context: Context, ...args: any[]) => Promise<any>} */
 function inPart(part, name) {

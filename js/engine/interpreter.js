@@ -27,7 +27,7 @@ const STEP = 64;
 const ITEM = 8;
 
 /** Letters of an origin string, which has one letter per UTF-16 unit of a text. x: text of messages or tools; o: text
- * of the template; s, e, t: text of the template with a sentinel before it, after it, or both. */
+ * of the template; s, e, t: text of the template with a sentinel (template.js) before it, after it, or both. */
 const OWN = 'o';
 const OTHER = 'x';
 /** Origin string of an empty text that comes from messages or tools. */

@@ -14,7 +14,7 @@ import { chooseContext } from './context.js';
 import { Meter } from './meter.js';
 import { loadInto } from './stream.js';
 
-/** Minimum size in bytes of weights for which autotune compares the orders of reading. Larger than processor caches. */
+/** Minimum size of weights, in bytes, for which autotune compares orders of reading them. Larger than CPU caches. */
 const MEMORY_BOUND = 2e8;
 
 /** Dependencies of a load. report: called with the progress of the load; reportRest: called with the progress of

@@ -10,8 +10,8 @@ export function lastBytes(encoder, ids, count) {
   return parts.reduce(joined, new Uint8Array()).slice(-count);
 }
 
-/** An answer with its prompt. marked: text of the prompt with sentinels; assembler.cut: bytes of an incomplete
- * character at the end of the text; thoughts.cut: whether thoughts end inside a character.
+/** An answer with its prompt. marked: text of the prompt with sentinels (template.js); assembler.cut: bytes of an
+ * incomplete character at the end of the text; thoughts.cut: whether thoughts end inside a character.
  * @typedef {{ assembler: { text: string, cut: number }, native: { stateName: string },
  *   encoder: { decode: (ids: number[], special: boolean, before?: number) => string },
  *   thoughts: { text: string, cut: boolean } | null, marked?: string, prompt: number[], tokens: number[],

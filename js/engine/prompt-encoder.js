@@ -259,7 +259,7 @@ export class PromptEncoder {
     return this.#native.where('is_end', this.size);
   }
 
-  /** The chat template in use. Only valid after prompted() of messages. */
+  /** The chat template in use. Only valid after prompted() with messages. */
   get template() {
     return /** @type {ChatTemplate} */ (this.#template);
   }

@@ -25,7 +25,7 @@ const DRAIN_BYTES = 1 << 20;
 /** Maximum gap between two rows that are read at once, in bytes. */
 const SLACK = 1 << 12;
 
-/** A reader of one file. grain: reads should begin and end at multiples of it; parallel: number of reads that may be
+/** A reader of one file. grain: alignment of reads, in bytes; parallel: number of reads that may be
  * pending; read: returns the result of `take`, which gets bytes that are valid only during the call.
  * @typedef {{ grain: number, total: number, parallel: number,
  *   read: <T>(start: number, end: number, take: (bytes: Uint8Array) => T) => Promise<T> }} Reader */

@@ -1,5 +1,5 @@
-/* saving: saves and restores the session's state of a chat as bytes (src/run/state.h), in slices, so that the worker
- * can receive messages between them. */
+/* saving: saves and restores the session's state of a chat (token ids, KV cache and sampler; src/run/state.h) as bytes,
+ * in slices, so that the worker can receive messages between them. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatFiles } from '../download/chat-cache.js';
@@ -11,7 +11,7 @@ import { noChatCache, noMemoryForSaved, notEvaluated } from './errors.js';
  * @param {EvaluationJob} job @param {Save['args']} args @returns {Promise<Save['value']>} */
 export async function save({ runner, contextLength }, job, { head, ids: all, of, owner = '' }) {
   const { native } = runner;
-  const ids = all.slice(0, contextLength); // after an answer that filled the context, there is one id too many
+  const ids = all.slice(0, contextLength); // an answer that filled the context has one id too many
   if (!ids.length || ![undefined, native.stateName].includes(of)) return head;
   const isOthers = native.restoredFor && native.restoredFor !== owner;
   if (isOthers || !native.saves(ids)) {

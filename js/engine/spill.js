@@ -53,10 +53,10 @@ export class Spill {
   #size = 0;
   /** Reads the rest of the tables from the source, and closes the source. */
   finish = async () => {};
-  /** Size in bytes of the pieces that have a checksum each. */
+  /** Size in bytes of the file's pieces, each of which has a checksum. */
   grain;
 
-  /** @param {TensorInfo[]} tables in order @param {number} total their size @param {TemporaryFile} file
+  /** @param {TensorInfo[]} tables in order @param {number} total size of all tables @param {TemporaryFile} file
    * @param {(bytes: Uint8Array) => number[]} sum computes a checksum */
   constructor(tables, total, file, sum) {
     this.#tables = tables;

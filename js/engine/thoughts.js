@@ -8,7 +8,7 @@ const NEWLINE = 0x0a;
 /** Token ids of the texts in ThoughtMarks.
  * @typedef {{ begin: number, end: number, head: number[], close: number[], gap: number[] }} MarkIds */
 
-/** Place of the last token, and the phases that may follow (head and gap: see ThoughtMarks).
+/** Part of the answer to which the last token belongs, and the phases that may follow (head, gap: see ThoughtMarks).
  *   answer  outside of thoughts                       head
  *   head    in the head of a thought                  blank text end
  *   blank   after the head, only line breaks          text end
