@@ -4,7 +4,7 @@ import { TooComplex, Unsupported } from './refusal.js';
 /** Where the error is: a JSON pointer in a schema, or an offset in an expression or grammar.
  * @typedef {string | number} Place */
 
-/* Any format */
+/* Errors of any format */
 
 /** @param {string} what @param {string} expected @param {Place} [place] */
 export const mustBe = (what, expected, place) => new Unsupported(`${what} must be ${expected}`, place);
@@ -27,7 +27,7 @@ export const noText = () => new Unsupported('no text can match');
 export const contradiction = (what, place) =>
   new Unsupported(`no ${what} can match, because the format contradicts itself`, place);
 
-/* Regular expressions and grammars */
+/* Errors of regular expressions and grammars */
 
 /** @param {string} what @param {Place} place */
 export const notClosed = (what, place) => new Unsupported(`${what} is not closed`, place);
@@ -41,7 +41,7 @@ export const unknownEscape = (letter, place) => unsupported(`the escape \\${lett
 /** @param {Place} place */
 export const rangeReversed = (place) => new Unsupported('a range ends before it begins', place);
 
-/* Regular expressions */
+/* Errors of regular expressions */
 
 /** @param {string} name @param {Place} place */
 export const unknownProperty = (name, place) =>
@@ -84,7 +84,7 @@ export const tooManyBefore = () => new TooComplex('too many parts precede an ass
 export const tooManyCopies = (most) =>
   new TooComplex(`an assertion such as ^, $ or \\b is repeated more than ${most} times`, 0);
 
-/* Grammars */
+/* Errors of grammars */
 
 /** @param {string} name @param {Place} place */
 export const ruleMissing = (name, place) => new Unsupported(`the rule ${name} is missing`, place);
@@ -113,7 +113,7 @@ export const negatedToken = (place) => new Unsupported('negated tokens are not s
 /** @param {string} name @param {Place} place */
 export const unknownToken = (name, place) => new Unsupported(`the vocabulary has no token <${name}>`, place);
 
-/* Schemas: keywords */
+/* Errors of keywords in schemas */
 
 /** @param {string} fault from keywordFault() @param {Place} [place] */
 export const badKeywords = (fault, place) => new Unsupported(fault, place);
@@ -144,7 +144,7 @@ export const inPattern = (text, { code, what }, place) =>
 export const tooManyBranches = (place) =>
   new Unsupported('unevaluatedItems or unevaluatedProperties depends on too many branches', place);
 
-/* Schemas: references */
+/* Errors of references in schemas */
 
 /** @param {string} name @param {Place} place */
 export const unknownDialect = (name, place) => unsupported(`the dialect ${name} of $schema`, place);
@@ -170,7 +170,7 @@ export const badFragment = (fragment, place) =>
 /** @param {Place} place */
 export const circular = (place) => new Unsupported('a $ref points to itself', place);
 
-/* Schemas: limits */
+/* Errors of schemas that exceed limits */
 
 /** @param {number} divisor */
 export const tooManyDigits = (divisor) => new TooComplex(`multipleOf ${divisor} has too many digits`);
@@ -188,7 +188,7 @@ export const tooManyCounts = () => new TooComplex('counting the items that match
 
 export const tooManyViolations = () => new TooComplex('a negated schema can be violated in too many ways');
 
-/* Automata */
+/* Errors of automata */
 
 /** @param {string} what */
 const notCombined = (what) =>

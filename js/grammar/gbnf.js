@@ -48,7 +48,7 @@ class Parser {
     return true;
   }
 
-  /** @param {RegExp} shape with the flag y */
+  /** @param {RegExp} shape a sticky expression (flag y) */
   match(shape) {
     shape.lastIndex = this.at;
     const found = shape.exec(this.text);

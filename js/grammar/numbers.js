@@ -210,8 +210,8 @@ function neighbour(value, step) {
   return BITS.getFloat64(0);
 }
 
-/** Returns whether parsing rounds the decimal next to an exclusive bound to this bound. The decimal has as many digits
- * as an answer may have. @param {Value} bound
+/** Returns whether the decimal next to an exclusive bound is rounded to the bound when it is parsed as a double. The
+ * decimal has as many digits as an answer may have. @param {Value} bound
  * @param {1n | -1n} step up or down
  * @param {number} places decimal places of the longer bound; -1 for integers */
 function roundsOnto(bound, step, places) {
@@ -236,9 +236,9 @@ function parsed({ lo, loOpen, hi, hiOpen }, integers) {
   return { lo, loOpen, hi, hiOpen };
 }
 
-/** Returns a DFA that limits the digits of the unsigned numbers in an interval. Allows more than `all` only if the
- * bounds need them. @param {Interval} interval @param {boolean} integers @param {number} all maximum number of digits
- * @param {number} most number of digits above which the DFA would have too many states */
+/** Returns a DFA that limits the digits of the unsigned numbers in an interval. Allows more digits than `all` only if
+ * the bounds need more. @param {Interval} interval @param {boolean} integers @param {number} all maximum number of
+ * digits @param {number} most number of digits above which the DFA would have too many states */
 function limited({ lo, hi }, integers, all, most) {
   const low = digitsOf(lo);
   const high = Number(hi) < Infinity ? digitsOf(hi) : { integer: '', fraction: '' };

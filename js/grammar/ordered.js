@@ -42,7 +42,7 @@ export class Ordering {
     this.#budget = budget;
   }
 
-  /** Returns a node with the properties of all objects in it in order. */
+  /** Returns a copy of a node in which every object has its properties in order. */
   node = eachOnce((node, visit) => {
     this.#budget?.spend('');
     return 'members' in node ? this.members(node, visit) : mapped(node, visit);

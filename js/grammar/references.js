@@ -168,7 +168,7 @@ export class Document {
   }
 
   /** Returns the location of a schema inside another schema. Throws `Unsupported` if the value is not a schema.
-   * @param {Located} from @param {Schema} schema @param {string} path its JSON pointer, relative to `from`
+   * @param {Located} from @param {Schema} schema @param {string} path JSON pointer relative to `from`
    * @returns {Located} */
   child(from, schema, path) {
     if (!isSchema(schema)) throw errors.notSchema(from.pointer + path);

@@ -49,7 +49,7 @@ const DEEPEST = 500;
 
 /** Cost of a character set with the flag i, which tests all characters with case, in steps of the work budget. */
 const CASED = 150;
-/** Maximum number of entries of `closures`. */
+/** Maximum number of cached results of anyCase(). */
 const MOST_CLOSURES = 500;
 
 /** Cost of a Unicode property, in steps of the work budget: PROPERTY for testing all code points, and PROPERTY_RANGE
@@ -78,7 +78,7 @@ function propertyRanges(name, place) {
     const units = [];
     for (let point = from; point < from + 0x800; point++) {
       if (size === 1) units.push(point);
-      else units.push(0xd7c0 + (point >> 10), 0xdc00 | (point & 1023)); // faster than String.fromCodePoint()
+      else units.push(0xd7c0 + (point >> 10), 0xdc00 | (point & 1023)); // String.fromCodePoint() is slower
     }
     const letters = String.fromCharCode(...units);
     for (const found of letters.matchAll(all)) {

@@ -36,8 +36,8 @@ import { tooManySchemas } from './errors.js';
 /** The meaning of a keyword for values of one type. demand: returns the alternatives that fulfil it; deny: returns
  * the alternatives that violate it.
  * @typedef {{ demand: () => Arm[], deny: () => Arm[] }} Clause */
-/** Functions of schema-logic.js. fits: whether a name fits a node; empty, noText: whether certainly no value, or no
- * text, matches.
+/** Functions of schema-logic.js. fits: whether a node matches a name; empty: whether certainly no value matches a goal;
+ * noText: whether certainly no text fulfils the requirements.
  * @typedef {{ fits: (key: Node, name: string) => boolean, empty: (goal: Goal) => boolean,
  *   noText: (strings: Strings) => boolean, spend: (steps: number) => void }} Ask */
 /** The members of Logic (schema-logic.js) that the keywords of arrays and objects use.

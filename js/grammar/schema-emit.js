@@ -184,7 +184,8 @@ export class Emitter {
   }
 
   /** Returns a node for the items of an array with `contains`, with a rule for each combination of item index and
-   * numbers of matches. @param {Items} items @param {number} reach @param {number} depth @returns {Node} */
+   * numbers of matches. @param {Items} items @param {number} reach maximum number of items
+   * @param {number} depth @returns {Node} */
   counted(items, reach, depth) {
     const { prefix, contains, min } = items;
     const { comma } = this.layouts.at(depth);

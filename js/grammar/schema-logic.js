@@ -1,8 +1,8 @@
 /*
- * schema-logic: expands JSON schemas to alternatives (arms, see schema-arms.js). Every keyword is a clause that can be
- * required or negated: allOf is a product of alternatives, anyOf a union; `not`, and the other branches of oneOf and
- * if/then/else, are negated. The result is exact. Schemas that need too many alternatives, or cannot be expressed like
- * this, are rejected with an error that names the keyword and its location.
+ * schema-logic: expands JSON schemas to alternatives ("arms", see schema-arms.js, which also explains goals). Every
+ * keyword is a clause that can be required or negated: allOf is a product of alternatives, anyOf a union; `not`, and
+ * the other branches of oneOf and if/then/else, are negated. The result is exact. Schemas that need too many
+ * alternatives, or cannot be expressed like this, are rejected with an error that names the keyword and its location.
  */
 import * as nodes from './nodes.js';
 import { gaps, pointIntervals } from './numbers.js';

@@ -64,7 +64,7 @@ export class Spells {
     return node;
   }
 
-  /** Returns the node that spells a text. Lone surrogates must be excluded before.
+  /** Returns the node that spells a text, which must have no lone surrogates.
    * @param {string} text @param {number} to the next node @param {Spelling} how */
   text(text, to, how) {
     let node = to;
