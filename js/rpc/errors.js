@@ -1,7 +1,7 @@
 /* errors: the errors of this folder. */
 import { ModelError, failure } from '../errors.js';
 
-/* The worker */
+/* Errors of the worker */
 
 const REMEDY = 'Call restart(), or load the model again.';
 
@@ -25,7 +25,7 @@ export const readOnce = () =>
       ' from bytes with `restart: true`.',
   );
 
-/* Calls */
+/* Errors of calls */
 
 /** @param {number} most @param {number} got */
 export const tooMuchText = (most, got) =>
@@ -38,7 +38,7 @@ export const notPosted = (cause) =>
 /** @param {unknown} cause */
 export const callbackFailed = (cause) => failure('bad-option', 'A progress callback failed', cause, 'Correct it.');
 
-/* The store of the caller */
+/* Errors of the caller's store */
 
 /** @param {unknown} reason */
 export const storeFailed = (reason) => new Error(`The storage of the option \`cache\` failed: ${reason}.`);

@@ -15,8 +15,8 @@ const IDLE_BEATS = 4;
 const SILENT_BEATS = 16;
 const LOADING_BEATS = 120;
 /** Tolerated silence, as a multiple of the longest gap between messages so far. The multiple is larger for gaps during
- * a load, because these are often the first sign of a slow machine. They raise the tolerated number of heartbeats to at
- * most MAX_AFTER_LOADING, because they can also be due to a slow disk. */
+ * a load, which are often the first sign of a slow machine. Such gaps can also be due to a slow disk, so they raise the
+ * tolerated number of heartbeats to at most MAX_AFTER_LOADING. */
 const GAP_FACTOR = 3;
 const LOADING_GAP_FACTOR = 6;
 const MAX_AFTER_LOADING = 3 * SILENT_BEATS;

@@ -39,7 +39,7 @@ export class Rpc {
 
   /** @param {Pick<Port<ToWorker, any>, 'post'>} port
    * @param {Pick<Heartbeat, 'begin' | 'end'>} heartbeat counts the pending calls and their `beats`: heartbeats that
-   * they may miss */
+   * the worker may miss because of a call */
   constructor(port, heartbeat) {
     this.#port = port;
     this.#heartbeat = heartbeat;

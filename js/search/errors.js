@@ -1,7 +1,7 @@
 /* errors: the errors of search indexes. */
 import { ModelError, failure } from '../errors.js';
 
-// Arguments
+// Errors of arguments
 
 /** @param {'item' | 'option'} what @param {string} got kind of the value */
 export const notAnObject = (what, got) =>
@@ -34,7 +34,7 @@ export const wrongVector = (dimensions, got) =>
 export const noPlace = (place) =>
   new ModelError('bad-option', `\`${place}\` is missing. Pass the ${place} of the index.`);
 
-// Files of an index
+// Errors of files of an index
 
 const RETRY = 'Check the storage, and try again.';
 const REBUILD = 'Delete the index with deleteIndex(), and add its items again.';
@@ -79,12 +79,12 @@ export const noNumbersLeft = (last) =>
       ` Otherwise: ${REBUILD}`,
   );
 
-// The platform
+// Errors of the platform
 
 /** @param {unknown} cause */
 export const noModule = (cause) =>
   failure('engine-missing', 'gemma-simd128.wasm could not be loaded', cause, 'Copy it beside the script.');
 
-/** The cause of an indexFailed(). */
+/** The cause for indexFailed() on pages without https. */
 export const noFileSystem = () =>
   new Error('Pages without https have no private file system. Serve the page over https.');

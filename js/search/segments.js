@@ -101,8 +101,8 @@ function unpack(buffer, name, dimensions) {
 }
 
 /** Returns the files of a folder by name, in the order of their names. Lists the folder again until nothing changes,
- * because other writers may be active. A file that the writer of another file had read is then in the result, or was
- * replaced.
+ * because other writers may be active. If the writer of a file in the result had read another file, that file is in the
+ * result, too, or was replaced.
  * @param {Folder} folder @param {number} dimensions */
 export async function readAll(folder, dimensions) {
   /** @type {Map<string, Segment & { stamp: string }>} */

@@ -2,26 +2,26 @@
 import { ModelError, show } from '../errors.js';
 import { RequestError } from '../openai/errors.js';
 
-// Options
+// Errors of options
 
-/** @param {string} expected "`name` must be …" @param {unknown} got */
+/** @param {string} expected the clause "`name` must be …" @param {unknown} got */
 export const wrongOption = (expected, got) => new ModelError('bad-option', `${expected} (got ${show(got)}).`);
 
-/** The key is not quoted. */
+/** The message does not quote the key, which is secret. */
 export const badApiKey = () =>
   new ModelError('bad-option', '`apiKey` must be 1 to 1024 ASCII characters without white space.');
 
-// The state of the server
+// Errors of a server that stops or is overloaded
 
 const STOPPING = 'The server is stopping. Try again later.';
 
-/** The server is stopping and accepts no requests. */
+/** The error for a new request to a server that is stopping. */
 export const refusesRequests = () => new RequestError(503, STOPPING, null, 'stopping');
 
-/** The server is stopping and aborts a request that runs. */
+/** The error for a running request that a stopping server aborts. */
 export const stopsRequest = () => new ModelError('aborted', STOPPING);
 
-/** Only the reason of the request's signal: the client cannot receive it, so it has no remedy. */
+/** Abort reason of the request's signal. The client cannot receive it, so the message has no remedy. */
 export const clientClosed = () => new ModelError('aborted', 'The client closed the connection.');
 
 export const queueFull = () =>
@@ -30,7 +30,7 @@ export const queueFull = () =>
 export const bodiesTooLarge = () =>
   new RequestError(429, 'The server has too many large requests. Try again later.', null, 'rate_limit_exceeded');
 
-// Requests
+// Errors of requests
 
 export const bodyIncomplete = () =>
   new RequestError(400, 'The body is incomplete. Repeat the request.', null, 'bad_request');
@@ -73,7 +73,7 @@ export const wrongKey = () =>
     'invalid_api_key',
   );
 
-// Ollama's API
+// Errors of Ollama's API
 
 /** @param {string} method @param {string} path */
 export const unknownEndpoint = (method, path) =>
