@@ -20,10 +20,10 @@ export const unusable = (got, reason) =>
 /** A reason for unusable(). */
 export const listedTwice = () => 'The server lists two tools with this name.';
 
-/** A reason for unusable(). @param {unknown} got */
+/** Reason for unusable(). @param {unknown} got the schema */
 export const schemaIsNoObject = (got) => `Its schema must be an object (got ${show(got)}).`;
 
-// Calls. The message is for the model.
+// Errors of tool calls, which the model reads
 
 /** @param {string} text of the server */
 export const toolFailed = (text) => new Error(text || 'The tool failed and gave no reason. Use another one.');
@@ -32,7 +32,7 @@ export const toolFailed = (text) => new Error(text || 'The tool failed and gave 
 export const notText = (type) =>
   new Error(`The tool returned content of the type ${type}, and this model reads only text. Use another tool.`);
 
-// Tools for the browser's agent
+// Errors of tools for the browser's agent
 
 /** @param {unknown} cause */
 export const toolRefused = (cause) =>

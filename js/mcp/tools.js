@@ -30,7 +30,7 @@ const MAX_TIMEOUT = 2 ** 31 - 1;
  * @property {number} [total] Amount in all, if the server knows it.
  * @property {string} [message] Description of the current step.
  */
-/** The tool call of a progress report.
+/** The tool call whose progress is reported.
  * @typedef {object} McpCallOrigin
  * @property {string} name Name of the tool, as the model calls it.
  * @property {string} id Id of the call.

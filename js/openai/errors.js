@@ -37,7 +37,7 @@ const invalid = (message, param, code = 'invalid_value') => new RequestError(400
 const unsupported = (what, param, remedy = 'Leave it out.') =>
   invalid(`${what} is not supported. ${remedy}`, param, 'unsupported_parameter');
 
-// Options of a handler
+// Errors of options of a handler
 
 /** @param {unknown} got */
 export const badBodyLimit = (got) =>
@@ -51,7 +51,7 @@ export const badModels = (got) =>
     { got },
   );
 
-// Requests and their bodies
+// Errors of requests and their bodies
 
 /** @param {string} method @param {string} path */
 export const unknownUrl = (method, path) =>
@@ -73,7 +73,7 @@ export const unknownModel = (id, known) =>
     'model_not_found',
   );
 
-// Fields
+// Errors of fields
 
 /** @param {string} name */
 export const missingField = (name) =>
@@ -129,7 +129,7 @@ export const echoWithLogprobs = () => unsupported('`echo` with `logprobs`', 'ech
 
 export const tokensToEmbed = () => unsupported('`input` of token ids', 'input', 'Pass texts.');
 
-// Tools
+// Errors of tools
 
 /** @param {string} type @param {string} path @param {string} [remedy] */
 export const unsupportedTool = (type, path, remedy = 'Use `function`.') =>
@@ -145,7 +145,7 @@ export const unsupportedChoice = (type) => unsupported(`The tool choice \`${type
 export const choiceWithoutTools = () =>
   invalid('`tool_choice` requires `tools`. Pass `tools`, or leave `tool_choice` out.', 'tool_choice');
 
-// Messages
+// Errors of messages
 
 /** @param {string} path */
 export const functionRole = (path) => unsupported('The role `function`', path, 'Use the role `tool`.');
@@ -163,7 +163,7 @@ export const customCall = (path) => unsupported('A call of a custom tool', path,
 export const unsupportedContent = (type, path) =>
   unsupported(`The content part \`${type}\``, path, 'Pass parts of the type `text`.');
 
-// Responses
+// Errors of responses
 
 /** @param {string} id */
 export const unknownResponse = (id) =>
@@ -219,7 +219,7 @@ export const badLimit = () => invalid('`limit` must be an integer between 1 and 
 export const noCompaction = () =>
   unsupported('`/v1/responses/compact`', null, 'Send only the items to keep, as `input`.');
 
-// Responses to errors
+// HTTP responses for errors
 
 /** @type {Record<string, string>} */
 const NAMES = { 'context-exceeded': 'context_length_exceeded', 'bad-option': 'invalid_value' };

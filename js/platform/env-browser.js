@@ -23,8 +23,8 @@ export function browserEnvironment({ startWorker, startThread }) {
 }
 
 /** Starts a worker and, on the worker's request, its helper threads, because Firefox can hang in `new Worker` within a
- * worker. The shared memory is posted through a separate channel, because a port through which it
- * was sent keeps it alive. @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
+ * worker. The shared memory is posted through a separate channel, because it stays alive as long as the port that
+ * transferred it. @param {Place} place @param {() => Worker} startWorker @param {() => Worker} startThread
  * @returns {Port<ToWorker, FromWorker>} */
 function withThreads(place, startWorker, startThread) {
   const { worker, address } = startScript(startWorker, 'worker.js', place);

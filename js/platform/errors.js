@@ -19,8 +19,8 @@ export const wasmForbidden = (cause) =>
 export const missing = (cause) =>
   `${messageOf(cause)}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
 
-/** The cause of the error for a file that could not be loaded. @param {unknown} cause @param {string} [where] its
- * address in parentheses, after a space */
+/** The cause of the error for a file that could not be loaded. @param {unknown} cause
+ * @param {string} [where] a space and the file's address in parentheses */
 export const notFound = (cause, where = '') => new Error(missing(messageOf(cause) + where), { cause });
 
 /** The cause of notFound() for an error status of HTTP. @param {number} status */
@@ -30,7 +30,7 @@ export const badStatus = (status) => new Error(`the server answered status ${sta
 export const notImported = (address, cause) =>
   failure('engine-missing', `${address} could not be imported`, notFound(cause));
 
-/* Node */
+/* Errors in Node */
 
 /** The cause of the error for a worker that ended. @param {number} status */
 export const workerEnded = (status) => new Error(`it ended with status ${status}`);

@@ -13,7 +13,7 @@ import { notImported } from './errors.js';
 const OFFERED = 'gemma-wasm ';
 const scope = /** @type {any} */ (globalThis);
 
-/** Returns the URLs of files that an entry for one bundler has registered (tools/build/package.js).
+/** Returns the URLs of files that a bundler-specific entry has registered (tools/build/package.js).
  * @returns {Record<string, string> | undefined} */
 export const filesKnown = () => scope[`${OFFERED}files`];
 

@@ -5,7 +5,7 @@ import { missing } from './errors.js';
 /** Requests the script of a worker that did not start, and returns an error with the likely reason.
  * @param {string} address URL of the script */
 export async function whyNot(address) {
-  /** The end of the message, after the address. */
+  /** The part of the error message after the address. */
   const reason = await fetch(address, { cache: 'no-store' }).then(
     ({ ok, status, headers }) => {
       if (!ok) return missing(` answered status ${status}`);

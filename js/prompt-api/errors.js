@@ -8,7 +8,7 @@ function domError(name, message, cause) {
   return cause === undefined ? error : Object.assign(error, { cause });
 }
 
-// Arguments
+// Errors of arguments
 
 /** @param {string} where @param {string} what */
 export const wrongType = (where, what) => new TypeError(`${where} must be ${what}.`);
@@ -45,7 +45,7 @@ export const notJson = (cause) =>
 
 export const noConstraint = () => new TypeError('`omitResponseConstraintInput` requires a `responseConstraint`.');
 
-// Sessions
+// Errors of sessions
 
 export const illegalConstructor = () => new TypeError('Illegal constructor. Call LanguageModel.create().');
 

@@ -86,7 +86,7 @@ export class Builder {
   }
 
   /** Returns the grammar of an answer: calls or, with the tool choice `auto`, text before or instead of them. Text
-   * that follows a format can only replace calls, not precede them. @param {Node} calls @param {Node} words */
+   * in a format can only replace calls, not precede them. @param {Node} calls @param {Node} words */
   answer(calls, words) {
     const free = this.#wanted.choice === 'auto' && !this.#wanted.text;
     return free ? sequence(words, optional(calls)) : this.either(calls, words);

@@ -112,8 +112,8 @@ export function stringEnd(text, from) {
   return at;
 }
 
-/** Decodes the text between the quotes of a JSON string. If the string is incomplete, drops a lone high surrogate at
- * its end.
+/** Decodes the text between the quotes of a JSON string. If the string is incomplete (not `whole`), drops a lone
+ * high surrogate at its end.
  * @param {string} raw @param {boolean} whole */
 function decoded(raw, whole) {
   const body = whole ? raw : raw.replace(HALF_ESCAPE, '$1');
