@@ -1,5 +1,5 @@
 /* answer-parts: functions that js/openai and js/ai-sdk share: ids, the JSON of tool calls that are still being
- * generated, reasoning efforts and conversations. */
+ * generated, the option for a reasoning effort, and conversations with alternating roles. */
 /** @import { GenerateOptions } from './options.js' */
 /** @import { ChatMessage } from './protocol.js' */
 

@@ -148,8 +148,8 @@ export class Chat {
     return { usage, timings, ...(dropped && { dropped }) };
   }
 
-  /** Sends the results of the tools that the last answer called, and generates the next answer. A `toolChoice` of the
-   * chat that demands calls is ignored unless it has `everyRound`.
+  /** Sends the results of the tools that the last answer called, and generates the next answer. Ignores the chat's
+   * `toolChoice`, unless it is `none` or has `everyRound`.
    * @template {Format} [const F=Format] @template {readonly object[]} [P=object[]]
    * @param {readonly ToolResult[]} results @param {AnswerOptions<F, P>} [options] @returns {Generation<ValueOf<F>>} */
   sendToolResults(results, options = {}) {

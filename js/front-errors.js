@@ -1,7 +1,7 @@
 /* front-errors: the errors of the files directly in js/. Errors that lower layers use, too, are in errors.js. */
 import { ModelError, failure, messageOf, show } from './errors.js';
 
-/* Options */
+/* Errors of options */
 
 /** @param {string} subject @param {string} expected @param {string} got may be empty */
 export const mustBe = (subject, expected, got) =>
@@ -41,7 +41,7 @@ export const alreadyLoaded = () =>
 export const badTokenId = (top, id) =>
   new ModelError('bad-token', `Token ids must be integers from 0 to ${top} (got ${show(id)}).`);
 
-/* Messages */
+/* Errors of messages */
 
 /** @param {number} i @param {string[]} roles @param {unknown} role */
 export const badRole = (i, roles, role) =>
@@ -58,7 +58,7 @@ export const prefixNotLast = (i) =>
 export const toolsInContinued = () =>
   new ModelError('bad-option', "A continued answer can have `tools` only with toolChoice 'none'.");
 
-/* JSON values, schemas and tools */
+/* Errors of JSON values, schemas and tools */
 
 /** The first line of a reason, because further lines of JSON.stringify() show the cycle of a circular structure.
  * @param {unknown} cause */
@@ -72,7 +72,7 @@ export const flaw = (part, what, options) => new Error(`${part} is ${what}`, opt
 export const notJson = (name, cause) =>
   new ModelError('bad-option', `The ${name} must be JSON: ${firstLine(cause)}. Pass only JSON values.`, { cause });
 
-/* Chats and answers */
+/* Errors of chats and answers */
 
 export const nothingToAnswer = () =>
   new ModelError('bad-state', 'The chat has no message to answer. Call send() first.');
@@ -86,7 +86,7 @@ export const stillAnswering = () =>
 export const iteratedTwice = () =>
   new ModelError('bad-state', 'An answer can be iterated only once. Use result() or text().');
 
-/* Saved conversations */
+/* Errors of saved conversations */
 
 /** @param {string} why */
 const damaged = (why) =>
@@ -109,7 +109,7 @@ export const savedVersion = (version, own) =>
       ' the release that saved it.',
   );
 
-/* The model */
+/* Errors of the model */
 
 /** @param {unknown} cause */
 export const sourceNotRead = (cause) =>

@@ -7,7 +7,7 @@
 import { isolated, reloadOnce } from './platform/isolation.js';
 import { trustedScriptUrl } from './platform/trusted.js';
 
-/** @param {any} scope its global scope */
+/** Runs in the service worker. @param {any} scope global scope */
 function serveHeaders(scope) {
   scope.addEventListener('install', () => scope.skipWaiting());
   scope.addEventListener('activate', (/** @type {any} */ event) => event.waitUntil(scope.clients.claim()));

@@ -1,4 +1,4 @@
-/* later-errors: the errors of the files directly in js/ that are loaded on first use. Not in front-errors.js, so that a
+/* later-errors: the errors of modules directly in js/ that are loaded on first use. Not in front-errors.js, so that a
  * page's first load is smaller. */
 import { ModelError, show } from './errors.js';
 import { firstLine } from './front-errors.js';
@@ -28,12 +28,12 @@ export const notConvertible = (subject, vendor) =>
 export const schemaTooLarge = (most) =>
   new ModelError('format-too-complex', `The schema has more than ${most}. Use a smaller one.`);
 
-/** For the model. @param {readonly { message: string }[]} issues */
+/** The message is for the model. @param {readonly { message: string }[]} issues */
 export const badArguments = (issues) => {
   const faults = issues.map(({ message }) => message.replace(/\.$/, '')).join('; ');
   return new Error(`The arguments are invalid: ${faults}. Correct them.`);
 };
 
-/** For the model and the caller. @param {string} name of the tool @param {unknown} cause */
+/** The message is for the model and the caller. @param {string} name of the tool @param {unknown} cause */
 export const badResult = (name, cause) =>
   new Error(`The result of the tool ${name} is not JSON: ${firstLine(cause)}. Return only JSON values.`, { cause });

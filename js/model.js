@@ -388,7 +388,7 @@ export class Model extends HeaderModel {
   }
 
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks
-   * @param {string} [owner] */
+   * @param {string} [owner] id of the calling chat */
   #generation(prompt, options, hooks, owner) {
     const { signal, onPrefillProgress } = given(options);
     const schema = schemaIn(options.format);

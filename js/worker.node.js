@@ -29,7 +29,7 @@ function openFile(path) {
   const file = openSync(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const stat = fstatSync(file);
   const cell = new Int32Array(new SharedArrayBuffer(4));
-  let begun = !lstatSync(path).isFIFO(); // a pipe behind a symbolic link, such as /dev/stdin, already had a writer
+  let begun = !lstatSync(path).isFIFO(); // a pipe opened through a symbolic link (/dev/stdin) has had a writer already
   return {
     size: stat.isFile() ? stat.size : undefined,
     unchanged() {
