@@ -11,7 +11,7 @@ import { fail, resolve } from '../shell/notices.js';
 
 /** A pasted text of this size becomes an attached file. */
 const LONG = { characters: 2000, lines: 30 };
-/** Maximum size of an attached file in bytes; no context holds more. */
+/** Maximum size of an attached file in bytes. A larger text fits into no context. */
 const MOST_BYTES = 4e6;
 
 /** Returns whether a file is a model, by its name or its first bytes. Never rejects. @param {File} file */
@@ -87,14 +87,14 @@ export class Attachments {
     return this.#files;
   }
 
-  /** Attaches further texts, announces them, and reports the change. @param {Attached[]} files */
+  /** Attaches further texts, announces them, and calls #changed(). @param {Attached[]} files */
   add(files) {
     this.set([...this.#files, ...files]);
     announce(t('attach.done', { names: list(files.map(({ name }) => name)) }));
     this.#changed();
   }
 
-  /** Replaces the attached texts. Reports no change, because the caller knows of it. @param {Attached[]} files */
+  /** Replaces the attached texts without calling #changed(). @param {Attached[]} files */
   set(files) {
     this.#files = files;
     resolve('attach');

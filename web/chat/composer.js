@@ -1,6 +1,6 @@
 /**
  * composer: the message field. Enter sends, Shift+Enter breaks the line, ↑ in an empty field brings the last message
- * back. Shows how much of the context is in use, and how much the message would take.
+ * back. Shows how much of the context is in use, and how much the message would add.
  * @module
  */
 import { Attachments } from './attachments.js';
@@ -110,7 +110,7 @@ export class Composer {
   #send() {
     const [text, { files }] = [this.#field.value.trim(), this.#attachments];
     if (state.busy || !(text || files.length)) return;
-    // The draft of a new conversation is stored without an id, so it is cleared before sending creates one.
+    // send() gives a new conversation its id, so the draft that is stored without an id is cleared first.
     if (!this.#before) this.#keeper.typed(nothing());
     if (this.#conversation.send({ text, files })) this.#back();
     else if (!this.#before) this.#keeper.typed({ text, files });

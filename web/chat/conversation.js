@@ -33,7 +33,7 @@ const STATS_EVERY = 250;
  * @property {string} [thoughts]      earlier thoughts of an answer that is continued
  * @property {string | null} before   the last message shown before the request
  * @property {number} used            tokens of context in use before the answer
- * @property {number} prompt          tokens of its prompt, as far as known
+ * @property {number} prompt          tokens of the answer's prompt, as far as known
  */
 
 /** Callbacks of a conversation. changed: the conversation must be saved; now: immediately, because a turn began or
@@ -87,7 +87,7 @@ export class Conversation {
     this.on.changed(now);
   }
 
-  /** Uses another model for later answers. Without settle() before, the chat of the old model is not saved.
+  /** Uses another model for later answers. Call settle() first to save the old model's chat.
    * @param {Model | null} model null: no answers can be requested @param {ModelNote} [note] how to load it again */
   use(model, note) {
     this.#note = note;
@@ -103,7 +103,7 @@ export class Conversation {
     return this.#talk.sweep();
   }
 
-  /** Records that the loaded model continues the open conversation, for the next visit too. */
+  /** Records the loaded model in the open conversation, so that the next visit loads it again. */
   adopt() {
     if (this.head) {
       this.head.model = this.#note;
@@ -128,7 +128,7 @@ export class Conversation {
     this.#count();
   }
 
-  /** Merges the saved conversation, which another tab may have continued. @param {Whole} kept
+  /** Merges the saved version into the open conversation, which another tab may have continued. @param {Whole} kept
    * @param {boolean} [follow]   this tab has no unsaved changes, so it shows what the other tab added */
   join({ head, body }, follow = false) {
     if (head.id !== this.head?.id) return;
@@ -173,8 +173,8 @@ export class Conversation {
     });
   }
 
-  /** Counts the tokens of context that are in use. Errors, for example of the chat template, are left to the next
-   * answer. */
+  /** Counts the tokens of context that are in use. The next answer shows errors, for example of the chat
+   * template. */
   #count() {
     const { leaf } = this.tree;
     const model = this.#talk.model;
@@ -221,8 +221,8 @@ export class Conversation {
     if (question) this.#start({ question, before: this.tree.leaf });
   }
 
-  /** Continues an answer: in place if `begin` is the answer's text and the answer is the last message; otherwise as
-   * another version of the answer, which begins with `begin`. @param {Said} said @param {string} [begin] */
+  /** Continues the last message if `begin` is its whole text; otherwise adds a version of the answer that begins with
+   * `begin`. @param {Said} said @param {string} [begin] */
   continueFrom(said, begin = said.text) {
     const question = this.tree.get(said.parent);
     const before = this.tree.leaf;
@@ -249,7 +249,7 @@ export class Conversation {
       used = await this.#talk.count([...messagesOf(tree, cut, said.id), ...asked]).catch(() => 0);
       if (used <= contextLength / 2) break;
     }
-    // While tokens were counted, another conversation may have been opened, or the button pressed again.
+    // Meanwhile, another conversation may have been opened, or the button of this action pressed again.
     if (this.head !== head || this.#talk.model !== model || this.#hindered()) return;
     if (used >= contextLength) {
       await addLater();
@@ -301,7 +301,8 @@ export class Conversation {
 
   /** @param {Said} said */
   #branch({ id, parent }) {
-    const last = this.tree.get(id) ? id : parent; // the tree has no answer that was stopped before its first character
+    // An answer that was stopped before its first character is not in the tree.
+    const last = this.tree.get(id) ? id : parent;
     if (this.busy || !this.head || !last) return;
     const now = Date.now();
     /** @type {Head} */
@@ -356,7 +357,7 @@ export class Conversation {
   async #run(turn, signal) {
     const { answer } = turn;
     const onPrefillProgress = (/** @type {{ done: number, total: number }} */ { done, total }) => {
-      turn.prompt = Math.max(turn.prompt, turn.used + total); // in a repeated call, `total` is smaller
+      turn.prompt = Math.max(turn.prompt, turn.used + total); // if the call is repeated, `total` is smaller
       update({ used: turn.prompt });
       if (!answer.text && !answer.thoughts.text && done < total)
         answer.waiting(t('reading.share', { share: percent(done / total) }));

@@ -57,7 +57,7 @@ export class Follow {
     this.keep();
   }
 
-  /** Restores the position after the height of the box has changed, because the browser may have scrolled by itself. */
+  /** Restores the scroll position after the element's height has changed, because browsers may scroll by themselves. */
   keep() {
     if (this.#on) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#last = this.#scroller.scrollTop;

@@ -8,7 +8,7 @@ import { Tree } from '../history/tree.js';
 
 /** @import { Keeper } from './keeper.js' */
 
-/** The requests to open a conversation. */
+/** Handles requests to open a conversation. */
 export class Openings {
   #latest = latest();
   /** Id of the conversation that is being opened, null for a new one; undefined if none is being opened.
@@ -52,7 +52,7 @@ export class Openings {
     const written = await this.#keeper.draft(one?.head);
     if (!isLatest()) return;
     this.#next = undefined;
-    // A message that was sent while the draft was read has already begun the new conversation.
+    // If a message was sent while the draft was read, it has already begun the new conversation.
     if (id === null && before === null && state.id !== null) return;
     this.#keeper.flush();
     const now = this.#composer.message;

@@ -12,7 +12,7 @@ import css from './shape.css';
 
 /** @typedef {{ name: string, question: string, schema: object }} Example */
 
-/** @param {Record<string, object>} properties   all required, without others */
+/** @param {Record<string, object>} properties   all are required, and no others are allowed */
 const only = (properties) => ({
   type: 'object',
   additionalProperties: false,
@@ -182,7 +182,7 @@ class Shape {
     if (finishReason === 'stop') this.#value.replaceChildren(drawn(value));
     const said = t('shape.said', { tokens: t('tokens', { n: tokens }), n: forced });
     this.#said.textContent = [said, known(`end.${finishReason}`)].filter(Boolean).join(' · ');
-    this.#said.scrollIntoView({ block: 'nearest' }); // otherwise a small window would hide the result line
+    this.#said.scrollIntoView({ block: 'nearest' }); // in a small window, this line may be out of sight
     announce(t('shape.ready'));
   }
 }

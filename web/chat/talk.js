@@ -110,7 +110,8 @@ export class Talk {
     if (!model.info.chatTemplate) return model.generate(textOf([...said, user]) + (begin ?? ''), options);
     if (!this.#chat) await this.#restore(asked);
     const chat = this.#chat;
-    const more = { ...options, prefix: thoughts ? undefined : begin }; // with thoughts, continues the last answer
+    // An answer with thoughts is continued as the last message.
+    const more = { ...options, prefix: thoughts ? undefined : begin };
     if (chat && this.#held.question === question.id && (!thoughts || this.#held.answer === before)) {
       return begin === undefined ? chat.retry(options) : chat.continue(more);
     }
@@ -190,7 +191,7 @@ export class Talk {
 
   /** Deletes the saved states of conversations that were deleted. */
   async sweep() {
-    await this.#kept; // a chat that is being saved may be that of a deleted conversation
+    await this.#kept; // waits: the conversation whose chat is being saved may be deleted
     if (!this.#library.archive.kept) return;
     const states = this.model?.chatCache;
     try {

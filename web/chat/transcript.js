@@ -70,7 +70,7 @@ export class Answer {
     this.#open().add(piece);
   }
 
-  /** Appends text to the thoughts. Announces the first one. @param {string} piece   of the model's thoughts */
+  /** Appends text to the thoughts. Announces their beginning. @param {string} piece   of the model's thoughts */
   think(piece) {
     if (!this.#thoughts) announce(t('thinking'));
     this.#think().add(piece);

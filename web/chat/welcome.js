@@ -7,7 +7,7 @@ import { parameters } from '../shell/format.js';
 import { parts, t } from '../shell/language.js';
 import { actions, state } from '../shell/store.js';
 
-/** Suggested prompts, worded like the storyteller's training data, so in English in every language. */
+/** Suggested prompts, worded like the storyteller model's training data, so in English in every language. */
 const SUGGESTIONS = /** @type {const} */ (['story.dragon', 'story.cat', 'story.mouse']);
 
 /** Returns the contents of an empty conversation for the loaded model, or for none. @returns {(Node | string)[]} */

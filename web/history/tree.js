@@ -24,8 +24,8 @@
 
 /** @typedef {{ said: Said[], leaf: string | null }} Kept */
 
-/** Changes since the last save. own: ids of added and changed messages; gone: ids of removed ones; at: number of
- * changes.
+/** Changes since the last save. own: ids of added and changed messages; gone: ids of removed ones; at: sequence
+ * number of the last change.
  * @typedef {{ own: string[], gone: string[], at: number }} News */
 
 /** Returns an id that is unique enough for one browser; ids sort by age. */
@@ -37,7 +37,7 @@ export function newId() {
 /** The messages of one conversation, the shown leaf, and the changes that are not saved yet. */
 export class Tree {
   /** @type {Map<string, Said>} */ #said = new Map();
-  /** Number of the last unsaved change, by message id. @type {Map<string, number>} */ #own = new Map();
+  /** Sequence number of the last unsaved change, by id. @type {Map<string, number>} */ #own = new Map();
   /** @type {Map<string, number>} */ #gone = new Map();
   #turn = 0;
   /** @type {string | null} */ leaf = null;
