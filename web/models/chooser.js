@@ -59,7 +59,7 @@ export class Chooser {
 }
 
 /** Shows an error in the model chooser, or removes the one that is shown.
- * @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   its model, remedies */
+ * @param {unknown} error   null for none @param {Parameters<typeof errorBox>[1]} [more]   what failed, and remedies */
 export function showTrouble(error, more) {
   const place = box('picker-error');
   place.replaceChildren(...(error ? [errorBox(error, more)] : []));

@@ -25,7 +25,7 @@ export class LoadingView {
   #tenth = 0;
   /** Number of bytes that had arrived when the last request failed. */
   #troubleAt = Infinity;
-  /** The package's message of the notice that is shown. */
+  /** Message of the notice that is shown. */
   #message = '';
   /** Size in bytes to assume if the server does not report one. */
   #expected;

@@ -1,5 +1,5 @@
 /**
- * loads: the state of the page while a model is chosen, loaded, rejected or unloaded, and the way back from each.
+ * loads: what the page shows while a model is chosen, loaded, rejected or unloaded, and afterwards.
  * @module
  */
 import { action, announce, box, button, el, hasTouch, onClick, underDialog } from '../shell/dom.js';
@@ -23,7 +23,7 @@ import { askToken, needsToken } from './token.js';
 /** @import { Choice } from '../shell/store.js' */
 /** @import { Openings } from '../chat/openings.js' */
 
-/** The loads of the page, and the model chooser. */
+/** Loads models, and shows the model chooser. */
 export class Loads {
   #conversation;
   #openings;
@@ -127,8 +127,8 @@ export class Loads {
     box('model-card').replaceChildren(el('p', was, ' ', way), ...buttons);
   }
 
-  /** Chooses the first model of a visit: the conversation's, the last one used, the storyteller, or the one that a
-   * link names. @param {URLSearchParams} query @param {boolean} kept   models are stored on this device */
+  /** Chooses the first model of a visit: the conversation's, the last one used, the storyteller model, or the one that
+   * a link names. @param {URLSearchParams} query @param {boolean} kept   models are stored on this device */
   async first(query, kept) {
     const atOnce = fillFromLink(query);
     if (state.phase !== 'opening') return;
@@ -189,7 +189,7 @@ export class Loads {
 
   /** @param {unknown} error @param {Choice} choice */
   #failed(error, choice) {
-    // The host may serve the page without the storyteller.
+    // The host may serve the page without the storyteller model.
     const leftOut = choice.kind === 'storyteller' && codeOf(error) === 'http-error';
     if (leftOut) document.getElementById('storyteller')?.remove();
     const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
@@ -225,7 +225,7 @@ export class Loads {
     showNotices('chat-notice', [reasonForOneThread(info, threads), ...lasting(info.notices, refused), rest]);
     if (!state.coming) enter('ready'); // if state.coming is set, another model was chosen meanwhile
     this.#conversation.use(loaded, note);
-    // Another model cannot continue a story, so it begins a new conversation.
+    // Other models cannot continue the storyteller model's story, so they begin a new conversation.
     const told = this.#conversation.head?.model?.kind === 'storyteller';
     if (before?.kind === 'storyteller' && !isStory && told) void this.#openings.open(null, { along: true });
     else {

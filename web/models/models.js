@@ -1,6 +1,6 @@
 /**
  * models: loads a model with the progress shown. The previous model is unloaded only when the header of the new one has
- * been read and fits. The storyteller is small: it can answer until the other model is loaded.
+ * been read and fits. The storyteller model is small: it can answer until the other model is loaded.
  * @module
  */
 import { ModelError, loadModel } from '../../js/index.js';
@@ -29,7 +29,7 @@ export class Models {
    * @type {Promise<unknown>} */
   #last = Promise.resolve();
   /** Resolves when the previous, unloaded model is disposed of. @type {Promise<void>} */ #going = Promise.resolve();
-  /** The notice about the rest of the last model. */
+  /** Shows the download of weights that were still missing when the last model was loaded. */
   rest = new RestView();
   /** Ends a pause; the argument is whether the load continues. @type {((on: boolean) => void) | null} */ #resume =
     null;
@@ -112,7 +112,7 @@ export class Models {
       ...options,
       token: choice.token,
       sha256: choice.sha256,
-      cache: choice.kind !== 'storyteller', // the storyteller comes from the page's own host: cheap to fetch again
+      cache: choice.kind !== 'storyteller', // the page's own model is cheap to fetch again
       signal,
       onProgress: (progress) => (progress.phase === 'rest' ? rest : view).update(progress),
     });

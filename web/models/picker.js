@@ -76,7 +76,7 @@ function showPresets() {
   box('presets').after(fold);
 }
 
-/** Adds the storyteller to the presets, if the page has it. */
+/** Adds the storyteller model to the presets, if the page has it. */
 export function offerStoryteller() {
   const choice = storyteller();
   if (!choice) return;

@@ -108,7 +108,8 @@ async function remedies(choice, { contextLength, memory }, need) {
 /**
  * Returns the longest context that fits, a power of two; null if none does. From EVEN tokens on, where the sliding
  * windows are full, the KV cache grows linearly, so two values determine all others.
- * @param {number} most @param {Memory} atMost @param {(contextLength: number) => Promise<Memory>} need
+ * @param {number} most   tokens, too many to fit @param {Memory} atMost   that they need
+ * @param {(contextLength: number) => Promise<Memory>} need
  */
 async function longestContext(most, atMost, need) {
   for (const least of [EVEN, SHORTEST].filter((length) => length < most)) {

@@ -126,7 +126,7 @@ export function decoded(text) {
   }
 }
 
-/** Returns the URL of a model, by which lists compare models; '' for files of the user.
+/** Returns the URL of a model, to compare models in lists; '' for files of the user.
  * @param {Choice['source']} source */
 export function addressOf(source) {
   if (typeof source === 'string') return source;

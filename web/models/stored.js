@@ -123,7 +123,7 @@ function row(model) {
 function choiceOf({ label, url, total, complete }) {
   const hub = hubAddress(url);
   return {
-    source: hub && addressOf(hub) === url ? hub : url, // keeps ?download=true, with which the key differs
+    source: hub && addressOf(hub) === url ? hub : url, // an address with ?download=true has another key
     label,
     bytes: total,
     sha256: hub ? presetOf(hub)?.sha256 : undefined,

@@ -1,14 +1,14 @@
 /**
- * storyteller: the small model that comes with the page, if the page was built with it: tools/build/page.js then adds a
- * <meta name="storyteller">.
+ * storyteller: the storyteller model, a small model that comes with the page, if the page was built with it:
+ * tools/build/page.js then adds a <meta name="storyteller">.
  * @module
  */
 import { t } from '../shell/language.js';
 
-/** The sampling settings of the stories in the storyteller's model card. */
+/** The sampling settings that the storyteller's model card names for stories. */
 export const STORY_SETTINGS = { temperature: 0.7, topK: 40 };
 
-/** Returns the choice of the storyteller.
+/** Returns the choice of the storyteller model.
  * @returns {import('../shell/store.js').Choice | null} null: the page comes without it */
 export function storyteller() {
   const found = document.querySelector('meta[name="storyteller"]');
@@ -22,7 +22,7 @@ export function storyteller() {
   };
 }
 
-/** Returns whether to fetch the storyteller automatically: not if the browser is set to save data. */
+/** Returns whether to fetch the storyteller model automatically: not if the browser is set to save data. */
 export function mayFetch() {
   const { connection } = /** @type {{ connection?: { saveData?: boolean } }} */ (navigator);
   return !connection?.saveData;
