@@ -12,7 +12,7 @@ import { Strip, hint, select } from './parts.js';
 
 /** @typedef {{ at: number, layers: InsideLayer[] }} Seen */
 
-/** Renders the view. Asks the model again when another token is chosen, not for another layer or head.
+/** Renders the view. The model computes the attention of all layers and heads of the chosen token at once.
  * @param {Look} look */
 export async function showAttention(look) {
   const {
@@ -72,7 +72,8 @@ function pickers({ choices }, { layers, heads }, shade) {
   );
 }
 
-/** @param {Strip} strip @param {Look} look @param {Seen} seen @param {number} window */
+/** @param {Strip} strip @param {Look} look @param {Seen} seen
+ * @param {number} window   in tokens; 0: none */
 function shadeStrip(strip, { model, subject: { tokens }, choices }, { at, layers }, window) {
   const { kind, attention = {} } = layers[choices.layer];
   const weights = attention[choices.head];

@@ -32,12 +32,12 @@ const VIEWS = {
   tokens: { name: t('view.tokens'), show: showTokens, words: false },
 };
 
-/** Subjects besides the ids of answers: the latest answer (LAST), and the custom text (OWN). */
+/** Values of #wanted besides ids of answers: the latest answer (LAST), and the custom text (OWN). */
 const LAST = 'last';
 const OWN = 'own';
 /** Selector of a view's controls, the first of which gets the focus. */
 const TABBED = '[tabindex="0"], button, select, textarea';
-/** Milliseconds after which running work is announced. */
+/** Milliseconds after which the panel shows that it is computing. */
 const TOLD_AFTER = 600;
 
 /** @returns {Choices} */
@@ -66,7 +66,7 @@ export class Inside {
     this.#tabs.addEventListener('keydown', (event) => this.#key(event));
   }
 
-  /** Builds the panel in its place, shows the chosen view, and focuses the tabs. */
+  /** Fills the panel's element, shows the chosen view, and focuses the tabs. */
   open() {
     const close = action(t('close'), () => update({ panel: '' }), 'quiet');
     const head = el('div.settings-head', el('h2', t('inside')), close);
@@ -83,7 +83,7 @@ export class Inside {
     for (const one of [this.#place, this.#about, this.#tabs, this.#panel]) one.replaceChildren();
   }
 
-  /** Renders the view again, or waits while an answer runs. Leaves a text field alone that has the focus. */
+  /** Renders the view again, or waits while an answer runs. Keeps the field of the custom text if it has the focus. */
   changed() {
     this.#stop();
     if (state.busy) return this.#wait();
@@ -215,7 +215,7 @@ export class Inside {
   }
 
   /** Runs one task at a time, and none while an answer runs. @param {(signal: AbortSignal) => Promise<void>} task
-   * @param {string} [focus] */
+   * @param {string} [focus]   selector of the element that gets the focus at the end */
   async #run(task, focus) {
     this.#stop();
     if (state.busy) return this.#wait();
@@ -237,7 +237,7 @@ export class Inside {
     if (target instanceof HTMLElement) target.focus();
   }
 
-  /** @param {unknown} error   not shown if the model is gone, which the page reports */
+  /** @param {unknown} error   not shown if the model was unloaded or the task aborted */
   #failed(error) {
     if (['disposed', 'aborted'].includes(codeOf(error))) return;
     this.#panel.replaceChildren(errorBox(error));

@@ -13,7 +13,7 @@ import { bars, hint, quoted, select, stepped } from './parts.js';
 const LENS = 5;
 const SPANS = [4, 8, 16, 32].map((n) => /** @type {[number, string]} */ ([n, t('tokens', { n })]));
 
-/** Renders the view for as many tokens as are chosen. @param {Look} look */
+/** Renders the view for the chosen number of tokens. @param {Look} look */
 export async function showLayers(look) {
   const {
     subject: { tokens, ids },

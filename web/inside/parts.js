@@ -10,8 +10,9 @@ import { percent, shown, spoken } from './numbers.js';
 /** Maximum number of tokens shown. The last ones of a longer text are shown. */
 const MOST_SHOWN = 600;
 
-/** Returns the index that a key moves to from index `at` in a row of `count`. The row has the direction of the element
- * that handles the event. @param {KeyboardEvent} event @param {number} at @param {number} count */
+/** Returns the index that a key selects, from index `at` in a row of `count` elements. Left and right follow the text
+ * direction of the element that handles the event.
+ * @param {KeyboardEvent} event @param {number} at @param {number} count */
 export function stepped({ key, currentTarget }, at, count) {
   const right = getComputedStyle(/** @type {Element} */ (currentTarget)).direction === 'rtl' ? -1 : 1;
   /** @type {Record<string, number>} */
@@ -100,7 +101,7 @@ export class Strip {
 /** @param {string} text */
 const flowing = (text) => text.replace(/\n/g, '⏎\n');
 
-/** Returns the strength of a colour. The square root keeps small shares visible. @param {number} share */
+/** Returns the strength of a colour for a share. The square root keeps small shares visible. @param {number} share */
 export const strength = (share) => `${(100 * Math.sqrt(Math.min(1, Math.max(0, share)))).toFixed(1)}%`;
 
 /** A bar of a chart. value: text shown in place of the share.

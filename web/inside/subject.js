@@ -16,7 +16,9 @@ import { range } from './numbers.js';
  * predicts.
  * @typedef {{ tokens: Token[], ids: number[], start: number, said: Said | null }} Subject */
 
-/** Selections in the views of the inspection panel; -1: none yet.
+/** Selections in the views of the inspection panel; -1: none yet. word, token, walk: index of the token chosen in the
+ * view words, attention or walk; span, end: number of tokens in the view layers, and the index after the last; step:
+ * of the view walk; text: of the view tokens.
  * @typedef {{ word: number, span: number, end: number, token: number, layer: number, head: number, walk: number,
  *   step: number, text: string | undefined }} Choices */
 

@@ -18,7 +18,7 @@ const MOST = 400;
 /** Matches a token that holds only a part of a character. */
 const HALF = /\ufffd/;
 
-/** Renders the view of the last MOST tokens, and chooses the least sure one unless another was chosen.
+/** Renders the view of the last tokens, MOST at most. Selects the least sure one unless another was selected.
  * @param {Look} look */
 export async function showWords(look) {
   const { model, subject, panel, signal, choices } = look;
