@@ -147,7 +147,7 @@ async function asset(event, name) {
 
 /** Deletes versions that no tab has open. Does nothing while a tab has no lock, because it may have any version. */
 async function tidy() {
-  const stored = await caches.keys(); // read first: a version whose installation begins later is kept
+  const stored = await caches.keys(); // listed first, so that a version that is installed meanwhile is kept
   const { held = [] } = await navigator.locks.query();
   const open = held.map(({ name }) => name).filter((name) => name?.startsWith(cachesOf(HOME)));
   const windows = await scope.clients.matchAll({ type: 'window', includeUncontrolled: true });

@@ -45,8 +45,8 @@ const ALLOWED = {
 /** Matches a line that may become a list item, quote or rule, and could still join the block before it. */
 const UNDECIDED = /^\s*(?:\d{0,9}[.)]?|[-+*_>|#`~=:\s]*)\s*$/;
 
-/** Limits of nesting and of marks (such as * and [) in a paragraph, beyond what people write. The parser would take
- * exponential or quadratic time. */
+/** Limits of nesting and of marks (such as * and [) in a paragraph, beyond what people write. Above them, the parser
+ * would take exponential or quadratic time. */
 const NESTED = /^(?:[ \t]*(?:>|(?:[-+*]|\d{1,9}[.)])[ \t])){24}|^[ \t]{80}/;
 const MARKS = /[$*_[\]`<~!\\]/g;
 const MOST_MARKS = 1500;

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Matches display maths. Display maths has no blank lines, so the end of the paragraph settles it. */
+/** Matches display maths, which must not contain blank lines, so it ends with its paragraph at the latest. */
 const DISPLAY = /(?:\$\$((?:(?!\$\$|\n[ \t]*\n)[^]){1,4000})\$\$|\\\[((?:(?!\\\]|\n[ \t]*\n)[^]){1,4000})\\\])/;
 const BLOCK = new RegExp(`^ {0,3}${DISPLAY.source}[ \\t]*(?:\\n+|$)`);
 const IN_LINE = new RegExp(`^${DISPLAY.source}`);

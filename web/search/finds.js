@@ -50,7 +50,7 @@ export class Finds {
     this.#field.focus();
   }
 
-  /** Enables or disables the search field. askable: whether the model can answer questions.
+  /** Enables (`on`) or disables the search field. empty: there are no texts; askable: the model can answer questions.
    * @param {{ empty: boolean, on: boolean, askable: boolean }} now */
   enable({ empty, on, askable }) {
     this.#field.disabled = !on;

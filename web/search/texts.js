@@ -109,7 +109,7 @@ export class Collection {
     return [...(this.#texts?.all() ?? [])].map(([name, { length }]) => ({ name, passages: length }));
   }
 
-  /** Returns whether a model made the vectors, or there are none. @param {Maker} maker */
+  /** Returns whether the stored vectors are of this model; true if there are none. @param {Maker} maker */
   fits({ key }) {
     return !this.size || this.by?.name === key;
   }
@@ -151,7 +151,7 @@ export class Collection {
     await this.#texts?.delete(name);
   }
 
-  /** Returns the passages nearest to a question, best first. There must be texts that fit the model.
+  /** Returns the passages nearest to a question, best first. All stored vectors must be of this model (fits()).
    * @param {Maker} maker @param {string} question @param {AbortSignal} signal @returns {Promise<Found[]>} */
   async nearest(maker, question, signal) {
     return this.#of(maker).nearest(question, signal);

@@ -111,7 +111,7 @@ export function setUpSettings(changed) {
   setUpLanguage();
 }
 
-/** Sets up the language fields: in the settings, and in the bar of the first page, which has no settings. A change
+/** Sets up the language fields: in the settings, and in the top bar beside the model chooser. A change
  * reloads the page, unless something would be lost. */
 function setUpLanguage() {
   const names = Object.entries(LANGUAGES);

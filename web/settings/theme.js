@@ -15,7 +15,7 @@ function show(wanted) {
   if (theme === 'auto') delete dataset.theme;
   else dataset.theme = theme;
   const own = document.querySelector(/** @type {'meta'} */ (`meta[media*=${theme}]`));
-  byId('theme-color', HTMLMetaElement).content = own?.content ?? ''; // if empty, browsers take the system's colour
+  byId('theme-color', HTMLMetaElement).content = own?.content ?? ''; // if empty, browsers use the system's colour
   const toggle = button('theme');
   const name = t(/** @type {'theme.auto'} */ (`theme.${theme}`));
   toggle.title = t('theme', { name });

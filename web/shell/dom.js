@@ -57,7 +57,7 @@ export function action(text, onclick, className = '', ariaLabel = null) {
 /** Calls a function at each click on the element with this id. @param {string} id @param {() => void} act */
 export const onClick = (id, act) => box(id).addEventListener('click', () => act());
 
-/** Calls a function when Escape is pressed inside an element, except in an input method. Nothing else handles the key.
+/** Calls a function when Escape is pressed inside an element, except in an input method. Stops the event.
  * @param {HTMLElement} place @param {() => void} act */
 export function onEscape(place, act) {
   place.addEventListener('keydown', (event) => {

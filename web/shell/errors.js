@@ -1,6 +1,6 @@
 /**
  * errors: describes failures and remedies in the user's language, for each code of ModelError. The details have the
- * package's own sentence.
+ * package's own message.
  * @module
  */
 import { el } from './dom.js';
@@ -11,7 +11,7 @@ import { addLater, known, t } from './language.js';
 /** An error of the page itself, with the keys of its texts. */
 export class PageError extends Error {
   /** @param {Key} key   what failed @param {Record<string, string | number>} [values]   of the placeholders
-   * @param {Key} [advice] */
+   * @param {Key} [advice]   what the user can do */
   constructor(key, values = {}, advice = /** @type {Key} */ (`${key}.do`)) {
     super(key);
     this.texts = { key, values, advice };
@@ -79,8 +79,8 @@ function rawDetails(error) {
   return cause ? `${text}\ncause: ${cause}` : text;
 }
 
-/** Returns an element with the package's own sentence, in a list; none for errors of the page itself. The element is
- * open at first if the page has no text for the error.
+/** Returns a list with an element that shows the package's own message, or an empty list for errors of the page. The
+ * element is open at first if the page has no text for the error.
  * @param {unknown} problem   an error, or the message of a notice */
 function detailsOf(problem) {
   if (problem instanceof PageError) return [];
@@ -91,7 +91,7 @@ function detailsOf(problem) {
   return [place];
 }
 
-/** Returns an element with the page's text about a problem, and the package's own sentence in its details.
+/** Returns an element with the page's text about a problem, and the package's own message in its details.
  * @param {string} text @param {unknown} problem   an error, or the message of a notice */
 export const withDetails = (text, problem) => el('div', el('span', text), ...detailsOf(problem));
 

@@ -1,6 +1,6 @@
 /**
  * language: the page's texts, numbers and dates in the user's language. English is a part of the page; every other
- * language is a file that loads when it is needed. One that cannot be loaded leaves the page in English.
+ * language is a file that loads when it is needed. If it cannot be loaded, the page stays in English.
  * @module
  */
 import english from '../words/en.js';

@@ -31,7 +31,7 @@ const NEXT = {
  * @property {string} [token]   for Hugging Face
  * @property {number} [contextLength]   instead of the one in the form
  * @property {boolean} [anyway]   load it although it seems too large
- * @property {'storyteller' | 'stored'} [kind]   comes with the page; is on this device
+ * @property {'storyteller' | 'stored'} [kind]   storyteller: comes with the page; stored: on this device
  */
 
 /**
@@ -47,7 +47,7 @@ const NEXT = {
  * @property {import('../../js/index.js').Model | null} model   the loaded model
  * @property {Choice | null} choice    source of the loaded model, or of the last one
  * @property {Choice | null} coming    the model that is being loaded
- * @property {boolean} behind          the storyteller answers during a load
+ * @property {boolean} behind          the storyteller model answers during a load
  * @property {boolean} models          the model chooser covers the page
  * @property {Choice | null} gated     the model that waits for an access token
  * @property {boolean} refused         the browser stored less than it had offered
