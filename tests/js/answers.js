@@ -1,6 +1,6 @@
 /**
- * answers: checks answers of the storyteller and of random weights under random schemas, at temperatures 0, 1 and 5.
- * Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js makes some
+ * answers: checks answers of the storyteller model and of random weights under random schemas, at temperatures 0, 1 and
+ * 5. Each answer parses and is valid according to ajv, unless it was cut off at `maxTokens`. answers.test.js makes some
  * of these checks, this command makes all of them:
  *
  *   node tests/lab/run.js schemas answers

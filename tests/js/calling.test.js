@@ -285,7 +285,8 @@ test('a tool without parameters gets an empty object; a schema library validates
   };
   const digit = z.int().min(1).max(9);
   const double = { ...now, name: 'double', parameters: z.object({ n: digit.transform((n) => 2 * n) }) };
-  const callable = Object.assign(() => {}, { '~standard': double.parameters['~standard'] }); // callable, as in ArkType
+  // ArkType's schemas are functions.
+  const callable = Object.assign(() => {}, { '~standard': double.parameters['~standard'] });
   for (const tool of [now, double, { ...double, parameters: callable }]) {
     for (const seed of [1, 2, 3]) {
       await model

@@ -1,4 +1,4 @@
-/* Runs the examples of the guides in docs/ unchanged, with the storyteller, and builds the documentation site. */
+/* Runs the examples of the guides in docs/ unchanged, with the storyteller model, and builds the documentation site. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';

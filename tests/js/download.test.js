@@ -16,8 +16,8 @@ import { testModel } from './models.js';
 
 const SEGMENT = 1 << 18;
 const OPTIONS = { threads: 1, cache: false };
-/** A way to request ranges. `usual`: fault of all requests, which can slow the server, because a fast server gets
- * longer ranges. `stallEvery`: in the test of stalls, every n-th request stalls. `loads`: number of loads with random
+/** A way to request ranges. `usual`: fault of every request, such as a delay, because a fast server gets longer
+ * ranges. `stallEvery`: in the test of stalls, every n-th request stalls. `loads`: number of loads with random
  * faults.
  * @typedef {{ how: string, tuning: Partial<Tuning>, usual: Fault, stallEvery: number, loads: number }} Way */
 /** @type {Way} */

@@ -113,7 +113,7 @@ test('an abort ends a draft, and errors of the draft model only pause it', async
   await refuses(model.draft([...ids, 5], FREE, { aborted: true }), 'aborted');
   assert.deepEqual(await model.draft(ids, FREE, RUNNING), expected);
   assert.deepEqual(await model.draft([...ids, 1e6], FREE, RUNNING), []);
-  assert.deepEqual(await model.draft(ids, FREE, RUNNING), []); // pauses for one step
+  assert.deepEqual(await model.draft(ids, FREE, RUNNING), []); // after an error, drafting pauses for one step
   assert.deepEqual(await model.draft(ids, FREE, RUNNING), expected);
   const { draw } = draft;
   draft.draw = () => {

@@ -74,8 +74,8 @@ function schemas() {
   );
 }
 
-// The storyteller runs with all schemas. The model with Gemma's large vocabulary runs with every fifth schema, because
-// its token masks take longer.
+// The storyteller model runs with all schemas. The model with Gemma's large vocabulary runs with every fifth schema,
+// because its token masks take longer.
 for (const [name, every] of /** @type {const} */ ([
   ['storyteller', 1],
   ['gemma-vocab-tiny', 5],
@@ -266,7 +266,7 @@ test('steps during which other answers run are not measured', async () => {
     isShared: () => (isAfter ? shared.after : shared.before),
     async settle(/** @type {any} */ job, /** @type {any} */ hooks) {
       await settle.call(runner, job, hooks);
-      isAfter = hooks === undefined; // only the evaluation of the prompt passes hooks
+      isAfter = hooks === undefined; // the evaluation of the prompt passes `hooks`, decoding does not
     },
     async pause() {
       isAfter = false;

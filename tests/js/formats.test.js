@@ -207,7 +207,8 @@ test('a schema of a schema library constrains the answer, and the library parses
   const model = await open(t);
   const number = z.number().int().min(1).max(99);
   const person = z.object({ name: z.string().max(5), age: number.transform((years) => ({ years })) });
-  const callable = Object.assign(() => {}, { '~standard': person['~standard'] }); // callable, as in ArkType
+  // ArkType's schemas are functions.
+  const callable = Object.assign(() => {}, { '~standard': person['~standard'] });
   for (const schema of [person, callable]) {
     const { value, text } = await model.generate('A person: ', { format: { schema }, seed: 3 }).result();
     const { name, age } = JSON.parse(text);

@@ -334,7 +334,7 @@ test('garbage collections of a nearly full DFA cache count towards the work budg
   const grammar = 'root ::= "7" root "y" | b\nb ::= [a-z]* "a" [a-z]{12}';
   const bytes = lower(compile({ grammar }));
   const chunk = bytesOf('7'.repeat(1000));
-  /** Returns a matcher after at most `most` chunks, and how many it accepted. @param {number} most */
+  /** Returns a matcher that has accepted up to `most` chunks of text, and their number. @param {number} most */
   const filled = (most) => {
     const matcher = new Matcher(vocabulary, bytes);
     let n = 0;

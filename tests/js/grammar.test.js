@@ -172,7 +172,7 @@ digits ::= [0-9]{2} | "\\x41" | [\\u0416-\\u0418]`;
   );
   assert.deepEqual(grammar.rules.root, { sequence: [{ token: 3 }, { token: 7 }] });
   refuses({ grammar: `root ::= <[${2 ** 32 + 7}]>` }, /the vocabulary has no token/, 9);
-  // The time to parse must not grow exponentially with a row of #, or quadratically with spaces.
+  // The time to parse must not grow exponentially with the number of #, or quadratically with that of spaces.
   judges({ grammar: `root ::= "a"{,2}\n${'#'.repeat(99)}\nx ::= "b"` }, ['', 'aa'], ['aaa']);
   refuses({ grammar: `root ::= "a"{${' '.repeat(500_000)}` }, /malformed/, 12);
 });

@@ -88,8 +88,8 @@ const RUNAWAYS = {
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
   test(`a runaway template is stopped: ${name}`, (t) => {
-    // Lets the clock run ten times as fast, so that the engine's limit of two seconds passes sooner. The model with a
-    // slow template below reaches the limit by the real clock.
+    // Lets the clock run ten times as fast, so that the engine's limit of two seconds passes sooner. The test
+    // of a model with a slow template, below, uses the real clock.
     t.mock.method(performance, 'now', () => clock() * 10);
     const before = clock();
     assert.throws(
@@ -279,7 +279,7 @@ test('no text of a message becomes a control token, whatever a template does wit
     for (const content of attacks(random)) {
       const { text, control } = written(source, content);
       assert.deepEqual(control, ['<eos>', '<end_of_turn>', '<bos>'], `${expression} of ${content}`);
-      if (/strip\("/.test(expression)) continue; // The reference library's strip() takes no characters.
+      if (/strip\("/.test(expression)) continue; // The reference library's strip() ignores its argument.
       const expected = library.render({ messages: users([content]), bos_token: '<bos>' });
       assert.equal(text, expected, `${expression} of ${content}`);
     }

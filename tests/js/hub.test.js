@@ -1,5 +1,5 @@
 /* Tests sources by name: files of a Hugging Face repository by their quantisation, from a mirror and offline; entries
- * of the cache's list; and probe(), which predicts the build before anything is loaded. */
+ * of the cache's list; and probe(), which predicts the chosen wasm module before anything is loaded. */
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';

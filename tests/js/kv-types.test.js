@@ -1,6 +1,7 @@
 /**
  * Tests kvType, the type of the KV cache. For each type, results are close to the reference and have the same bits with
- * any number of threads, token by token or in one batch, after a rewind, with wrapped rings and in a cloned chat.
+ * any number of threads, token by token or in one batch, after a rewind, with wrapped ring buffers and in a cloned
+ * chat.
  * tests/vectors/kv-types.md has figures.
  */
 import assert from 'node:assert/strict';
@@ -14,7 +15,7 @@ import { testModel } from './models.js';
 /** Largest allowed NMSE (normalised mean squared error) of logits with float weights, by type of the KV cache. Types
  * below f32 are lossy, and the attention of the test models is sharp. */
 const LARGEST = { auto: 1e-6, f32: 1e-9, i16: 1e-6, q8_0: 2e-2 };
-/** Largest allowed change of a trained model's perplexity. */
+/** Largest allowed relative change of a trained model's perplexity. */
 const APART = 2e-3;
 
 const idsOf = (/** @type {number} */ n, seed = 7) => Array.from({ length: n }, (_, i) => (i * i + seed) % 320);

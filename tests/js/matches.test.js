@@ -1,5 +1,5 @@
-/* matches: tests model.debug.matches() and the `match` command with the storyteller's vocabulary, and statements of
- * docs/schemas.md. */
+/* matches: tests model.debug.matches() and the `match` command with the storyteller model's vocabulary, and statements
+ * of docs/schemas.md. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

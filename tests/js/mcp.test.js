@@ -336,7 +336,7 @@ test('refresh() keeps a newer list that arrived before its own', async () => {
 });
 
 /** Simulates a browser's WebMCP with the checks of the WebMCP draft. Returns the page's tools. @param {TestContext} t
- * @param {boolean} [early] as in earlier drafts, on `navigator` */
+ * @param {boolean} [early] with `navigator.modelContext`, as in earlier drafts */
 function browser(t, early = false) {
   /** @type {Map<string, any>} */
   const tools = new Map();

@@ -20,8 +20,8 @@ const DIRECTORY = path.join(ROOT, 'build', 'models');
 export const STORYTELLER = path.join(ROOT, 'models', 'storyteller', 'storyteller.gguf');
 
 /** Models with two global layers (5 and 11), an attention window shorter than the prompts, and a head_dim unequal to
- * d_model / heads. Files of every weight type have the same floats. Rows of unused tokens are not smaller, so the
- * weights do not depend on the vocabulary. @type {ModelSpec} */
+ * d_model / heads. Files of every weight type have the same floats. Embeddings of control tokens are not smaller
+ * than others (`quiet`), so the weights do not depend on the vocabulary. @type {ModelSpec} */
 const PARITY = {
   seed: 20250312,
   layers: 14,
@@ -143,7 +143,7 @@ const FAMILIES = {
 };
 
 /** Embedding models: one with grouped queries and windows shorter than the texts; one with a single KV head as wide as
- * in real models and no dense layers; one with heads that fill the width and a layer pattern in the file.
+ * in real models and no dense layers; one with a head_dim of d_model / heads and a layer pattern in the file.
  * @type {Record<string, ModelSpec>} */
 const EMBEDDERS = {
   embed: { ...FAMILY, architecture: 'gemma-embedding', layers: 7, window: 24, dense: 1024, context: 2048 },
@@ -180,8 +180,8 @@ const EMBEDDERS = {
   'embed-qwen3': { ...FAMILY, architecture: 'qwen3', pooling: 3, context: 512 },
 };
 
-/** The weight types of each architecture's files: single types, outliers, and the mix that llama.cpp's quantiser calls
- * Q4_K_M.
+/** Variants of each architecture's model: with one weight type, with outliers, and with the mix of types that
+ * llama.cpp's quantiser calls Q4_K_M.
  * @type {Record<string, ModelSpec>} */
 const KINDS = {
   f32: { type: 'F32' },

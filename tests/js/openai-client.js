@@ -1,5 +1,5 @@
-/* openai-client: OpenAI's client for models in the same process, a model with given thoughts and answer, and a model
- * that lists its answers. */
+/* openai-client: OpenAI's client for models in the same process, a model with fixed thoughts and a fixed answer, and a
+ * model that records its generations. */
 import OpenAI from 'openai';
 import { createHandler } from '../../js/openai.js';
 import { wrong } from './helpers.js';

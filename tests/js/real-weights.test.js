@@ -27,7 +27,7 @@ describe('real weights', () => {
   after(() => model?.dispose());
 
   for (const { id, prompt, promptTokens, maxTokens, accept } of PUBLISHED.texts) {
-    if (id === 'hf-1b-qat-gguf') continue; // This published text belongs to another file.
+    if (id === 'hf-1b-qat-gguf') continue; // This text was published for another file.
     test(`the greedy text of ${id} is the published one`, { skip }, async () => {
       const out = await model.generate(textOf(prompt), { temperature: 0, maxTokens }).result();
       assert.equal(out.usage.promptTokens, promptTokens);

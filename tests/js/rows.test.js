@@ -489,7 +489,7 @@ test('a copy that is deleted and downloaded again is not completed by the models
   const cache = openCache(at);
   state.hold = false;
   const models = [await load(url, { cache }), await load(url, { cache })];
-  // A model that repairs a row would write that into the journal of its cached file.
+  // A model that repairs a row would write the repair to the journal of its cached file.
   await flip(await copyIn(at), table.offset + 5);
   await models[1].debug.logits([0]);
   for (const { key } of await cache.list()) await cache.delete(key);

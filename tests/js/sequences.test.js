@@ -221,7 +221,7 @@ test('with kvTokens, answers share the room for the beginning of their prompts, 
     await Promise.all([0, 1, 2].map(one));
     return steps;
   };
-  // 139 tokens need 5 of the 8 pages. Answers whose first 128 tokens are the same need one page more each.
+  // 139 tokens need 5 of the KV cache's 8 pages. Answers whose first 128 tokens are the same need one page more each.
   const together = await stepsOf((i) => [...someIds(128, model.info.vocabSize), 301 + i]);
   const inTurn = await stepsOf((i) => [301 + i, ...someIds(128, model.info.vocabSize)]);
   const turns = (/** @type {number[]} */ steps) => steps.filter((i, k) => i !== steps[k - 1]).length;

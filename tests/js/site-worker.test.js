@@ -205,7 +205,7 @@ function built(version, name) {
   const all = fs.readdirSync(path.join(folder, version, 'assets'));
   return `assets/${all.find((one) => new RegExp(`^${stem}-[0-9a-f]{10}\\${ext}$`).test(one))}`;
 }
-/** Returns a world in which the first version is installed, and its worker. */
+/** Returns fakes of a browser with the first version installed, and its service worker. */
 async function installed() {
   const world = new World();
   const worker = world.worker('first');
@@ -361,7 +361,8 @@ test('if storage is full, an update is not activated and the old version works; 
   const needed = Object.keys(
     JSON.parse(/self\.site=(.*);\n/.exec(String(World.honest('second', 'sw.js')))?.[1] ?? '').needed,
   );
-  world.stored.delete([...world.stored.keys()][1]); // The old version's service worker may delete this cache, too.
+  // The old version's service worker may delete the cache of the new version.
+  world.stored.delete([...world.stored.keys()][1]);
   const next = world.worker('second');
   world.room = [HOME, ...needed.map((name) => HOME + name)].reduce(
     (sum, url) => sum + (World.honest('second', url.slice(HOME.length))?.length ?? 0),

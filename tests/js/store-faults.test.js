@@ -361,7 +361,7 @@ for (const [how, full] of Object.entries(FULL)) {
     const most = bytes.length - 1000;
     broken(t, {
       writeSync(file, from, at, length, to) {
-        if (to >= bytes.length) return writeSync(file, from, at, length, to); // the journal always fits
+        if (to >= bytes.length) return writeSync(file, from, at, length, to); // there is always room for the journal
         return to >= most ? full() : writeSync(file, from, at, Math.min(length, most - to), to);
       },
     });

@@ -1,6 +1,6 @@
 /**
- * The shipped storyteller (Q8_0), and its weights in other files: as F32, as Q4_0, like Google's QAT files (layers
- * Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. These files are made in
+ * The shipped storyteller model (Q8_0), and its weights in other files: as F32, as Q4_0, like Google's QAT files
+ * (layers Q4_0, embedding F16), and with outliers, which change nothing but rounding errors. These files are made in
  * build/models/ under names that change with the shipped file and the tools.
  */
 import { createHash } from 'node:crypto';

@@ -1,7 +1,7 @@
 /**
- * Tests the shipped storyteller, a small trained model, on which quality can be measured: compares it with transformers
- * and llama.cpp on the same weights (tests/vectors/storyteller.md), and tests features that need trained weights: the
- * cost of quantisation, sampling, the format of chats, long conversations.
+ * Tests the shipped storyteller model, a small trained model, on which quality can be measured: compares it with
+ * transformers and llama.cpp on the same weights (tests/vectors/storyteller.md), and tests features that need trained
+ * weights: the cost of quantisation, sampling, the format of chats, long conversations.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

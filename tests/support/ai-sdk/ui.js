@@ -1,4 +1,5 @@
-/* ui: chats of the AI SDK's UI libraries, through our transport. `useChat` is a thin layer over AbstractChat. */
+/* ui: chats of the AI SDK's UI libraries, through the package's transport. `useChat` is a thin layer over
+ * AbstractChat. */
 import {
   AbstractChat,
   DirectChatTransport,

@@ -23,7 +23,8 @@ function isPerson({ name, age, ...rest }) {
   equal(rest, {});
 }
 
-/** Asks for the story, with these fields added or changed. @param {Given} given @param {object} [more] */
+/** Asks the model `story` for a story. `more` adds or replaces fields of the request.
+ * @param {Given} given @param {object} [more] */
 const tell = ({ client, story }, more) => client.chat.completions.create({ model: story, ...STORY, ...more });
 
 /** @param {OpenAI.ChatCompletion} answer */

@@ -18,10 +18,10 @@ const textOf = (chunks, index = 0) =>
     .map(({ delta }) => delta.content ?? '')
     .join('');
 
-/** Asks for the story, with fields added. @param {Given} given @param {object} [more] */
+/** Asks the model `story` for a story. `more`: fields to add. @param {Given} given @param {object} [more] */
 const whole = ({ client, story }, more) => client.chat.completions.create({ model: story, ...STORY, ...more });
 
-/** Asks for the story as a stream. @param {Given} given @param {object} [more] */
+/** Asks the model `story` for a story as a stream. @param {Given} given @param {object} [more] */
 const streamed = ({ client, story }, more) =>
   client.chat.completions.create({ model: story, ...STORY, ...more, stream: true });
 
