@@ -1,5 +1,5 @@
-/* consumers: checks the package with TypeScript and package linters. Each row is a command that must exit with status
- * 0. */
+/* consumers: apps that check the package with TypeScript and package linters. Each is a command that must exit with
+ * status 0. */
 /** @import { App } from './examples.js' */
 import { readFileSync } from 'node:fs';
 import { at } from '../../tools/support/proc.js';

@@ -11,7 +11,7 @@ import { at } from '../../tools/support/proc.js';
  * newer Node than 20; `page`: the built folder, or an extension's page; `dev`: a command that starts a server on PORT;
  * `use`: operates the page, which otherwise shows the answer in its title; `judge`: checks the output, which otherwise
  * must be the answer; `check`: only the exit status counts; `extension`: the folder is a browser extension; `recipe`:
- * extra work besides headers.
+ * what a user must do besides sending headers.
  * @typedef {{ name: string, packages: Record<string, string>, title: string, folder?: string, create?: string[],
  *   files: Record<string, string | ((text: string) => string)>, manifest?: object, newer?: boolean,
  *   use?: (page: import('puppeteer-core').Page, expected: string) => Promise<void>, judge?: (text: string) => void,

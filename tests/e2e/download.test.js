@@ -190,8 +190,8 @@ test('while the store does not finish a write, hardly any further bytes are requ
   }
   const ahead = state.sent - (await tab.evaluate(() => /** @type {any} */ (window).heldAt));
   t.diagnostic(`${ahead} bytes were sent and not stored`);
-  // A download runs ahead of the store by at most the rest of the current range and the next range, if that was
-  // requested early.
+  // Bytes that are not stored yet: at most the rest of the current range, and the next range if it was requested
+  // early.
   assert.ok(ahead >= 0 && ahead <= 2 * least, `${ahead} of ${bytes.length} bytes were sent and not stored`);
   await tab.evaluate(() => /** @type {any} */ (window).release());
   const { cache, logits } = await loading;

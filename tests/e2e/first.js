@@ -1,7 +1,7 @@
 /**
- * first: measures the time from navigation until the first paint, until the storyteller is ready, and until its first
- * word if a suggestion is pressed at once, on the first visit and on the next one. The page is site/ as `npm run build`
- * makes it.
+ * first: measures the time from navigation until the first paint, until the storyteller model is ready, and until its
+ * first word if a suggestion is pressed at once, on the first visit and on the next one. The page is site/ as `npm run
+ * build` makes it.
  *
  * Then measures whether a closed inspection panel slows answers. Tabs differ in speed, so each one is compared with
  * itself: the best speed of some stories before and after all views of the panel are opened. Control tabs do the same

@@ -117,8 +117,8 @@ export function launch(name, options) {
 const EMPTY = 'empty';
 
 /**
- * Serves the built page on a free port, with test models under /models/. `storyteller` is the address of the page's
- * storyteller, '' for none.
+ * Serves the built page on a free port, with test models under /models/. `storyteller` is the address of the
+ * storyteller model, '' for none.
  * @param {Partial<import('../../tools/serve.js').Options> & { storyteller?: string }} [options]
  */
 export async function servePage({ storyteller = '', intercept, ...options } = {}) {
@@ -262,7 +262,7 @@ async function makeSpare(browser, { context, page, troubles }, url, script) {
   }
 }
 
-/** Opens a URL in a new tab, and waits until the page is no longer opening. suite() closes the tab when the test ends.
+/** Opens a URL in a new tab, and waits until the page has chosen what to show. suite() closes the tab at the end.
  * @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
 export async function openTab(
   browser,

@@ -1,5 +1,5 @@
 /**
- * Tests the shipped storyteller in the page: with greedy decoding, it tells the same story as llama.cpp
+ * Tests the shipped storyteller model in the page: with greedy decoding, it tells the same story as llama.cpp
  * (tests/vectors/storyteller.md).
  */
 import assert from 'node:assert/strict';

@@ -23,7 +23,7 @@ const GLANCE = 65_536;
 /** Error codes with which each kind of call may fail in this test. @type {Record<What, string[]>} */
 const ALLOWED = { load: [], abort: ['aborted'], inspect: [], list: [], delete: ['cache-failed'] };
 
-/** @param {(n?: number) => number} random @param {number} count of members */
+/** @param {(n?: number) => number} random @param {number} count of tabs or processes */
 function drawn(random, count) {
   const kinds = /** @type {What[]} */ ([
     'load',

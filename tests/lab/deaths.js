@@ -86,7 +86,7 @@ export async function openModel(place, options = { restart: true }) {
  * longest time in ms until a call failed.
  * @param {Member['run']} run
  * @param {{ expected: any, how: string, idle: boolean, chance: number, within?: number }} death `chance`, 0 to 1,
- * chooses the moment; `within` is in ms */
+ * chooses the moment; `within`: time limit of calls in ms */
 export async function moment(run, { expected, how, idle, chance, within = WITHIN_MS }) {
   const ended = await run((...args) => /** @type {any} */ (window).lab.moment(...args), how, idle, chance, SHORT);
   const lost = ended.filter((/** @type {any} */ end) => end !== 'right');

@@ -1,7 +1,7 @@
 /* drafts: answers with draft tokens must have the same token ids as answers without, for many prompts, at temperatures
- * 0 and 1, with one to four threads. The models are the storyteller (trained, Q8_0) and a small one in Q4_0, a type
- * that has special kernels for batches of a few tokens; the latter runs with a draft model in F32, too. One more has
- * Gemma 4's architecture, and an assistant. */
+ * 0 and 1, with one to four threads. The models are the storyteller model (trained, Q8_0) and a small one in Q4_0, a
+ * type that has special kernels for batches of a few tokens; the latter runs with a draft model in F32, too. One more
+ * has Gemma 4's architecture, and an assistant. */
 import { loadModel } from '../../js/index.node.js';
 import { testModel } from '../js/models.js';
 import { randoms } from '../support/random.js';

@@ -1,6 +1,6 @@
 /* head: with the default sampling, the two-stage output head (src/model/topk.h) must give the same tokens as computing
- * all logits, for many seeds. The models are the storyteller (trained) and one with Gemma's vocabulary, of which the
- * two-stage head excludes most tokens. */
+ * all logits, for many seeds. The models are the storyteller model (trained) and one with Gemma's vocabulary, of which
+ * the two-stage head excludes most tokens. */
 import { RUN } from '../../js/engine/engine.js';
 import { loadedEngine } from '../js/bare-engine.js';
 import { testModel } from '../js/models.js';

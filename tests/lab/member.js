@@ -34,11 +34,11 @@ const same = (/** @type {Uint8Array} */ a, /** @type {Uint8Array} */ b) =>
  * Returns the methods of a member. load(), disturb() and work() do not reject if a load fails: they return its code.
  * @param {object} around
  * @param {any} around.api            the package
- * @param {any} around.environment
+ * @param {any} around.environment     tune() sets its `tuning`
  * @param {string} around.address     the model's URL
  * @param {{ all: () => Promise<Map<string, Uint8Array>>, put: (files: Map<string, Uint8Array>) => Promise<void>,
  *   end?: (inTime: boolean) => Promise<void> }} around.files     reads, replaces and removes the cache's files
- * @param {(fault?: StoreFault) => any} around.cacheOf
+ * @param {(fault?: StoreFault) => any} around.cacheOf     returns a model cache whose store has the fault
  * @param {() => void} [around.calm]     ends the faults of stores in workers
  * @param {(url: string, options: any) => Promise<Uint8Array>} [around.read]     reads a model without an engine
  */
@@ -112,7 +112,7 @@ function openedMethods({ api, address, cacheOf, calm }) {
   let opened;
   /** @type {StoreFault | undefined} */
   let storeFault;
-  /** @param {object & { fault?: StoreFault }} options `fault`: a fault of the store */
+  /** @param {object & { fault?: StoreFault }} options of loadModel(), and a fault of the store */
   const open = async ({ fault, ...options }) => {
     storeFault = fault;
     const before = opened;
