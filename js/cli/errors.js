@@ -1,7 +1,7 @@
 /* errors: the errors of the command line. */
 import { failure, messageOf } from '../errors.js';
 
-/** The error of a wrong command line. The program prints its usage after the message, and exits with status 2. */
+/** The error of a wrong command line. The program exits with status 2. */
 export class UsageError extends Error {}
 
 // Errors of commands and arguments

@@ -176,7 +176,9 @@ async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'ch
 function report(error) {
   const usage = error instanceof UsageError;
   const { code = '' } = error instanceof ModelError ? error : {};
-  process.stderr.write(`gemma-wasm: ${error.message}${code && ` (${code})`}\n${usage ? `\n${USAGE}` : ''}`);
+  process.stderr.write(
+    `gemma-wasm: ${error.message}${code && ` (${code})`}\n${usage ? 'See gemma-wasm --help.\n' : ''}`,
+  );
   return usage || ['bad-option', 'bad-token'].includes(code) ? 2 : 1;
 }
 
