@@ -18,9 +18,12 @@ export const unknownName = (what, got, names) =>
     { got },
   );
 
-/** @param {string} name @param {string} expected completes "must be …" @param {string} got */
+/** @param {string} name @param {string} expected completes "must be …" @param {unknown} got */
 export const wrongOption = (name, expected, got) =>
-  new ModelError('bad-option', `\`${name}\` must be ${expected} (got ${got}).`);
+  new ModelError(
+    'bad-option',
+    `\`${name}\` must be ${expected} (got ${typeof got === 'string' ? `"${got}"` : String(got)}).`,
+  );
 
 /** @param {string} got */
 export const notJson = (got) =>

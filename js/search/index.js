@@ -103,7 +103,7 @@ export class SearchIndex {
   query(vector, options = {}) {
     checkNames('option', options, ['count']);
     const { count = 10 } = options;
-    if (!Number.isInteger(count) || count < 1) throw wrongOption('count', 'a positive integer', String(count));
+    if (!Number.isInteger(count) || count < 1) throw wrongOption('count', 'a positive integer', count);
     const query = checkVector(vector, this.dimensions);
     const hits = this.#candidates(query, count).map((row) => ({ row, score: this.#product(row, query) }));
     hits.sort((a, b) => b.score - a.score || a.row - b.row);

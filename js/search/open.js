@@ -31,7 +31,7 @@ export async function openWith(options, { compile, openFolder, place }) {
   checkNames('option', options, ['dimensions', place]);
   const { dimensions } = options;
   if (!Number.isInteger(dimensions) || dimensions < 1 || dimensions > MOST_DIMENSIONS) {
-    throw wrongOption('dimensions', `an integer from 1 to ${MOST_DIMENSIONS}`, String(dimensions));
+    throw wrongOption('dimensions', `an integer from 1 to ${MOST_DIMENSIONS}`, dimensions);
   }
   const where = placeOf(options, place);
   const scan = await makeScan(
@@ -65,7 +65,7 @@ function placeOf(options, place) {
   const where = options[place];
   const { expected, fits } = PLACES[place];
   if (where === undefined || fits(where)) return where;
-  throw wrongOption(place, expected, String(where));
+  throw wrongOption(place, expected, where);
 }
 
 /** @param {string} where @param {SearchPlatform['openFolder']} openFolder */

@@ -428,12 +428,14 @@ test('an invalid vector, id or option is rejected', async (t) => {
   for (const options of [{}, null, undefined, { dimensions: 0 }, { dimensions: 5000 }, { dimensions: 4, path: 'x' }]) {
     await refuses(openIndex(wrong(options)), 'bad-option');
   }
+  await refuses(openIndex({ dimensions: wrong('64') }), 'bad-option', /\(got "64"\)/);
   for (const folder of [5, '', null]) {
     await refuses(openIndex({ dimensions: 4, folder: wrong(folder) }), 'bad-option', /^`folder` must be a path/);
   }
   for (const options of [{ count: 0 }, { count: 1.5 }, { count: '3' }, { limit: 1 }, null, 5]) {
     assert.throws(() => index.query(vector, wrong(options)), { code: 'bad-option' });
   }
+  assert.throws(() => index.query(vector, wrong({ count: '3' })), /\(got "3"\)/);
   assert.throws(() => index.query(vector, wrong({ limit: 1 })), /`limit`.*count/);
   const file = join(newFolder(t), 'file');
   writeFileSync(file, '');
