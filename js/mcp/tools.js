@@ -3,7 +3,7 @@
 /** @import { Tool, ToolContext } from '../options.js' */
 /** @import { Model } from '../model.js' */
 /** @import { McpResult } from './results.js' */
-import { ModelError } from '../errors.js';
+import { ModelError, abortError } from '../errors.js';
 import { boolean, callback, checkOptions, checkValue, integer, object } from '../options.js';
 import { oneOf, rule, signal as signalRule } from '../options.js';
 import { closed, schemaOf } from '../schemas.js';
@@ -143,9 +143,12 @@ export class McpTools {
    * @param {Pick<McpOptions, 'signal'>} [options] */
   async refresh(options = {}) {
     checkOptions(options, { signal: signalRule });
+    const { signal } = options;
     const { prefix = '', filter, unsupported = 'error' } = this.#options;
     const call = ++this.#calls;
-    const listed = await allTools(this.#client, options.signal);
+    const listed = await allTools(this.#client, signal).catch((error) => {
+      throw signal?.aborted ? abortError(signal) : error;
+    });
     /** @type {SkippedTool[]} */
     const skipped = [];
     /** @type {Map<string, McpTool>} */
