@@ -39,10 +39,6 @@ const unsupported = (what, param, remedy = 'Leave it out.') =>
 
 // Errors of options of a handler
 
-/** @param {unknown} got */
-export const badBodyLimit = (got) =>
-  new ModelError('bad-option', `\`maxBodyBytes\` must be a positive number (got ${show(got)}).`);
-
 /** @param {string} got */
 export const badModels = (got) =>
   new ModelError(
@@ -50,6 +46,10 @@ export const badModels = (got) =>
     `\`models\` must be a loaded model, or an object that maps ids to models or to functions that return one (got ${got}).`,
     { got },
   );
+
+/** The reason in the message of a failed request. @param {string} id @param {unknown} got */
+export const notLoaded = (id, got) =>
+  new Error(`the function for \`${id}\` returned ${show(got)}, which is not a model`);
 
 // Errors of requests and their bodies
 

@@ -5,12 +5,14 @@ import { chatCompletions } from './chat.js';
 import { completions } from './completions.js';
 import { newId } from '../answer-parts.js';
 import { embeddings } from './embeddings.js';
-import { badBodyLimit, bodyTooLarge, errorResponse, notAllowed, notJson, unknownUrl } from './errors.js';
+import { bodyTooLarge, errorResponse, notAllowed, notJson, unknownUrl } from './errors.js';
 import { ModelRegistry, listModels, retrieveModel } from './models.js';
 import { ResponseStore } from './response-store.js';
 import * as responses from './responses.js';
+import { checkOptions, rule } from '../options.js';
 
 const MAX_BODY_BYTES = 16 * 2 ** 20;
+const OPTIONS = { maxBodyBytes: rule('a positive number', (value) => typeof value === 'number' && value > 0) };
 
 /** Options of a handler.
  * @typedef {object} HandlerOptions
@@ -40,8 +42,8 @@ const ROUTES = [
  * The promise rejects only if the request is aborted, with the reason of its signal. Throws `bad-option`.
  * @param {HandlerModels} models @param {HandlerOptions} [options] @returns {Handler} */
 export function createHandler(models, options = {}) {
+  checkOptions(options, OPTIONS);
   const { maxBodyBytes = MAX_BODY_BYTES } = options;
-  if (!(maxBodyBytes > 0)) throw badBodyLimit(maxBodyBytes);
   const shared = { models: new ModelRegistry(models), responses: new ResponseStore() };
   return async (input, init) => {
     const request = input instanceof Request && !init ? input : new Request(input, init);

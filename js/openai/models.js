@@ -1,7 +1,7 @@
 /* models: keeps the models of a handler by id, and handles GET /v1/models. */
 /** @import { Model } from '../model.js' */
 import { show } from '../errors.js';
-import { badModels, missingField, unknownModel } from './errors.js';
+import { badModels, missingField, notLoaded, unknownModel } from './errors.js';
 
 /** A model, or a function that loads it. The function is called at the first request for the model, and again if the
  * load failed.
@@ -43,7 +43,12 @@ export class ModelRegistry {
     const entry = this.#entry(id);
     if (typeof entry !== 'function') return { id, model: entry };
     if (!this.#loaded.has(id)) {
-      const loading = Promise.resolve().then(entry);
+      const loading = Promise.resolve()
+        .then(entry)
+        .then((model) => {
+          if (!isModel(model)) throw notLoaded(id, model);
+          return model;
+        });
       this.#loaded.set(id, loading);
       loading.catch(() => this.#loaded.delete(id));
     }

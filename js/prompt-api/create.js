@@ -10,7 +10,7 @@ import { toCreateOptions } from './idl.js';
 import { messagesOf } from './prompts.js';
 import { LanguageModel } from './session.js';
 import { LazyModel, isModel } from '../lazy-model.js';
-import { LOAD_OPTIONS, boolean, checkOptions, checkValue, integer, rule } from '../options.js';
+import { LOAD_OPTIONS, boolean, checkOptions, checkThat, checkValue, integer, rule } from '../options.js';
 
 /** A model for sessions: what loadModel() takes, a loaded model, or a function that loads one. The function is called
  * for the first create(), and again if it failed. @typedef {ModelSource | Model | Loader} PromptSource */
@@ -50,6 +50,13 @@ const natural = integer(0, 1 << 20);
 /** Waits for the next task, so that events are fired in separate tasks. */
 const nextTask = () => new Promise((resolve) => setTimeout(resolve));
 
+/** Returns a loader that throws `bad-option` if the given one returns no model. @param {Loader} load @returns {Loader} */
+const checked = (load) => async (options) => {
+  const model = await load(options);
+  checkThat('The result of the function that loads the model', model, 'a loaded model', Boolean(model?.info));
+  return model;
+};
+
 /** Creates the class `LanguageModel` of a model. Nothing is loaded before the first create(). Throws `bad-option`.
  * @param {PromptSource} source what loadModel() takes, a loaded model, or a function that loads one
  * @param {LanguageModelOptions} [options] @returns {LanguageModelClass} */
@@ -60,7 +67,8 @@ export function createLanguageModel(source, options = {}) {
   checkValue('userActivation', userActivation, boolean);
   checkOptions(schemaBounds ?? {}, { maxLength: natural, maxItems: natural, maxProperties: natural });
   checkOptions(load, LOAD_OPTIONS);
-  const model = new LazyModel(source, isModel(source) ? {} : load);
+  const from = typeof source === 'function' ? checked(source) : source;
+  const model = new LazyModel(from, isModel(source) ? {} : load);
   const factory = new Factory(model, { languages, maxTokens, schemaBounds, userActivation });
   const Class = class extends LanguageModel {
     /** @param {CreateOptions} [options] */

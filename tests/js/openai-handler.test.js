@@ -106,7 +106,22 @@ test('createHandler() rejects values that are not models', async (t) => {
     await refuses(() => createHandler(wrong(models)), 'bad-option');
   }
   const model = await open(t);
-  await refuses(() => createHandler(model, { maxBodyBytes: -1 }), 'bad-option');
+  for (const options of [null, { maxBodyBytes: -1 }, { maxBodyBytes: '9' }, { maxBody: 9 }]) {
+    await refuses(() => createHandler(model, wrong(options)), 'bad-option');
+  }
+});
+
+test('a function of `models` that returns no model fails each request until it returns one', async (t) => {
+  const model = await open(t);
+  const results = [undefined, 5, model];
+  const handle = createHandler({ late: wrong(() => results.shift()) });
+  const ask = () => handle(CHAT, post({ model: 'late', messages: MESSAGES, max_tokens: 1 }));
+  for (const got of ['undefined', '5']) {
+    const response = await ask();
+    assert.equal(response.status, 500);
+    assert.match((await response.json()).error.message, new RegExp(`the function for \`late\` returned ${got}`));
+  }
+  assert.equal((await ask()).status, 200);
 });
 
 test('an abort rejects immediately with its reason, and ends all answers', async (t) => {

@@ -413,6 +413,17 @@ test('destruction and aborts: prompt() rejects if the model is disposed of', asy
   await assert.rejects(session.prompt(ASKED), dom('InvalidStateError'));
 });
 
+test('loading: a function that returns no model rejects create(), and the next create() calls it again', async () => {
+  const results = [undefined, 5, model];
+  const Late = createLanguageModel(wrong(async () => results.shift()));
+  for (const got of ['undefined', '5']) {
+    await assert.rejects(Late.create(), (/** @type {any} */ error) => {
+      return dom('NotSupportedError')(error) && error.message.includes(`(got ${got})`);
+    });
+  }
+  assert.equal(typeof (await (await Late.create()).prompt(ASKED)), 'string');
+});
+
 test('loading: the first create() downloads, with progress; others wait for it; a failed load is retried', async (t) => {
   const bytes = readFileSync(STORYTELLER);
   let requests = 0;
