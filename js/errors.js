@@ -94,6 +94,7 @@ export function show(value) {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
   const isObject = typeof value === 'object' && value !== null;
+  if (typeof value === 'bigint') return `${value}n`;
   if (!isObject && typeof value !== 'function') return String(value);
   const isPlain = isObject && [Object.prototype, null].includes(Object.getPrototypeOf(value));
   return isPlain ? inBraces(Object.keys(value)) : Object.prototype.toString.call(value);

@@ -18,7 +18,7 @@ export const unknownOption = (name, near, known) =>
 
 /** @param {string} got @param {string} expected */
 export const unknownTool = (got, expected) =>
-  new ModelError('bad-option', `\`toolChoice\` must name a tool of \`tools\` (got ${got}).`, { expected, got });
+  new ModelError('bad-option', `\`toolChoice\` needs a tool of \`tools\` (got ${got}).`, { expected, got });
 
 /** @param {number} files @param {number} got */
 export const digestCount = (files, got) =>

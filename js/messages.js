@@ -85,11 +85,7 @@ function checkCalls(calls, i, called) {
 /** @param {any} message @param {number} i @param {Map<string, string>} called @returns {ChatMessage} */
 function checkResult({ id, name: given, content }, i, called) {
   const name = given ?? called.get(id);
-  checkValue(
-    `The name of message ${i}`,
-    name,
-    rule('the name of the tool, unless `id` is the id of its call', string.fits),
-  );
+  checkThat(`The id of message ${i}`, given ?? id, 'the id of a call, unless `name` names the tool', string.fits(name));
   const said = jsonOption(`content of message ${i}, a result of \`${name}\`,`, content ?? null);
   return { role: 'tool', name, ...(id !== undefined && { id }), content: said };
 }

@@ -577,9 +577,8 @@ function postableTools({ tools = [], toolChoice = 'auto' }) {
   const demanded = name === undefined ? /** @type {const} */ ('required') : { name };
   const choice = typeof toolChoice === 'string' ? toolChoice : demanded;
   const names = list.map(({ name }) => name);
-  if (typeof choice === 'object' && !names.includes(choice.name)) {
-    throw unknownTool(show(choice.name), `${names}`);
-  }
+  const missing = name === undefined ? choice === 'required' && !list.length : !names.includes(name);
+  if (missing) throw unknownTool(show(name ?? choice), `${names}`);
   if (!list.length || choice === 'none') return null;
   return { list, choice, next: nextChoice(toolChoice) === 'auto' ? /** @type {const} */ ('auto') : choice };
 }

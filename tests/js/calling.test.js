@@ -234,8 +234,16 @@ test('errors name the position of an invalid tool; tools without messages are re
   await refuses(
     () => chat.send('x', { toolChoice: { name: 'sub' } }),
     'bad-option',
-    /must name a tool of `tools` \(got "sub"\)/,
+    /needs a tool of `tools` \(got "sub"\)/,
   );
+  for (const toolChoice of /** @type {const} */ (['required', { everyRound: true }])) {
+    await refuses(
+      () => chat.send('x', { tools: [], toolChoice }),
+      'bad-option',
+      /needs a tool of `tools` \(got "required"\)/,
+    );
+  }
+  await refuses(chat.sendToolResults([{ id: 'lost', content: 5 }]).result(), 'bad-option', /\bid\b.*"lost"/);
   await refuses(() => model.generate('x', { tools: [ADD] }), 'bad-option');
   await refuses(() => chat.sendToolResults([]), 'bad-option');
   await refuses(chat.sendToolResults([{ id: 'call_7', content: 1 }]).result(), 'bad-option');

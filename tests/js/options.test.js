@@ -197,6 +197,7 @@ test('invalid prompts and ids are rejected', async (t) => {
     await refuses(model.debug.logits(wrong(ids)), 'bad-token');
     await refuses(model.detokenize(wrong(ids)), 'bad-token');
   }
+  await refuses(() => model.generate(wrong([1n])), 'bad-token', /\(got 1n\)/);
   await refuses(model.debug.logits([]), 'bad-option');
   await refuses(model.debug.logits(wrong('abc')), 'bad-option');
   await refuses(() => model.generate([{ role: wrong('boss'), content: 'x' }]), 'bad-option');
