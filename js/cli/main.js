@@ -1,7 +1,7 @@
 /* main: the commands of the command line. Writes results to standard output and messages to standard error. Exit
  * status: 0, 1 (failure) or 2 (wrong usage). */
 import { existsSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { bench } from './bench.js';
 import { interact, show } from './chat.js';
@@ -37,6 +37,7 @@ const USAGE = `usage: gemma-wasm COMMAND MODEL ...       MODEL: a path or a URL 
                                            attention weights, most likely tokens and norms, layer by layer
   bench MODEL [--prompt-tokens N] [--gen-tokens N] [--runs N] [--json]
   serve MODEL... [--port N] [--host TEXT]  OpenAI's and Ollama's HTTP APIs, for one or several models
+  --version                                the version of gemma-wasm
 
 CONSTRAINT  --schema FILE (JSON Schema) | --regex R | --grammar FILE (GBNF) | --choices A,B,...
             (also for generate and chat)
@@ -56,14 +57,13 @@ ${HELP.load}
 The environment variable HF_TOKEN is sent to huggingface.co as the access token.
 `;
 
-/** Path of the storyteller, the tiny model that comes with the package: relative to js/cli/ in a checkout, to dist/ in
- * the package. '' if it is missing. */
-const STORYTELLER =
-  ['../../', '../']
-    .map((up) => {
-      return fileURLToPath(new URL(`${up}models/storyteller/storyteller.gguf`, import.meta.url));
-    })
-    .find(existsSync) ?? '';
+/** Returns the path of a file of the package, '' if it is missing: relative to dist/ in the package, to js/cli/ in a
+ * checkout. @param {string} name */
+const pathOf = (name) =>
+  ['../', '../../'].map((up) => fileURLToPath(new URL(up + name, import.meta.url))).find(existsSync) ?? '';
+
+/** The tiny model that comes with the package. */
+const STORYTELLER = pathOf('models/storyteller/storyteller.gguf');
 
 /** The commands. words: names of the arguments after MODEL; several: whether several MODELs are accepted; needs:
  * required flags; flags: optional flags.
@@ -153,6 +153,10 @@ const COMMANDS = {
 /** @param {string[]} argv */
 async function main([name = process.stdin.isTTY && existsSync(STORYTELLER) ? 'chat' : '', ...rest]) {
   if (['--help', '-h', 'help'].includes(name)) return void process.stdout.write(USAGE);
+  if (name === '--version') {
+    const { version } = JSON.parse(await readFile(pathOf('package.json'), 'utf8'));
+    return void process.stdout.write(`${version}\n`);
+  }
   if (!Object.hasOwn(COMMANDS, name)) throw name ? unknownCommand(name) : noCommand();
   const { words = [], several = false, needs = '', flags, run } = COMMANDS[name];
   const { positionals, values } = parse(rest, `${needs} ${flags} ${LOAD} help`);

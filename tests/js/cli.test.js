@@ -356,6 +356,8 @@ test('usage errors exit with status 2 and a short message; failures exit with st
     assert.equal(status, 0, args.join(' '));
     assert.match(stdout, /usage/);
   }
+  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+  assert.equal((await run(['--version'])).stdout, `${version}\n`);
   assert.equal((await run(['generate', model, '--prompt', '-h', '--max-tokens', '1'])).stdout.includes('usage'), false);
 });
 

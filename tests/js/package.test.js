@@ -147,6 +147,7 @@ test('`npx gemma-wasm` runs the command line', async () => {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
     });
+  assert.match(npx('--version'), /^\d+\.\d+\.\d+\n$/);
   assert.match(npx('--help'), /^usage: gemma-wasm COMMAND MODEL[^]*\n\n {2}inspect MODEL/);
   const copy = join(folder, 'tiny.gguf');
   cpSync(await testModel('tiny'), copy);
