@@ -129,7 +129,7 @@ function smallerFiles(size) {
   const fitting = PRESETS.filter((preset) => !preset.gated && memoryOf(preset) * 1.2 < limit);
   const largest = fitting.sort((a, b) => b.bytes - a.bytes).slice(0, 2);
   return largest.map((preset) => ({
-    label: t('unfit.preset', { name: preset.name, size: bytes(preset.bytes) }),
+    label: t('download.name-size', { name: preset.name, size: bytes(preset.bytes) }),
     choice: choiceOfPreset(preset),
   }));
 }

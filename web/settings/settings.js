@@ -4,7 +4,7 @@
  */
 import { box, button, byId, el, input, onClick } from '../shell/dom.js';
 import { bytes, parameters } from '../shell/format.js';
-import { LANGUAGES, language, list, t } from '../shell/language.js';
+import { LANGUAGES, addLater, language, list, t } from '../shell/language.js';
 import { actions, state, update, watch } from '../shell/store.js';
 import { recall, remember } from '../history/storage.js';
 
@@ -86,7 +86,7 @@ export function setUpSettings(changed) {
   };
   watch(['settings', 'recommended'], showMood);
   watch(['recommended'], () => fill(state.settings)); // keeps the user's settings, shows the new defaults
-  watch(['model'], showInfo);
+  watch(['model', 'panel'], () => void showInfo());
   takeSettings(null);
   actions.sampling = sampling;
   for (const [mood, values] of Object.entries(MOODS)) {
@@ -139,10 +139,11 @@ function sampling() {
   return { temperature, topK, topP, maxTokens, ...(values.seed !== '' && { seed: number('seed') }), ...thinks };
 }
 
-function showInfo() {
+async function showInfo() {
+  if (state.model) box('thinking').hidden = !state.model.info.thinking;
+  await addLater();
   if (!state.model) return;
   const { info } = state.model;
-  box('thinking').hidden = !info.thinking;
   const { architecture, quantisation, contextLength, variant, threads, threadsMeasured } = info;
   const { resident, kv, scratch, total } = info.memory;
   const engine = [t(variant.startsWith('relaxed') ? 'engine.relaxed' : 'engine.simd128'), t('threads', { n: threads })];

@@ -363,7 +363,6 @@ export default {
   'unfit.smaller': 'حد هذا الجهاز نحو {limit}. اختر نموذجًا أصغر.',
   'unfit.context': 'استخدم سياقًا من {n} وحدة ({size})',
   'unfit.context.only': 'استخدم سياقًا من {n} وحدة',
-  'unfit.preset': '{name} ({size})',
   'unfit.anyway': 'جرّب على أي حال',
 
   'stored.delete-all': 'حذف كل النماذج؟',

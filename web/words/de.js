@@ -330,7 +330,6 @@ export default {
   'unfit.smaller': 'Die Grenze dieses Geräts liegt bei etwa {limit}. Wähle ein kleineres Modell.',
   'unfit.context': 'Kontext mit {n} Token verwenden ({size})',
   'unfit.context.only': 'Kontext mit {n} Token verwenden',
-  'unfit.preset': '{name} ({size})',
   'unfit.anyway': 'Trotzdem versuchen',
 
   'stored.delete-all': 'Alle Modelle löschen?',

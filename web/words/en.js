@@ -130,7 +130,6 @@ export default {
   tokens: { one: '{n} token', other: '{n} tokens' },
   threads: { one: '{n} thread', other: '{n} threads' },
   characters: { one: '{n} character', other: '{n} characters' },
-  passages: { one: '{n} passage', other: '{n} passages' },
   parameters: '{n} parameters',
   'empty-message': 'Empty message',
   of: '{some} of {all}',
@@ -144,7 +143,6 @@ export default {
   dismiss: 'Dismiss',
   details: 'Details',
   delete: 'Delete',
-  'delete.it': 'Delete {name}',
   'try-again': 'Try again',
 
   'model.change.title': '{name}: change model',
@@ -244,17 +242,6 @@ export default {
   'deleted.undo': 'Deleted “{name}”. Undo is available at the end of the page.',
   undo: 'Undo',
 
-  'info.architecture': 'Architecture',
-  'info.weights': 'Weights',
-  'info.memory': 'Memory',
-  'info.memory.weights': '– weights',
-  'info.memory.context': '– context',
-  'info.memory.scratch': '– working memory',
-  'info.context': 'Context',
-  'info.engine': 'Engine',
-  'engine.relaxed': 'WebAssembly (relaxed SIMD)',
-  'engine.simd128': 'WebAssembly (SIMD)',
-
   start: 'Start',
   'start.name': 'Start {name}',
   load: 'Load',
@@ -298,7 +285,6 @@ export default {
   'loading.here': '{progress} ({here} already downloaded)',
   'loading.left': '{time} left',
   'unfit.context.only': 'Use a {n}-token context',
-  'unfit.preset': '{name} ({size})',
 
   'stored.delete-all': 'Delete all models?',
   'stored.delete': 'Really delete?',
@@ -307,7 +293,6 @@ export default {
   'stored.room': 'Using {used} of {all} of available storage.',
 
   'threads.offer': 'up to {n} on this device',
-  'threads.measured': 'chosen by measurement',
   'threads.one': '1 (no shared memory)',
 
   'drop.any': 'Drop a GGUF model to load it, or a text file to ask about it',

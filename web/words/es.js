@@ -335,7 +335,6 @@ export default {
   'unfit.smaller': 'El límite de este dispositivo es de unos {limit}. Elige un modelo más pequeño.',
   'unfit.context': 'Usar un contexto de {n} tokens ({size})',
   'unfit.context.only': 'Usar un contexto de {n} tokens',
-  'unfit.preset': '{name} ({size})',
   'unfit.anyway': 'Intentarlo de todos modos',
 
   'stored.delete-all': '¿Borrar todos los modelos?',

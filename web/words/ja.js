@@ -323,7 +323,6 @@ export default {
   'unfit.smaller': 'この端末の上限は約 {limit} です。もっと小さいモデルを選んでください。',
   'unfit.context': 'コンテキストを {n} トークンにする ({size})',
   'unfit.context.only': 'コンテキストを {n} トークンにする',
-  'unfit.preset': '{name} ({size})',
   'unfit.anyway': 'それでも試す',
 
   'stored.delete-all': 'すべてのモデルを削除しますか?',
