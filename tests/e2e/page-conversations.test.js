@@ -611,6 +611,29 @@ testInOne('failures are shown until they are dismissed or resolved', async ({ op
   assert.equal(await page.$eval('body', (one) => one.dataset.panel), '', 'no panel opens without a model');
 });
 
+testInOne(
+  'if the browser closes the database, the page says so, and a reload saves the conversation',
+  async ({ opened }) => {
+    const page = await opened();
+    await ask(page, 'Before');
+    await page.waitForFunction(() => document.querySelector('.talk'));
+    await page.evaluate(
+      () =>
+        new Promise((resolve) => {
+          indexedDB.deleteDatabase('gemma-wasm').onsuccess = resolve;
+        }),
+    );
+    await ask(page, 'After');
+    await untilText(page, '#failures .notice span', /^Couldn’t save this conversation\. Reload the page/);
+    await untilText(page, '#failures details[open] pre', /^InvalidStateError: /);
+    const said = await shown(page);
+    await reload(page);
+    assert.deepEqual(await shown(page), said);
+    assert.deepEqual(await kept(page), [said]);
+    assert.equal(await page.$('#failures .notice'), null);
+  },
+);
+
 test('no button covers the suggestions of a new conversation in a small window', async ({ opened }) => {
   const page = await opened({ width: 360, height: 480 });
   await page.evaluate(() => document.querySelector('#scroller')?.scrollTo(0, 1));

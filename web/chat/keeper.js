@@ -3,6 +3,7 @@
  * current state when the user leaves the page. Saves the draft of the next message too.
  * @module
  */
+import { lineOf, savingError, withDetails } from '../shell/errors.js';
 import { addLater, t } from '../shell/language.js';
 import { fail, resolve } from '../shell/notices.js';
 import { actions, latest, state, update } from '../shell/store.js';
@@ -24,9 +25,11 @@ const draftId = (head) => head?.id ?? NEW;
 /** @param {Draft} draft */
 const isEmpty = ({ text, files }) => !text && !files.length;
 
-async function notSaved() {
+/** @param {unknown} error */
+async function notSaved(error) {
   await addLater();
-  fail('keep', t('not-saved'));
+  const shown = savingError(error);
+  fail('keep', withDetails(shown === error ? t('save.failed') : lineOf(shown), shown));
 }
 
 /** Saves the open conversation and its draft in the library's archive. */
@@ -162,13 +165,14 @@ export class Keeper {
       if (!this.#timer && !this.#conversation.busy) this.#news = false;
       resolve('keep');
       return true;
-    } catch {
-      return this.#failed();
+    } catch (error) {
+      return this.#failed(error);
     }
   }
 
-  #failed() {
-    if (!this.#said) void notSaved();
+  /** @param {unknown} error */
+  #failed(error) {
+    if (!this.#said) void notSaved(error);
     this.#said = true;
     return false;
   }
@@ -204,8 +208,8 @@ export class Keeper {
     return [...this.#unsaved].map(async ([id, draft]) => {
       try {
         await this.#archive.setDraft(id, isEmpty(draft) ? null : draft);
-      } catch {
-        return this.#failed();
+      } catch (error) {
+        return this.#failed(error);
       }
       if (this.#unsaved.get(id) === draft) this.#unsaved.delete(id); // kept until saved: the page may unload meanwhile
       return true;

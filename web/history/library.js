@@ -4,7 +4,7 @@
  */
 import { openArchive, MemoryArchive } from './archive.js';
 import { action, announce, box, button, el, hasTouch, input, onClick, onEscape, takeFiles } from '../shell/dom.js';
-import { PageError, lineOf, withDetails } from '../shell/errors.js';
+import { lineOf, savingError, withDetails } from '../shell/errors.js';
 import { addLater, locale, t } from '../shell/language.js';
 import { actions, latest, state, update, watch } from '../shell/store.js';
 import { keepsNothing, onChoice, recall, remember } from './storage.js';
@@ -128,9 +128,9 @@ export class Library {
     try {
       said = (await work()) ?? '';
       place.textContent = said;
-    } catch (/** @type {any} */ error) {
+    } catch (error) {
       await addLater();
-      const shown = /^Quota/.test(error.name) ? new PageError('not-saved') : error;
+      const shown = savingError(error);
       said = lineOf(shown);
       place.replaceChildren(withDetails(said, shown));
     }

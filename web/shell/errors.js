@@ -42,6 +42,10 @@ export function statusOf(error) {
   return Number(/\b([45]\d\d)\b/.exec(`${error.got} ${error.message}`)?.[1] ?? 0);
 }
 
+/** Returns the page's own error for a failure to save because the storage is full, other errors unchanged.
+ * @param {any} error */
+export const savingError = (error) => (/^Quota/.test(error?.name) ? new PageError('not-saved') : error);
+
 /** @param {unknown} error */
 function nameOf(error) {
   const code = codeOf(error);

@@ -236,6 +236,7 @@ export default {
   'hindered.model': 'Kein Modell geladen. Lade eines, um eine Antwort zu bekommen.',
   'message.too-long':
     'Schon deine letzte Nachricht allein ist zu lang für den Kontext dieses Modells. Bitte kürze sie.',
+  'save.failed': 'Diese Unterhaltung konnte nicht gespeichert werden. Lade die Seite neu, um es erneut zu versuchen.',
   'not-saved':
     'Diese Unterhaltung konnte nicht gespeichert werden: Der Speicher des Browsers ist voll. Lösche Unterhaltungen oder ' +
     'Modelle.',

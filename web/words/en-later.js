@@ -32,6 +32,7 @@ export default {
     'This model couldn’t be saved, so it must be downloaded again next time. Private windows often limit storage.',
   'stored.protected': 'The browser will keep these models until you delete them.',
   'stored.declined': 'The browser declined: it may delete these models when disk space runs low.',
+  'save.failed': 'Couldn’t save this conversation. Reload the page to try again.',
   'not-saved': 'Couldn’t save this conversation: browser storage is full. Delete conversations or stored models.',
   'message.too-long': 'Your last message alone is too long for this model’s context. Please shorten it.',
   'attach.only-texts': 'Nothing was attached: only text files of up to {n} MB can be attached.',

@@ -234,6 +234,7 @@ export default {
   'hindered.busy': 'Espera a que termine la respuesta, o detenla.',
   'hindered.model': 'No hay ningún modelo cargado. Carga uno para obtener una respuesta.',
   'message.too-long': 'Tu último mensaje por sí solo es demasiado largo para el contexto de este modelo. Acórtalo.',
+  'save.failed': 'No se pudo guardar esta conversación. Recarga la página para volver a intentarlo.',
   'not-saved':
     'No se pudo guardar esta conversación: el almacenamiento del navegador está lleno. Borra conversaciones o modelos.',
 
