@@ -3,7 +3,7 @@
  * @module
  */
 import { action, announce, box, button, el, hasTouch, onClick, underDialog } from '../shell/dom.js';
-import { codeOf } from '../shell/errors.js';
+import { PageError, codeOf, statusOf } from '../shell/errors.js';
 import { bytes } from '../shell/format.js';
 import { addLater, t } from '../shell/language.js';
 import { lasting, showNotices } from '../shell/notices.js';
@@ -195,7 +195,8 @@ export class Loads {
     const found = error instanceof Unfit ? error.remedies : codeOf(error) === 'no-memory' ? afterRefusal(choice) : [];
     if (/^(network|read)-error$/.test(codeOf(error))) found.push({ label: t('try-again'), choice });
     const buttons = found.map((one) => action(one.label, () => this.#choose(one.choice)));
-    this.#return(leftOut ? null : error, { about: choice.label, buttons });
+    const refused = choice.token && statusOf(error) === 401;
+    this.#return(leftOut ? null : refused ? new PageError('token.refused') : error, { about: choice.label, buttons });
     if (needsToken(error, choice)) askToken(choice);
   }
 

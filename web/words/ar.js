@@ -391,6 +391,8 @@ export default {
 
   'token.wrong': 'هذا ليس رمز وصول.',
   'token.wrong.do': 'يبدأ بـ hf_ ولا يحتوي على مسافات.',
+  'token.refused': 'لم يقبل Hugging Face رمز الوصول هذا.',
+  'token.refused.do': 'انسخ الرمز كاملًا مرة أخرى، أو أنشئ رمزًا جديدًا.',
   'hub.failed': 'تعذّر تحميل قائمة الملفات من Hugging Face.',
   'hub.unknown': 'لا يوجد مستودع عام بهذا الاسم. تحقّق منه؛ الأسماء حساسة لحالة الأحرف.',
   'hub.incomplete': 'اسم المستودع غير كامل.',

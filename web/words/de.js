@@ -361,6 +361,8 @@ export default {
 
   'token.wrong': 'Das ist kein Zugriffstoken.',
   'token.wrong.do': 'Es beginnt mit hf_ und enthält keine Leerzeichen.',
+  'token.refused': 'Hugging Face hat dieses Zugriffstoken nicht angenommen.',
+  'token.refused.do': 'Kopiere noch einmal das ganze Token, oder erstelle ein neues.',
   'hub.failed': 'Die Dateiliste konnte nicht von Hugging Face geladen werden.',
   'hub.unknown': 'Es gibt kein öffentliches Repository mit diesem Namen. Prüfe ihn; Groß- und Kleinschreibung zählt.',
   'hub.incomplete': 'Der Name des Repositorys ist unvollständig.',

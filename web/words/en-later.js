@@ -41,6 +41,8 @@ export default {
   'panel.failed.do': 'Check your connection and try again.',
   'token.wrong': 'This is not an access token.',
   'token.wrong.do': 'It starts with hf_ and has no spaces.',
+  'token.refused': 'Hugging Face did not accept this access token.',
+  'token.refused.do': 'Copy the whole token again, or create a new one.',
   'hub.failed': 'Couldn’t load the file list from Hugging Face.',
   'hub.unknown': 'There is no public repository with that name. Check its spelling; names are case-sensitive.',
   'hub.incomplete': 'The repository name is incomplete.',

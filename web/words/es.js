@@ -365,6 +365,8 @@ export default {
 
   'token.wrong': 'Esto no es un token de acceso.',
   'token.wrong.do': 'Empieza por hf_ y no tiene espacios.',
+  'token.refused': 'Hugging Face no aceptó este token de acceso.',
+  'token.refused.do': 'Vuelve a copiar el token completo, o crea uno nuevo.',
   'hub.failed': 'No se pudo cargar la lista de archivos de Hugging Face.',
   'hub.unknown': 'No hay ningún repositorio público con ese nombre. Revísalo: se distinguen mayúsculas y minúsculas.',
   'hub.incomplete': 'El nombre del repositorio está incompleto.',

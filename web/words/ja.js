@@ -353,6 +353,8 @@ export default {
 
   'token.wrong': 'アクセストークンではありません。',
   'token.wrong.do': 'hf_ で始まり、空白を含みません。',
+  'token.refused': 'Hugging Face がこのアクセストークンを受け付けませんでした。',
+  'token.refused.do': 'トークン全体をもう一度コピーするか、新しいトークンを作成してください。',
   'hub.failed': 'Hugging Face からファイル一覧を取得できませんでした。',
   'hub.unknown': 'その名前の公開リポジトリはありません。名前をご確認ください。大文字と小文字は区別されます。',
   'hub.incomplete': 'リポジトリ名が不完全です。',
