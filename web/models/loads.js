@@ -130,9 +130,10 @@ export class Loads {
   /** Chooses the first model of a visit: the conversation's, the last one used, the storyteller model, or the one that
    * a link names. @param {URLSearchParams} query @param {boolean} kept   models are stored on this device */
   async first(query, kept) {
+    const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
+    if (linked) await addLater(); // loads the question about a link's model
     const atOnce = fillFromLink(query);
     if (state.phase !== 'opening') return;
-    const linked = ['model', 'repo', 'pick'].some((name) => query.has(name));
     const note = this.#conversation.head?.model ?? recall('model', undefined);
     const known = linked ? null : await choiceOfNote(note);
     const story = storyteller();

@@ -297,8 +297,4 @@ export default {
 
   'drop.any': 'Drop a GGUF model to load it, or a text file to ask about it',
   'drop.model': 'Drop the GGUF file to load it',
-  'link.label': 'Model from a link',
-  'link.asks': 'This link wants to load a model from {host}',
-  'link.yes': 'Load it from {host}',
-  'link.no': 'Not now',
 };
