@@ -13,6 +13,7 @@ import {
   PICKING,
   READY,
   ask,
+  importConversations,
   loadAddress,
   modelAddress,
   onlyIn,
@@ -24,6 +25,8 @@ import {
   suite,
   textOf,
   until,
+  untilCount,
+  untilText,
   valueOf,
 } from './helpers.js';
 
@@ -150,6 +153,76 @@ inEach(
     }
   },
 );
+
+/** Sets the language of the page in a new tab. */
+const speakGerman = () => Object.defineProperty(navigator, 'languages', { get: () => ['de'] });
+const speakArabic = () => Object.defineProperty(navigator, 'languages', { get: () => ['ar'] });
+
+/** @param {string} title @param {string[]} texts   of questions and answers */
+const talk = (title, ...texts) => ({
+  title,
+  updated: 1e12,
+  said: texts.map((text, i) => {
+    const parent = i ? `${i - 1}` : null;
+    return { id: `${i}`, parent, role: i % 2 ? 'assistant' : 'user', text, state: 'whole' };
+  }),
+});
+
+/** Returns the direction of the first element that matches. @param {Page} page @param {string} selector */
+const direction = (page, selector) => page.$eval(selector, (one) => getComputedStyle(one).direction);
+
+inEach('names, addresses, code and dates keep their direction beside texts of the other one', async ({ open }) => {
+  const page = await open('', { before: speakArabic, width: 390 });
+  await until(page, READY);
+  for (const field of ['token', 'web-url', 'hub-repo']) assert.equal(await direction(page, `#${field}`), 'ltr', field);
+  assert.equal(await direction(page, '#model-name'), 'rtl', 'the name of the storyteller is translated');
+  await openModels(page);
+  await submitAddress(page, await modelAddress('tiny'));
+  await untilText(page, '#model-name', /^tiny$/);
+  assert.equal(await direction(page, '#model-name'), 'ltr', 'a name that is too long loses its end');
+  await page.click('#library-toggle');
+  await importConversations(page, [talk('English', 'مرحبا', 'مرحبا `code()`'), talk('مرحبا', 'Hello')]);
+  await untilCount(page, '.talk', 2);
+  const dates = await page.$$eval('.talk > .hint', (all) => all.map((one) => getComputedStyle(one).direction));
+  assert.deepEqual(dates, ['rtl', 'rtl'], 'a date is written in the direction of its language');
+  await page.$$eval('.talk', (all) => {
+    /** @type {HTMLElement} */ (all.find((one) => /English/.test(one.textContent ?? ''))).click();
+  });
+  await until(page, '#log code');
+  assert.equal(await direction(page, '#log code'), 'ltr');
+});
+
+inEach('long words of a language are not cut on the smallest phone', async ({ open, server }) => {
+  const page = await open('?pick', { before: speakGerman, width: 320, height: 568 });
+  await until(page, PICKING);
+  assert.deepEqual(await wide(page), []);
+  assert.ok((await page.$eval('.brand', (one) => one.clientHeight)) < 30, 'the name of the page has one line');
+  await page.goto(server.url);
+  await until(page, READY);
+  const overflow = (/** @type {string} */ selector) =>
+    page.$eval(selector, (one) => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight]);
+  assert.deepEqual(await overflow('#input'), [0, 0], 'the placeholder has one line');
+  await openModels(page);
+  const tag = await page.$eval('#presets .tag', (one) => one.getBoundingClientRect().toJSON());
+  assert.ok(tag.height < 30 && tag.right < 320, 'a tag stays in one piece');
+  await page.click('#back');
+  await setOptions(page, { maxTokens: 4 });
+  await ask(page, 'Hallo');
+  await page.click('#look-toggle');
+  await page.waitForSelector('#inside .tabs');
+  assert.equal((await overflow('#inside .tabs'))[0], 0, 'all tabs are visible');
+  await page.click('#look-toggle');
+  await page.click('#library-toggle');
+  await importConversations(page, [talk('Donaudampfschifffahrtselektrizitätenhauptbetriebswerk', 'Hallo')]);
+  await untilCount(page, '.talk', 2);
+  await page.$$eval('.talk-line', (all) => {
+    const one = all.find((line) => /Donau/.test(line.textContent ?? ''));
+    /** @type {HTMLElement | null | undefined} */ (one?.querySelector('button'))?.click();
+  });
+  await page.click('.talk-menu:not([hidden]) .danger');
+  await page.waitForSelector('#toast:not([hidden])');
+  assert.deepEqual(await overflow('#toast span'), [0, 0], 'the whole sentence is shown');
+});
 
 inEach('the notice of the first visit does not move the page', async ({ open }) => {
   const page = await open();

@@ -494,7 +494,7 @@ const isDead = (error) => ['worker-failed', 'disposed'].includes(codeOf(error));
 
 function modelButton() {
   const load = () => (state.choice ? actions.choose(state.choice) : actions.changeModel());
-  return action(t(state.choice ? 'load.reload' : 'choose-model'), load, 'small');
+  return action(t(state.choice ? 'load.reload' : 'choose-model'), load);
 }
 
 /** @param {GenerateResult} result */

@@ -177,7 +177,7 @@ export class Library {
       { href: `#/c/${head.id}`, className: 'talk', dir: 'auto' },
       el('span.talk-title', head.title),
       ...(hit ? [el('span.talk-hit.hint', hit[0], el('mark', hit[1]), hit[2])] : []),
-      el('span.hint', head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
+      el('span.hint', { dir: 'auto' }, head.pinned ? t('pinned', { when: when(head.updated) }) : when(head.updated)),
     );
     if (head.id === state.id) link.ariaCurrent = 'page';
     // The link to the open conversation does not navigate, so the list must be closed here.

@@ -44,7 +44,7 @@ export const percent = (share, digits = 0) => number(share, 0, { style: 'percent
  * @param {number} n */
 export function parameters(n) {
   const digits = n >= 0.95e9 ? 1 : 0;
-  return t('parameters', { n: number(n, digits, { notation: 'compact', compactDisplay: 'long' }) });
+  return t('parameters', { all: number(n, digits, { notation: 'compact', compactDisplay: 'long' }) });
 }
 
 const TITLE = 60;

@@ -156,7 +156,7 @@ export default {
     many: '{n} مقطعًا',
     other: '{n} مقطع',
   },
-  parameters: '{n} معلمة',
+  parameters: '{all} معلمة',
   'empty-message': 'رسالة فارغة',
   of: '{some} من {all}',
 

@@ -132,7 +132,7 @@ export default {
   threads: { one: '{n} Thread', other: '{n} Threads' },
   characters: { one: '{n} Zeichen', other: '{n} Zeichen' },
   passages: { one: '{n} Abschnitt', other: '{n} Abschnitte' },
-  parameters: '{n} Parameter',
+  parameters: '{all} Parameter',
   'empty-message': 'Leere Nachricht',
   of: '{some} von {all}',
 

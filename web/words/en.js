@@ -130,7 +130,7 @@ export default {
   tokens: { one: '{n} token', other: '{n} tokens' },
   threads: { one: '{n} thread', other: '{n} threads' },
   characters: { one: '{n} character', other: '{n} characters' },
-  parameters: '{n} parameters',
+  parameters: '{all} parameters',
   'empty-message': 'Empty message',
   of: '{some} of {all}',
 

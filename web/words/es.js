@@ -131,7 +131,7 @@ export default {
   threads: { one: '{n} hilo', many: '{n} de hilos', other: '{n} hilos' },
   characters: { one: '{n} carácter', many: '{n} de caracteres', other: '{n} caracteres' },
   passages: { one: '{n} fragmento', many: '{n} de fragmentos', other: '{n} fragmentos' },
-  parameters: '{n} de parámetros',
+  parameters: '{all} de parámetros',
   'empty-message': 'Mensaje vacío',
   of: '{some} de {all}',
 

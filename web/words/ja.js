@@ -130,7 +130,7 @@ export default {
   threads: { other: '{n} スレッド' },
   characters: { other: '{n} 文字' },
   passages: { other: '{n} 節' },
-  parameters: '{n}個のパラメーター',
+  parameters: '{all}個のパラメーター',
   'empty-message': '空のメッセージ',
   of: '{some} / {all}',
 
