@@ -171,7 +171,7 @@ function showBusy(field) {
 function showMode(field) {
   if (!state.model) return;
   const chats = state.model.info.chatTemplate;
-  field.placeholder = t(chats ? 'message.write' : 'text.write');
+  field.placeholder = t(chats ? 'message' : 'text.write');
   field.ariaLabel = t(chats ? 'message' : 'text.continue');
 }
 

@@ -71,7 +71,6 @@ export default {
   'page.attachments': 'المرفقات',
   'page.attach': 'إرفاق ملف نصي',
   'page.message': 'رسالة',
-  'page.message.placeholder': 'اكتب رسالة',
   'page.send': 'إرسال',
   'page.stop': 'إيقاف',
   'page.meter': 'السياق',
@@ -211,7 +210,6 @@ export default {
   'story.mouse': 'Tell me a story about a brave mouse.',
 
   message: 'رسالة',
-  'message.write': 'اكتب رسالة',
   'text.continue': 'النص المراد إكماله',
   'text.write': 'ابدأ الكتابة…',
   context: 'السياق {used} من {all}',

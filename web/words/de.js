@@ -75,7 +75,6 @@ export default {
   'page.attachments': 'Anhänge',
   'page.attach': 'Textdatei anhängen',
   'page.message': 'Nachricht',
-  'page.message.placeholder': 'Nachricht schreiben',
   'page.send': 'Senden',
   'page.stop': 'Stopp',
   'page.meter': 'Kontext',
@@ -188,7 +187,6 @@ export default {
   'story.mouse': 'Tell me a story about a brave mouse.',
 
   message: 'Nachricht',
-  'message.write': 'Nachricht schreiben',
   'text.continue': 'Text, der fortgesetzt wird',
   'text.write': 'Beginne zu schreiben …',
   context: 'Kontext {used} von {all}',

@@ -72,7 +72,6 @@ export const page = {
   'page.attachments': 'Attachments',
   'page.attach': 'Attach a text file',
   'page.message': 'Message',
-  'page.message.placeholder': 'Write a message',
   'page.send': 'Send',
   'page.stop': 'Stop',
   'page.meter': 'Context',
@@ -183,7 +182,6 @@ export default {
   'story.mouse': 'Tell me a story about a brave mouse.',
 
   message: 'Message',
-  'message.write': 'Write a message',
   'text.continue': 'Text to continue',
   'text.write': 'Start writing…',
   context: 'Context {used} of {all}',

@@ -74,7 +74,6 @@ export default {
   'page.attachments': 'Adjuntos',
   'page.attach': 'Adjuntar un archivo de texto',
   'page.message': 'Mensaje',
-  'page.message.placeholder': 'Escribe un mensaje',
   'page.send': 'Enviar',
   'page.stop': 'Detener',
   'page.meter': 'Contexto',
@@ -187,7 +186,6 @@ export default {
   'story.mouse': 'Tell me a story about a brave mouse.',
 
   message: 'Mensaje',
-  'message.write': 'Escribe un mensaje',
   'text.continue': 'Texto que se continuará',
   'text.write': 'Empieza a escribir…',
   context: 'Contexto: {used} de {all}',

@@ -73,7 +73,6 @@ export default {
   'page.attachments': '添付',
   'page.attach': 'テキストファイルを添付',
   'page.message': 'メッセージ',
-  'page.message.placeholder': 'メッセージを入力',
   'page.send': '送信',
   'page.stop': '停止',
   'page.meter': 'コンテキスト',
@@ -185,7 +184,6 @@ export default {
   'story.mouse': 'Tell me a story about a brave mouse.',
 
   message: 'メッセージ',
-  'message.write': 'メッセージを入力',
   'text.continue': '続きを書かせる文章',
   'text.write': '書き始める…',
   context: 'コンテキスト {used} / {all}',
