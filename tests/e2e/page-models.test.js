@@ -339,6 +339,14 @@ test('a link that names a model of another host asks first, and shows the host',
   assert.equal(await page.$('.asked'), null);
 });
 
+test('a link that names a repository shows its form', async ({ open }) => {
+  const page = await open('?repo=owner/name', { width: 390, height: 844 });
+  await until(page, PICKING);
+  await page.waitForFunction(() => document.activeElement?.id === 'hub-repo');
+  const { top, bottom } = await page.$eval('#hub-form', (one) => one.getBoundingClientRect().toJSON());
+  assert.ok(top > 0 && bottom < 844, `the form is visible: ${top} to ${bottom}`);
+});
+
 test('errors are shown under their settings; one model is recommended; no text says “this computer”', async ({
   openWith,
 }) => {

@@ -146,7 +146,10 @@ export class Loads {
         this.show();
       } else enter('picking');
       if (atOnce) submitLink(query);
-      else if (!state.models) box('stored-list').querySelector('button')?.focus();
+      else if (!state.models) {
+        const form = box('picker').querySelector('.fold[open]'); // filled in from the link
+        (form?.querySelector('input') ?? box('stored-list').querySelector('button'))?.focus();
+      }
     }
     if (route.place.models) this.show();
   }
