@@ -8,6 +8,7 @@ import {
   FAILED,
   READY,
   ask,
+  importConversations,
   loadAddress,
   modelAddress,
   onlyIn,
@@ -121,6 +122,26 @@ inEach(
     }
   },
 );
+
+inEach('a printed conversation has the whole of long lines of code', async ({ open }) => {
+  const page = await open();
+  const text = `\`\`\`js\nconst a = '${'long '.repeat(60)}';\n\`\`\``;
+  const said = [
+    { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
+    { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' },
+  ];
+  await until(page, READY);
+  await page.click('#library-toggle');
+  await importConversations(page, [{ title: 'T', said, leaf: 'b' }]);
+  await page.waitForSelector('.talk');
+  await page.click('.talk');
+  await page.waitForSelector('#log pre');
+  const hidden = () => page.$eval('#log pre', (one) => one.scrollWidth - one.clientWidth);
+  assert.ok((await hidden()) > 0, 'on the screen, the code scrolls');
+  await page.emulateMediaType('print');
+  assert.equal(await hidden(), 0);
+  await page.emulateMediaType('screen');
+});
 
 inEach('the icon of the document search shows a page, not only a magnifier', async ({ open }) => {
   const page = await open();
