@@ -1,7 +1,7 @@
 /**
  * Tests getting a model in the page: files of a repository with their sizes, links to other hosts, pausing, chats with
- * the storyteller meanwhile. Also regressions: storage of private windows, partial downloads, a model that another tab
- * loads, stale errors, invisible errors of settings.
+ * the storyteller model meanwhile. Also regressions: storage of private windows, partial downloads, a model that
+ * another tab loads, stale errors, invisible errors of settings.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
@@ -68,7 +68,7 @@ const test = suite(
     const [tiny, medium] = [await modelAddress('tiny'), await modelAddress('medium')];
     const site = await pageIn(name, { intercept, storyteller: tiny });
 
-    /** Opens the page with the storyteller, and starts a slow load of another model. */
+    /** Opens the page with the storyteller model, and starts a slow load of another model. */
     async function beside() {
       const page = await site.open();
       await until(page, READY);

@@ -1,7 +1,8 @@
 /**
- * Tests the page as hosts serve it (site/): after one visit it opens offline, and the storyteller and cached models
- * answer; a new version arrives during an answer; threads work on hosts that send no headers; the storyteller is
- * fetched once; wrong responses and damaged storage do not last (site-worker.test.js has more such cases).
+ * Tests the page as hosts serve it (site/): after one visit it opens offline, and its own model (the storyteller) and
+ * cached models answer; a new version arrives during an answer; threads work on hosts that send no headers; the
+ * storyteller is fetched once; wrong responses and damaged storage do not last (site-worker.test.js has more such
+ * cases).
  */
 import assert from 'node:assert/strict';
 import {
