@@ -3,6 +3,9 @@ import { workerEnded } from './errors.js';
 
 /** Time in ms that a worker has to end after it closed its port, before it is terminated. */
 const LEAVE_MS = 5000;
+/** Tolerated number of heartbeats without a message (30 s). A worker thread that ends is reported by events, so a silent
+ * one only waits for a processor, or hangs. */
+const SILENT_BEATS = 120;
 
 /** Wraps a worker thread. Every exit, even an expected one, is reported to onFailure().
  * @template Sent, Heard @param {import('node:worker_threads').Worker} worker
@@ -13,6 +16,7 @@ export function nodePort(worker) {
     worker.once('exit', resolve);
   });
   return {
+    silentBeats: SILENT_BEATS,
     post: (message, transfer = []) => worker.postMessage(message, transfer),
     onMessage: (handler) => void worker.on('message', handler),
     onFailure(handler) {

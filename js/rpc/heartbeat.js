@@ -9,9 +9,9 @@ const BEAT_MS = 250;
 /** Interval of heartbeats in ms while no call is pending. They detect a dead worker before the next call. */
 const IDLE_MS = 750;
 const IDLE_BEATS = 4;
-/** Tolerated number of heartbeats without a message from the worker: 4.25 s, or 30 s during a load, because pipes and
- * disks can be slow. Counts heartbeats instead of time, because none are sent while a tab is frozen or a laptop
- * sleeps. */
+/** Tolerated number of heartbeats without a message from the worker, unless its port sets `silentBeats`: 4.25 s, or 30 s
+ * during a load, because pipes and disks can be slow. Counts heartbeats instead of time, because none are sent while a
+ * tab is frozen or a laptop sleeps. */
 const SILENT_BEATS = 16;
 const LOADING_BEATS = 120;
 /** Tolerated silence, as a multiple of the longest gap between messages so far. The multiple is larger for gaps during
@@ -32,16 +32,17 @@ export class Heartbeat {
   #calls = 0;
   #extra = 0;
   #missed = 0;
-  #tolerated = SILENT_BEATS;
+  #tolerated;
   #beatAt = 0;
   /** @type {any} */
   #timer;
 
   /** Watches a worker. loading: whether to tolerate the longer silence of a load, until loaded() is called.
-   * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive'>} port @param {(error: ModelError) => void} onSilent
+   * @param {Pick<Port<ToWorker, any>, 'post' | 'keepAlive' | 'silentBeats'>} port @param {(error: ModelError) => void} onSilent
    * @param {boolean} loading */
   constructor(port, onSilent, loading) {
     this.#port = port;
+    this.#tolerated = port.silentBeats ?? SILENT_BEATS;
     this.#onSilent = onSilent;
     this.#loading = loading;
   }

@@ -89,8 +89,8 @@ test('buffers are transferred; a callback that throws aborts its call; after end
   assert.equal(sent.length, 3);
 });
 
-/** @param {any} t @param {boolean} loading */
-function beating(t, loading) {
+/** @param {any} t @param {boolean} loading @param {number} [silentBeats] */
+function beating(t, loading, silentBeats) {
   t.mock.timers.enable({ apis: ['setInterval'] });
   t.after(() => t.mock.timers.reset());
   const seen = { sent: 0, busy: /** @type {boolean[]} */ ([]), silent: /** @type {ModelError | null} */ (null) };
@@ -101,6 +101,7 @@ function beating(t, loading) {
   const port = {
     post: () => seen.sent++,
     keepAlive: (/** @type {boolean} */ on) => seen.busy.push(on),
+    ...(silentBeats && { silentBeats }),
   };
   const heartbeat = new Heartbeat(port, onSilent, loading);
   const pass = (/** @type {number} */ beats, ms = 250) => {
@@ -110,14 +111,15 @@ function beating(t, loading) {
   return { heartbeat, seen, pass };
 }
 
-test('a worker counts as lost after a number of silent heartbeats: more while it loads, and for long texts', async (t) => {
-  for (const [loading, extra, limit] of /** @type {const} */ ([
+test('a worker counts as lost after a number of silent heartbeats: more while it loads, in Node, and for long texts', async (t) => {
+  for (const [loading, extra, limit, silentBeats] of /** @type {[boolean, number, number, number?][]} */ ([
     [true, 0, 120],
     [false, 0, 16],
     [false, 20, 36],
+    [false, 0, 30, 30],
   ])) {
     await t.test(`${limit}`, (t) => {
-      const { heartbeat, seen, pass } = beating(t, loading);
+      const { heartbeat, seen, pass } = beating(t, loading, silentBeats);
       heartbeat.begin(extra);
       for (let i = 0; i < 10; i++) {
         pass(1);
