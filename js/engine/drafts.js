@@ -91,11 +91,10 @@ export class Drafts {
     return this.#ids.slice(-SEEN).reduce((hash, id) => (Math.imul(hash, 0x9e3779b1) ^ id) >>> 0, 1);
   }
 
-  /** Removes rejected draft tokens from the KV cache of an answer, and returns new draft tokens.
-   * @param {Drafting} answer @param {number} pending number of the answer's last tokens that are not evaluated yet */
+  /** Returns draft tokens for an answer. @param {Drafting} answer
+   * @param {number} pending number of the answer's last tokens that are not evaluated yet */
   async next({ native, runner, job, part, matcher, prompt, tokens, contextLength, args }, pending) {
     const length = prompt.length + tokens.length;
-    if (this.end()) native.call('truncate', length - pending);
     const forced = part && matcher && !args.jumpForward ? part.jumpForwardTokens(native, matcher, tokens) : [];
     const isShared = runner.isShared?.();
     this.#isComparable = pending === 1 && !isShared;
@@ -139,6 +138,13 @@ export class Drafts {
     if (at === undefined) return [];
     const period = this.#ids.length - at;
     return Array.from({ length: MOST }, (_, i) => this.#ids[at + (i % period)]);
+  }
+
+  /** Ends the current draft, and removes its rejected tokens from the KV cache, before another call can share them.
+   * @param {Pick<Drafting, 'native' | 'prompt' | 'tokens'>} answer
+   * @param {number} [pending] number of the answer's last tokens that are not evaluated yet */
+  drop({ native, prompt, tokens }, pending = 0) {
+    if (this.end()) native.call('truncate', prompt.length + tokens.length - pending);
   }
 
   /** Ends the current draft. Returns how many of the draft tokens were not accepted. */

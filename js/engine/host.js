@@ -224,7 +224,7 @@ export class Host {
     this.#beginNext();
   }
 
-  /** Wakes the calls whose consumers do not read. */
+  /** Wakes the calls that wait for their consumers or for room in the KV cache. */
   #wake = () => {
     for (const { wake } of this.#queue) wake();
   };

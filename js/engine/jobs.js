@@ -22,8 +22,8 @@ const FLUSH_MS = 10;
  * @typedef {{ runner: CallRunner, encoder: PromptEncoder, contextLength: number, store?: Store, chatCacheBytes: number,
  *   draftModel?: Drafter, load: (part: string) => Promise<any> }} Context */
 /** A call that evaluates. unacked: number of posted steps that the consumer has not read; stalled: resolves at the
- * next ack, abort or call, or when a call waits for room in the KV cache; othersWait: returns whether another call waits
- * for its turn or for this room.
+ * next ack or abort, or when another call arrives, waits for room in the KV cache or ends; othersWait: returns whether
+ * another call waits for its turn or for this room.
  * @typedef {{ id: number, aborted: boolean, unacked: number,
  *   post: (message: FromWorker) => void, stalled: () => Promise<unknown>,
  *   othersWait: () => boolean }} EvaluationJob */
@@ -100,7 +100,7 @@ export async function generate(context, job, args) {
 /** @param {Run} run @returns {Promise<GenerateAnswer>} */
 async function answer(run) {
   const { native, runner, outbox, assembler, args } = run;
-  await runner.claim?.(run.job, run.prompt, args);
+  if (await runner.claim?.(run.job, run.prompt, args)) return resultOf(run, 'aborted');
   setSampler(run);
   run.reused = native.sync(run.prompt, args.owner);
   // The sampler needs only the top logits, unless log probabilities are requested.
@@ -111,7 +111,7 @@ async function answer(run) {
     if (error instanceof ModelError && error.code === 'aborted') return /** @type {const} */ ('aborted');
     throw error;
   });
-  if (run.drafts?.end()) native.call('truncate', run.prompt.length + run.tokens.length);
+  run.drafts?.drop(run);
   outbox.add({ kind: 'thought', text: run.thoughts?.finish() ?? '', ids: [], forced: false });
   if (ended !== 'stop-sequence') {
     const rest = assembler.add(utf8(run.reader?.end() ?? ''));
@@ -165,6 +165,7 @@ async function decode(run) {
     const ids = [id, ...next.ids];
     const rest = ids.slice(run.drafts?.add(ids));
     if (!rest.length) continue;
+    run.drafts?.drop(run, rest.length);
     await outbox.settle();
     await step(run, rest);
   }

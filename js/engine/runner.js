@@ -5,11 +5,12 @@
 import { abortError } from '../errors.js';
 import { RUN } from './engine.js';
 
-/** The parts of a runner that a call uses. claim: chooses a sequence (sequences.js) for a prompt; isShared: returns
- * whether other answers are evaluated at the same time.
+/** The parts of a runner that a call uses. claim: gives the call a sequence (sequences.js) for a prompt, once the KV
+ * cache has room; resolves with true if the job was aborted before; makeRoom: empties a KV cache that no call uses,
+ * returns false if there is none; isShared: returns whether other answers are evaluated at the same time.
  * @typedef {Pick<Runner, 'native' | 'rows' | 'settle' | 'pause' | 'pauses' | 'yield'> & { isShared?: () => boolean,
- *   claim?: (job: { aborted: boolean }, ids: number[],
- *     args: { owner?: string, maxTokens: number }) => Promise<void> }} CallRunner */
+ *   makeRoom?: () => boolean, claim?: (job: { aborted: boolean, stalled: () => Promise<unknown> }, ids: number[],
+ *     args: { owner?: string, maxTokens: number }) => Promise<boolean> }} CallRunner */
 
 const SLICE_MS = 20;
 const YIELD_MS = 15;

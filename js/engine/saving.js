@@ -1,9 +1,10 @@
 /* saving: saves and restores the session's state of a chat (token ids, KV cache and sampler; src/run/state.h) as bytes,
  * in slices, so that the worker can receive messages between them. */
 /** @import { Context, EvaluationJob } from './jobs.js' */
+/** @import { ModelError } from '../errors.js' */
 /** @import { Restore, Save, Store, Stored } from '../protocol.js' */
 import { ChatFiles } from '../download/chat-cache.js';
-import { ModelError, abortError, wrapped } from '../errors.js';
+import { abortError, wrapped } from '../errors.js';
 import { noChatCache, noMemoryForSaved, notEvaluated } from './errors.js';
 
 /** Returns `head` followed by the session's state after the ids. Evaluates the ids first if the session has other ids
@@ -68,7 +69,8 @@ export async function aside(context, job, f) {
  * returns 0 and a reason.
  * @param {Context} context @param {{ aborted: boolean }} job @param {Restore['args']} args
  * @returns {Promise<Restore['value']>} */
-export async function restore({ runner }, job, { bytes, owner = '' }) {
+export async function restore(context, job, { bytes, owner = '' }) {
+  const { runner } = context;
   const { native } = runner;
   native.restoredFor = owner;
   try {
@@ -83,8 +85,10 @@ export async function restore({ runner }, job, { bytes, owner = '' }) {
     return { tokens: native.call('position') };
   } catch (error) {
     if (job.aborted) throw abortError();
-    if (!(error instanceof ModelError && error.code === 'bad-saved')) throw error;
-    return { tokens: 0, reason: error.message };
+    const { code, message } = /** @type {ModelError} */ (error);
+    if (code === 'no-memory' && runner.makeRoom?.()) return restore(context, job, { bytes, owner });
+    if (code !== 'bad-saved') throw error;
+    return { tokens: 0, reason: message };
   }
 }
 

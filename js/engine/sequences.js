@@ -4,6 +4,7 @@
 
 /** @import { Context, EvaluationJob } from './jobs.js' */
 /** @import { CallRunner, Runner } from './runner.js' */
+/** @import { ModelError } from '../errors.js' */
 import { RUN } from './engine.js';
 
 /** Number of token ids whose evaluation costs less than copying them from another sequence or waiting for them. */
@@ -12,8 +13,10 @@ const FEW = 16;
 export const PAGE = 32;
 
 /** A sequence of the engine. prompt: ids that the sequence's call is evaluating now; most: maximum number of tokens of
- * its call; used: number of its latest call; owner: id of the chat that restored its state.
- * @typedef {{ index: number, isFree: boolean, prompt: number[], most: number, used: number, owner: string }} Sequence */
+ * its call; used: number of its latest call, 0 if its KV cache is empty; owner: id of the chat that restored its state;
+ * pages: an object for each of its first whole pages, the same one as in the sequences that share the page.
+ * @typedef {{ index: number, isFree: boolean, prompt: number[], most: number, used: number, owner: string,
+ *   pages: object[] }} Sequence */
 /** A call of generate(), with its sequence once it has one. @typedef {{ sequence?: Sequence }} Call */
 /** A call that waits for the evaluation of its pending ids.
  * @typedef {{ sequence: Sequence, job: { aborted: boolean }, onSlice?: () => void, resolve: (_: any) => void,
@@ -75,13 +78,15 @@ export class Sequences {
   #step = null;
   /** Whether the calls are evaluated one at a time, because rows of weights could not be read for one of them. */
   #isApart = false;
-  /** Whether the KV cache has less room than all sequences could need (option `kvTokens`). */
+  /** Number of pages of the KV cache. */
+  #pages;
+  /** Whether the KV cache has fewer pages than all sequences could need (option `kvTokens`). */
   #isLimited;
   /** Calls that wait for room in the KV cache, first come, first served. @type {Call[]} */
   #line = [];
 
-  /** @param {Context} context @param {Runner} runner of the context
-   * @param {() => void} wake wakes the calls whose consumers do not read */
+  /** @param {Context} context @param {Runner & Pick<CallRunner, 'makeRoom'>} runner of the context
+   * @param {() => void} wake wakes the calls that wait for their consumers or for room */
   constructor(context, runner, wake) {
     this.#context = context;
     this.#runner = runner;
@@ -89,11 +94,14 @@ export class Sequences {
     this.#native = runner.native;
     this.count = this.#native.number('sequences');
     this.#all = Array.from({ length: this.count }, (_, index) => {
-      return { index, isFree: true, prompt: [], most: 0, used: 0, owner: '' };
+      return { index, isFree: true, prompt: [], most: 0, used: 0, owner: '', pages: [] };
     });
     this.#now = this.#all[0];
-    const whole = Math.ceil(context.contextLength / PAGE) * PAGE;
-    this.#isLimited = this.#native.number('kv_free') < this.count * whole;
+    this.#pages = this.#native.number('kv_free') / PAGE;
+    this.#isLimited = this.#pages < this.count * Math.ceil(context.contextLength / PAGE);
+    const slice = runner.slice.bind(runner);
+    runner.slice = (kind, run) => this.#withRoom(() => slice(kind, run));
+    runner.makeRoom = () => this.#makeRoom();
   }
 
   /** Whether a call waits for room in the KV cache. */
@@ -106,22 +114,26 @@ export class Sequences {
    * @param {EvaluationJob & { alone: boolean }} job
    * @param {any} args @returns {Promise<T>} */
   async run(evaluate, job, args) {
-    if (job.alone) {
-      // The logits of all ids (`all`) need the evaluation of all ids, so no prefix is shared.
-      const ids = args.all ? [] : (args.ids ?? []);
-      this.#claim(ids, args.owner, args.ids?.length ?? this.#context.contextLength);
-      return evaluate(this.#context, job, args);
-    }
     /** @type {Call} */
     const call = {};
     this.#running++;
     try {
-      return await evaluate({ ...this.#context, runner: this.#runnerOf(call) }, job, args);
+      if (!job.alone) return await evaluate({ ...this.#context, runner: this.#runnerOf(call) }, job, args);
+      // The logits of all ids (`all`) need the evaluation of all ids, so no prefix is shared.
+      call.sequence = this.#claim(args.all ? [] : (args.ids ?? []), args.owner);
+      return await evaluate(this.#context, job, args);
     } finally {
       this.#running--;
-      this.#line = this.#line.filter((one) => one !== call);
-      if (call.sequence) Object.assign(call.sequence, { isFree: true, prompt: [], most: 0 });
+      if (call.sequence) Object.assign(call.sequence, { isFree: true, prompt: [] });
+      this.#leaveLine(call);
     }
+  }
+
+  /** Removes a call from the line, and wakes the waiting calls: the room or the line may have changed.
+   * @param {Call} call */
+  #leaveLine(call) {
+    this.#line = this.#line.filter((one) => one !== call);
+    this.#wake();
   }
 
   /** Returns the runner of a call, whose `native` selects the call's sequence before each use.
@@ -148,18 +160,24 @@ export class Sequences {
       isShared: () => this.#running > 1,
       claim: async (job, ids, { owner, maxTokens }) => {
         const most = Math.min(ids.length + maxTokens, this.#context.contextLength);
-        const isNext = () => !this.#isLimited || this.#line[0] === call;
-        if (this.#isLimited) this.#line.push(call);
-        while (!job.aborted && !call.sequence) {
-          if (isNext() && !this.#isComing(ids, owner)) call.sequence = this.#claim(ids, owner, most);
+        if (this.#isLimited) {
+          this.#line.push(call);
+          this.#wake(); // a call whose consumer does not read would keep its room
+        }
+        while (!call.sequence) {
+          if (job.aborted) return true;
+          const isNext = !this.#isLimited || this.#line[0] === call;
+          const isComing = isNext && this.#isComing(ids, owner);
+          if (isNext && !isComing) call.sequence = this.#claim(ids, owner, most);
           if (call.sequence) break;
-          if (this.isFull) this.#wake(); // a call whose consumer does not read would keep its room
+          if (!isComing) await job.stalled();
+          // Until the worker yields, other calls may take back their last token (drawAgain() in jobs.js).
           await runner.yield();
         }
-        this.#line = this.#line.filter((one) => one !== call);
-        const sequence = (call.sequence ??= this.#claim(ids, owner));
-        Object.assign(/** @type {Sequence} */ (sequence), { isFree: false, prompt: ids, most });
+        this.#leaveLine(call);
+        call.sequence.prompt = ids;
         this.#native.sync(ids, owner);
+        return false;
       },
       settle: (job, { onSlice } = {}) => {
         const sequence = /** @type {Sequence} */ (call.sequence);
@@ -226,53 +244,68 @@ export class Sequences {
     return { sequence, kept, best };
   }
 
-  /** Selects a sequence for a prompt, which then shares the longest evaluated prefix of the prompt. Returns undefined if
-   * the KV cache has no room until a running call ends. @param {number[]} ids @param {string} [owner]
-   * @param {number} [most] maximum number of tokens of the call; 0 if it evaluates none, so it shares no prefix, because
-   * a running call needs room for a copy of the last page that it shares
+  /** Gives a call a sequence, selects it, and lets it share the longest evaluated prefix of the call's prompt. Returns
+   * undefined if the KV cache may not have enough room before another call ends. @param {number[]} ids
+   * @param {string} [owner] @param {number} [most] maximum number of tokens of a call that does not run alone
    * @returns {Sequence | undefined} */
   #claim(ids, owner = '', most = 0) {
     const { sequence, kept, best } = this.#choose(ids, owner);
     const source = best.kept > kept ? best.sequence : sequence;
-    if (this.#isLimited && most) {
-      const hasRoom = () => this.#hasRoom(best.kept, most);
-      const others = this.#all.filter((one) => one.isFree && one !== sequence && one !== source);
-      for (const one of others.sort((a, b) => a.used - b.used)) if (!hasRoom()) this.#truncate(one, 0);
-      if (!hasRoom()) this.#truncate(sequence, kept);
-      if (!hasRoom() && source !== sequence && source.isFree) {
-        this.#truncate(source, 0);
-        return this.#claim(ids, owner, most);
-      }
-      if (!hasRoom() && this.#all.some(({ isFree }) => !isFree)) return;
-    }
+    const pages = this.#pagesOf(source, best.kept);
+    if (!this.#hasRoom(pages, most)) return undefined;
     this.#select(sequence);
-    if (source !== sequence && most) {
+    if (source !== sequence) {
       this.#native.call('copy', source.index, best.kept);
       this.#native.restoredFor = source.owner;
     }
-    sequence.used = ++this.#calls;
-    return sequence;
+    return Object.assign(sequence, { isFree: false, most, used: ++this.#calls, pages });
   }
 
-  /** Returns whether the KV cache has room for a call with `most` tokens, of which the first `kept` are evaluated, and
-   * for all further tokens of the running calls. @param {number} kept @param {number} most */
-  #hasRoom(kept, most) {
-    const growth = (/** @type {number} */ from, /** @type {number} */ to) => {
-      return Math.max(0, Math.ceil(to / PAGE) - Math.floor(from / PAGE)) * PAGE;
-    };
-    const running = this.#all.filter(({ isFree }) => !isFree);
-    const reserved = running.reduce((sum, one) => {
+  /** Returns the whole pages of the first `length` evaluated tokens of a sequence.
+   * @param {Sequence} sequence @param {number} length */
+  #pagesOf({ pages }, length) {
+    const count = Math.floor(length / PAGE);
+    while (pages.length < count) pages.push({});
+    return pages.slice(0, count);
+  }
+
+  /** Returns whether the KV cache has room for all tokens of the running calls, and of a call with `most` tokens, of
+   * which whole pages are evaluated. The sequences write only after their whole pages, so they share only these.
+   * @param {object[]} pages @param {number} most */
+  #hasRoom(pages, most) {
+    const shared = new Set(pages);
+    let own = Math.ceil(most / PAGE) - pages.length;
+    for (const one of this.#all.filter(({ isFree }) => !isFree)) {
       this.#select(one);
-      return sum + growth(this.#native.call('position'), one.most);
-    }, 0);
-    return this.#native.number('kv_free') >= reserved + growth(kept, most);
+      const whole = this.#pagesOf(one, this.#native.call('position'));
+      for (const page of whole) shared.add(page);
+      own += Math.ceil(one.most / PAGE) - whole.length;
+    }
+    return shared.size + own <= this.#pages;
   }
 
-  /** @param {Sequence} sequence @param {number} length */
-  #truncate(sequence, length) {
-    this.#select(sequence);
-    if (length) this.#native.call('truncate', length);
-    else this.#native.call('clear');
+  /** Empties the KV cache of the sequence without a call whose latest call is the oldest. Returns false if all of them
+   * are empty. */
+  #makeRoom() {
+    const now = this.#now;
+    const [oldest] = this.#all.filter(({ isFree, used }) => isFree && used).sort((a, b) => a.used - b.used);
+    if (!oldest) return false;
+    this.#select(oldest);
+    this.#native.call('clear');
+    this.#select(now);
+    oldest.used = 0;
+    return true;
+  }
+
+  /** Returns the result of f(). If the KV cache is full, makes room and calls f again. @param {() => number} f
+   * @returns {number} */
+  #withRoom(f) {
+    try {
+      return f();
+    } catch (error) {
+      if (/** @type {ModelError} */ (error).code !== 'no-memory' || !this.#makeRoom()) throw error;
+      return this.#withRoom(f);
+    }
   }
 
   async #work() {
