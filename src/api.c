@@ -117,24 +117,24 @@ double gw_part_bytes(const gw_model *m, int i) {
 static const struct load_option {
     const char *name;
     size_t field;
-    const char *values[GW_SEQUENCES + 1]; /* no values: the option is a number from 0 on */
+    const char *values[5]; /* the field is the index of the value; no values: the option is a number */
+    uint32_t least, most;  /* bounds of the number; the field is the number - least */
 } load_options[] = {
-    { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" } },
-    { "output", offsetof(gw_model, file.output), { "auto", "whole", "stages" } },
-    { "tables", offsetof(gw_model, file.tables), { "memory", "large", "file" } },
-    { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" } },
-    { "sequences",
-      offsetof(gw_model, sequences),
-      { "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16" } },
-    { "kvTokens", offsetof(gw_model, kv_tokens), { NULL } },
+    { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" }, 0, 0 },
+    { "output", offsetof(gw_model, file.output), { "auto", "whole", "stages" }, 0, 0 },
+    { "tables", offsetof(gw_model, file.tables), { "memory", "large", "file" }, 0, 0 },
+    { "kvType", offsetof(gw_model, kv_type), { "auto", "f32", "i16", "q8_0" }, 0, 0 },
+    { "sequences", offsetof(gw_model, sequences), { NULL }, 1, GW_SEQUENCES },
+    { "kvTokens", offsetof(gw_model, kv_tokens), { NULL }, 0, GW_SEQUENCES * GW_MAX_CONTEXT },
 };
 enum { LOAD_OPTIONS = sizeof load_options / sizeof *load_options };
 
 static int no_such_value(gw_model *m, const struct load_option *o, const char *value) {
-    char list[96] = "";
+    char list[64];
+    snprintf(list, sizeof list, "%u to %u", o->least, o->most);
     for (int i = 0, at = 0; o->values[i]; i++)
         at += snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", o->values[i]);
-    return gw_fail(&m->file.error, MSG_LOAD_OPTION, o->name, list, value);
+    return gw_fail(&m->file.error, MSG_LOAD_OPTION, o->name, o->values[0] ? "one of " : "", list, value);
 }
 
 int gw_load_option(gw_model *m, const char *name, const char *value) {
@@ -142,14 +142,17 @@ int gw_load_option(gw_model *m, const char *name, const char *value) {
     while (o < load_options + LOAD_OPTIONS && strcmp(o->name, name)) o++;
     if (o == load_options + LOAD_OPTIONS) return gw_fail(&m->file.error, MSG_NO_LOAD_OPTION, name);
     if (is_reserved(m)) return gw_fail(&m->file.error, MSG_OPTION_TOO_LATE, name);
-    int *field = (int *)((char *)m + o->field);
-    for (int i = 0; o->values[i]; i++) {
-        if (strcmp(o->values[i], value)) continue;
-        *field = i;
-        return 0;
+    char *end;
+    unsigned long n = 0;
+    while (o->values[n] && strcmp(o->values[n], value)) n++;
+    bool known = o->values[n] != NULL;
+    if (!o->values[0]) {
+        n = strtoul(value, &end, 10);
+        known = *value >= '0' && *value <= '9' && !*end && n >= o->least && n <= o->most;
     }
-    if (!o->values[0]) return *field = (int)gw_min(strtoul(value, NULL, 10), GW_SEQUENCES * GW_MAX_CONTEXT), 0;
-    return no_such_value(m, o, value);
+    if (!known) return no_such_value(m, o, value);
+    *(int *)((char *)m + o->field) = (int)(n - o->least);
+    return 0;
 }
 
 /* --- memory --- */

@@ -7,7 +7,7 @@
 /* --- loading --- */
 
 #define MSG_NO_LOAD_OPTION GW_E_BAD_OPTION, "There is no load option `%.32s`."
-#define MSG_LOAD_OPTION GW_E_BAD_OPTION, "`%s` must be one of %s (got %.32s)."
+#define MSG_LOAD_OPTION GW_E_BAD_OPTION, "`%s` must be %s%s (got %.32s)."
 #define MSG_OPTION_TOO_LATE GW_E_BAD_STATE, "`%s` must be set before memory is reserved."
 #define MSG_RESERVED_TOO_EARLY \
     GW_E_BAD_STATE, "Call gw_load_reserve() after the header is complete (load state 1, got %d)."
@@ -17,10 +17,11 @@
 #define MSG_ONLY_DRAFTS \
     GW_E_UNSUPPORTED_ARCH, "A %s model cannot be loaded alone, only as the `draftModel` of another model."
 #define MSG_MODEL_TOO_LARGE \
-    GW_E_NO_MEMORY, "The model needs %.0f bytes of memory, %.0f of them for weights; at most %.0f are available."
+    GW_E_NO_MEMORY,         \
+        "The model needs %.0f bytes of memory, %.0f of them for weights; at most %.0f are available. Use a smaller model."
 #define MSG_CONTEXT_TOO_LARGE \
     GW_E_NO_MEMORY,           \
-        "A context of %u tokens needs %.0f bytes of memory; at most %.0f are available, enough for %u tokens."
+        "A context of %u tokens needs %.0f bytes of memory; at most %.0f are available. Set contextLength to %u or less."
 #define MSG_SUPPRESSED GW_E_BAD_METADATA, "The metadata key %s must be an array of at most %d token ids."
 
 /* --- evaluation and sampling --- */

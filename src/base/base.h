@@ -25,7 +25,7 @@
     X(GW_E_DUPLICATE, -12, "duplicate", GW_CONVERT)                                                              \
     X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer", GW_CONVERT)                                              \
     X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer", GW_CONVERT)                                                      \
-    X(GW_E_NO_MEMORY, -15, "no-memory", "Use a smaller model or context, or close other tabs.")                  \
+    X(GW_E_NO_MEMORY, -15, "no-memory", "")                                                                      \
     X(GW_E_CONTEXT, -16, "context-exceeded", "Shorten the input or load the model with a larger contextLength.") \
     X(GW_E_BAD_TOKEN, -17, "bad-token", "")                                                                      \
     X(GW_E_BAD_OPTION, -18, "bad-option", "")                                                                    \

@@ -6,7 +6,8 @@
 
 #include "base/base.h"
 
-#define MSG_NO_MEMORY GW_E_NO_MEMORY, "The engine has no memory for %s%s."
+#define MSG_NO_MEMORY \
+    GW_E_NO_MEMORY, "The engine has no memory for %s%s. Use a smaller model or context, or close other tabs."
 #define MSG_TOKEN_RANGE GW_E_BAD_TOKEN, "The token id must be 0 to %u (got %d)."
 
 #endif

@@ -451,7 +451,8 @@ TEST(load_limit_says_what_would_fit) {
     CHECK_INT(gw_load_reserve(m, 30000), GW_E_NO_MEMORY);
     CHECK_SAYS(gw_error_text(m, "what"), "A context of 30000 tokens needs");
     char expected[64];
-    snprintf(expected, sizeof expected, "enough for %u tokens", gw_largest_context(m, gw_plan_bytes(m, 2048, "heap")));
+    snprintf(expected, sizeof expected, "Set contextLength to %u or less.",
+             gw_largest_context(m, gw_plan_bytes(m, 2048, "heap")));
     CHECK_SAYS(gw_error_text(m, "what"), expected);
     gw_load_limit(m, 1000);
     CHECK_INT(gw_load_reserve(m, 1), GW_E_NO_MEMORY);

@@ -167,7 +167,14 @@ TEST(sequences_are_counted_and_bounded) {
     scoped_model *m = fresh(one_thread());
     CHECK_INT(gw_load_option(m, "sequences", "0"), GW_E_BAD_OPTION);
     CHECK_INT(gw_load_option(m, "sequences", "17"), GW_E_BAD_OPTION);
+    CHECK_TEXT(gw_error_text(m, "what"), "`sequences` must be 1 to 16 (got 17).");
     CHECK_INT(gw_load_option(m, "sequences", "16"), 0);
+    static const char *const wrong[] = { "", "abc", "4x", " 4", "-4", "4e0", "16777217", "99999999999999999999" };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK_INT(gw_load_option(m, "sequences", wrong[i]), GW_E_BAD_OPTION);
+        CHECK_INT(gw_load_option(m, "kvTokens", wrong[i]), GW_E_BAD_OPTION);
+    }
+    CHECK_INT(gw_load_option(m, "kvTokens", "16777216"), 0);
 }
 
 /* The prompts need 14 pages of 32 tokens, and the KV cache has 13. */
@@ -190,7 +197,7 @@ TEST(sequences_share_the_room_of_the_kv_cache) {
     int how = GW_RUN_MORE;
     while (how >= 0) how = gw_step(r.m, 15, 0);
     CHECK_INT(how, GW_E_NO_MEMORY);
-    CHECK_SAYS(gw_error_text(r.m, "what"), "Set a larger `kvTokens`.");
+    CHECK_TEXT(gw_error_text(r.m, "what"), "The KV cache has no room for 55 more tokens. Set a larger `kvTokens`.");
     CHECK_INT(gw_select(r.m, 0), 0);
     gw_clear(r.m);
     run_together(r.m, texts, 14, 0);
