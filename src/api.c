@@ -27,7 +27,7 @@ struct gw_model {
     gw_buffer json;
     gw_state_io state;
     char state_key[17];
-    gw_model *target; /* model for which an assistant drafts */
+    gw_model *target; /* target of an assistant; NULL for other models */
     int kv_type;      /* type of the KV cache, GW_KV_* */
     int sequences;    /* number of the model's sequences besides the first one */
     int kv_tokens;    /* tokens of all sequences for which the KV cache has room; 0: a whole context for each */
@@ -117,7 +117,7 @@ double gw_part_bytes(const gw_model *m, int i) {
 static const struct load_option {
     const char *name;
     size_t field;
-    const char *values[5]; /* the field is the index of the value; no values: the option is a number */
+    const char *values[5]; /* the field is the index of the value; {NULL}: the option is a number */
     uint32_t least, most;  /* bounds of the number; the field is the number - least */
 } load_options[] = {
     { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" }, 0, 0 },
@@ -242,7 +242,7 @@ static int does_not_fit(gw_model *m, uint32_t n_ctx, double limit) {
     return gw_fail(e, MSG_CONTEXT_TOO_LARGE, n_ctx, p.heap, limit, n);
 }
 
-/* Bans the tokens that an answer must not contain, according to the file. */
+/* Bans the tokens that the file's metadata suppresses. */
 static int ban_suppressed(gw_model *m, gw_sampler *s) {
     static const char key[] = "tokenizer.ggml.suppress_tokens";
     const gw_entry *entry = gw_store_find(&m->file.store, key);
@@ -425,7 +425,7 @@ int gw_autotune(gw_model *m, int sequential, int layer, int rows) {
     int bad = not_ready(m);
     if (bad) return bad;
     gw_session_autotune(&m->session, sequential, layer, rows);
-    return layer >= 0 ? 0 : prove_kernels(m); /* checks again: the JavaScript engine may have optimised the kernels */
+    return layer >= 0 ? 0 : prove_kernels(m); /* again: the JavaScript engine may have recompiled them */
 }
 
 /* --- drafts --- */
@@ -503,7 +503,7 @@ void gw_clear(gw_model *m) { gw_session_clear(&m->session); }
 
 const float *gw_logits(gw_model *m) {
     const gw_sequence *s = m->session.now;
-    /* Returns the first row after GW_RUN_LOGITS, the last row after GW_RUN_DONE. */
+    /* Returns the first row of logits after GW_RUN_LOGITS, the last one after GW_RUN_DONE. */
     bool rows = s->rows != 0 || s->logit_rows == 0;
     return s->logits.at + (rows ? 0 : (size_t)(s->logit_rows - 1) * m->file.config.n_vocab);
 }
@@ -525,7 +525,7 @@ const char *gw_state_name(gw_model *m) {
 
 /* --- sampler --- */
 
-/* Fails if a logit of these rows is NaN or +infinity; the message names its token. */
+/* Fails if one of the first `rows` rows has a logit that is NaN or +infinity; the message names its token. */
 static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
     const gw_session *s = &m->session;
     uint32_t n = m->file.config.n_vocab;
@@ -538,7 +538,7 @@ static int check_rows(gw_model *m, const float *logits, uint32_t rows) {
 
 int gw_check_logits(gw_model *m) { return check_rows(m, m->session.now->logits.at, m->session.now->logit_rows); }
 
-/* Draws a token. banned: the part of the error message before "-infinity", used if no token can be drawn. */
+/* Draws a token. banned: argument of MSG_ALL_BANNED, the error if no token can be drawn. */
 static int32_t draw(gw_model *m, const float *logits, const char *banned) {
     int32_t id = gw_sampler_draw(m->sampler, logits);
     if (id >= 0) return id;

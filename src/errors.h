@@ -33,6 +33,7 @@
 #define MSG_NO_LENS GW_E_BAD_STATE, "The logit lens needs a model that generates text. Load another model."
 #define MSG_LOGIT_NOT_FINITE \
     GW_E_NOT_FINITE, "A logit is not finite: the model computed %g for the token id %u after %u tokens."
+/* Argument: what is -infinity, with its verb. */
 #define MSG_ALL_BANNED GW_E_BAD_STATE, "No token can be drawn: all %s -infinity. Ban fewer tokens with `logitBias`."
 
 #endif

@@ -38,7 +38,7 @@
 
 #define MSG_ARRAY_TYPE GW_E_BAD_TOKENIZER, "The metadata key %s must be an array of %s (got elements of GGUF type %d)."
 #define MSG_ELEMENT(code) code, "Element %llu of the metadata key %s cannot be stored."
-/* index, key, " " and a remedy if the code has none */
+/* Arguments: index, key, and " " with a remedy if the code has none. */
 #define MSG_ELEMENT_TOO_LONG(code) \
     code,                          \
         "Element %llu of the metadata key %s cannot be stored: tokens must have at most 1024 bytes, and 64 MiB in all.%s"

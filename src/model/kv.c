@@ -19,7 +19,7 @@ static uint64_t head_bytes(int type, uint32_t d) {
 
 static gw_kv_pool *pool_of(const gw_kv *kv, int table) { return &kv->memory->pools[table != GW_KV_GLOBAL]; }
 
-/* Returns the place of the page of positions number * GW_KEYS … in a table. */
+/* Returns the entry of page `number` in a table: of positions number * GW_KEYS to number * GW_KEYS + GW_KEYS - 1. */
 static uint32_t *page_at(const gw_kv *kv, int table, uint32_t number) {
     return &kv->tables[table].pages[number % kv->tables[table].n];
 }
