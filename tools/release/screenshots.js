@@ -5,7 +5,8 @@
  *
  *   node tools/release/screenshots.js [--browser chromium|firefox] [--out DIR] [--readme]
  *
- * --readme: also writes docs/inside.webp, the inspection panel in Chromium, wide and light.
+ * --readme: also writes docs/page.webp and docs/inside.webp, a story and the inspection panel in Chromium, wide and
+ *   light.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -81,6 +82,21 @@ function slowly(file) {
     return true;
   };
 }
+
+/** Takes a picture for the README. It is small, because it is part of the package.
+ * @param {import('puppeteer-core').Page} page @param {string} name @param {import('puppeteer-core').ScreenshotClip} clip */
+const picture = (page, name, clip) => page.screenshot({ path: at('docs', name), type: 'webp', quality: 28, clip });
+
+/** Functions that take the README's pictures, by the screenshot that they are taken with.
+ * @type {Record<string, (page: import('puppeteer-core').Page) => Promise<unknown>>} */
+const PICTURES = {
+  'chromium-story-told-wide-light': (page) =>
+    picture(page, 'page.webp', { x: 0, y: 0, ...SIZES.wide, scale: 900 / SIZES.wide.width }),
+  'chromium-look-layers-wide-light': async (page) => {
+    const { x, y, width } = await page.$eval('#inside', (drawer) => drawer.getBoundingClientRect().toJSON());
+    await picture(page, 'inside.webp', { x, y, width, height: 620 });
+  },
+};
 
 /** @param {import('puppeteer-core').Page} page @param {string} base
  * @param {(page: import('puppeteer-core').Page, state: string) => Promise<unknown>} shoot */
@@ -207,12 +223,8 @@ await cli(async () => {
         const shoot = async (/** @type {import('puppeteer-core').Page} */ page, /** @type {string} */ state) => {
           const shot = `${name}-${state}-${label}-${theme}`;
           await page.screenshot({ path: join(values.out, `${shot}.png`) });
-          if (!values.readme || shot !== 'chromium-look-layers-wide-light') return;
-          const clip = await page.$eval('#inside', (drawer) => {
-            const { x, y, width } = drawer.getBoundingClientRect();
-            return { x, y, width, height: 620 }; // small, because the picture is part of the package
-          });
-          await page.screenshot({ path: at('docs', 'inside.webp'), type: 'webp', quality: 35, clip });
+          const take = values.readme && PICTURES[shot];
+          if (take) await take(page);
         };
         await tour(browser, server.url, size, theme, shoot);
       }
