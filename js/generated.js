@@ -103,7 +103,7 @@ export const HELP = {
                            number of threads. Default: random; the result reports it.
   --stop TEXT              Ends the answer where one of these texts appears; the text itself is left out.
   --logprobs N             Reports the log probability of each token and of up to this many alternatives at its
-                           position. Samples each token. Default: no log probabilities.`,
+                           position. Forced tokens are drawn too. Default: no log probabilities.`,
   load: `  --threads N              Number of threads that compute, including the engine's worker. In browsers, more than one
                            needs cross-origin isolation. Limited to twice the number of cores, or to four if that is
                            more. Default: the number of cores; if that is more than two, a measurement at the end of the
@@ -127,9 +127,9 @@ export const HELP = {
   --kv-tokens N            Number of tokens for which the KV cache has room, for all --sequences together; at least
                            --context. Answers share the room for a common beginning of their prompts, and wait for room
                            if there is not enough. Default: --sequences times --context.
-  --draft-model TEXT       A smaller model with the same vocabulary, or the model's assistant, which drafts tokens for
-                           answers. Gets the headers and the token too, unless it is on another host. Answers are the
-                           same. Default: none.
+  --draft-model TEXT       A smaller model with the same vocabulary, or an assistant trained for this model. It drafts
+                           tokens for answers, which stay the same. Its download has the same headers and token, unless
+                           it is on another host. Default: none.
   --rows-on-disk auto|true|false
                            Which tables stay on disk: matrices with a row for each token, such as Gemma 4's per-layer
                            embeddings. auto: those of 64 MB or more. true: all. false: none. Rows are read from the

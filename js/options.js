@@ -129,7 +129,7 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  * @property {Record<number, number> | Map<number, number>} [logitBias] Values to add to logits, by token id.
  *   `-Infinity` bans a token; the file's `tokenizer.ggml.suppress_tokens` are banned unless they have a value.
  * @property {number} [logprobs] Reports the log probability of each token and of up to this many alternatives at its
- *   position. Samples each token (`jumpForward` is off). Default: no log probabilities.
+ *   position. Forced tokens are drawn too (`jumpForward` is off). Default: no log probabilities.
  * @property {Format<V>} [format] Constraint on the answer. Fails with `bad-format` or `format-too-complex` if it cannot
  *   be compiled. With `tools`, the answer is either tool calls or text of this format.
  * @property {boolean | ThinkingOptions} [thinking] Whether the model thinks before it answers messages
@@ -184,9 +184,9 @@ import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
  *   cached copy or the file; for other sources, from a temporary file. Answers are the same. Default: auto.
  * @property {boolean} [rowsLater] Whether a model is ready before the tables of `rowsOnDisk` are downloaded.
  *   Meanwhile (`onProgress` reports the phase `rest`), calls request the rows that they need. Default: true.
- * @property {ModelSource} [draftModel] A smaller model with the same vocabulary, or the model's assistant, which drafts
- *   tokens for answers ([more](api.md#speculative-decoding)). Gets the `headers` and the `token` too, unless it is on
- *   another host. Answers are the same. Default: none.
+ * @property {ModelSource} [draftModel] A smaller model with the same vocabulary, or an assistant trained for this model.
+ *   It drafts tokens for answers ([more](api.md#speculative-decoding)), which stay the same. Its download has the same
+ *   `headers` and `token`, unless it is on another host. Default: none.
  * @property {boolean | ModelCache} [cache] Cache for downloads. `true`: `modelCache`; `false`: none. Default: true.
  * @property {string | readonly string[]} [sha256] SHA-256 of the whole file in hexadecimal; for a split model, an array
  *   with one for each file. If it differs, loading fails with `sha256-mismatch`.

@@ -118,7 +118,7 @@ static const struct load_option {
     const char *name;
     size_t field;
     const char *values[5]; /* the field is the index of the value; {NULL}: the option is a number */
-    uint32_t least, most;  /* bounds of the number; the field is the number - least */
+    uint32_t least, most;  /* bounds of a number n; the field is n - least */
 } load_options[] = {
     { "quantizeFloats", offsetof(gw_model, file.floats), { "auto", "keep", "q8_0" }, 0, 0 },
     { "output", offsetof(gw_model, file.output), { "auto", "whole", "stages" }, 0, 0 },

@@ -26,5 +26,5 @@ export const listUnread = (address, cause) =>
     'Pass `file` instead of `quant`.',
   );
 
-/** Reason for listUnread(): no answer within `ms` milliseconds. @param {number} ms */
+/** The `cause` of listUnread() if there is no answer within `ms` milliseconds. @param {number} ms */
 export const noAnswer = (ms) => new Error(`the server did not answer within ${ms} ms`);

@@ -90,7 +90,8 @@ function meterAfter(meter) {
   return /** @type {any} */ (after);
 }
 
-/** Throws `not-generative` or `bad-option` if a model cannot draft for another one. Returns whether it is an assistant.
+/** Throws `not-generative` or `bad-option` if the model `draft` cannot draft for `native`. Returns whether it is an
+ * assistant, which reads the hidden states and the KV cache of `native`.
  * @param {Engine} native @param {Engine} draft */
 function checkDraftModel(native, draft) {
   if (draft.number('bidirectional')) throw draftEmbeds();

@@ -284,8 +284,8 @@ export class Sequences {
     return shared.size + own <= this.#pages;
   }
 
-  /** Empties the KV cache of the sequence without a call whose latest call is the oldest. Returns false if all of them
-   * are empty. */
+  /** Empties the KV cache of an idle sequence (one without a running call): the least recently used one. Returns false
+   * if all idle sequences are empty. */
   #makeRoom() {
     const now = this.#now;
     const [oldest] = this.#all.filter(({ isFree, used }) => isFree && used).sort((a, b) => a.used - b.used);

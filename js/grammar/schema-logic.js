@@ -179,7 +179,7 @@ export class Logic {
     );
   }
 
-  /** Returns the alternatives of all lists. Throws TooComplex if there are too many.
+  /** Returns one list of the alternatives in all lists. Throws TooComplex if there are too many.
    * @param {Arm[][]} lists @param {string} pointer @returns {Arm[]} */
   union(lists, pointer) {
     const all = lists.flat();

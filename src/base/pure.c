@@ -1,6 +1,7 @@
-/* pure: see pure.h; the states of a helper thread are in threads_impl.h. A helper leaves the task while it computes an
- * item, then stores the result and re-enters. When no item is left, the caller waits some tens of microseconds for each
- * helper that is still computing, then marks the helper as late and computes its item itself. */
+/* pure: see pure.h; the states of a helper thread are in threads_impl.h. While a helper computes an item, it does not
+ * count as working on the task; then it enters the task again to store the result. When no item is left, the caller
+ * waits some tens of microseconds for each helper that is still computing, then marks the helper as late and computes
+ * its item itself. */
 #include "base/pure.h"
 #include "base/threads_impl.h"
 

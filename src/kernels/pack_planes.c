@@ -22,9 +22,9 @@ typedef halves sums[GW_NORMS]; /* sums of x (b - x) over the columns of a block,
 /* For each part x: the bits of a nibble that contain x, and b. */
 static const int16_t part_bits[] = { 15, 15, 3 }, part_base[] = { 15, 16, 4 };
 
-/* Returns the sums of x (b - x) of part i of the nibbles in each lane. Does not look them up in a table: on x86 without
- * AVX, the baseline compiler of V8 11.3 (Node 20) gives i8x16.swizzle wrong indices. A wrong norm could exclude the
- * right token, and no check at load covers the norms. Inlined copies would make the module larger. */
+/* Returns for each lane the sum of x * (b - x) over part number i of its nibbles. Does not look them up in a table: on
+ * x86 without AVX, the baseline compiler of V8 11.3 (Node 20) gives i8x16.swizzle wrong indices. A wrong norm could
+ * exclude the right token, and no check at load covers the norms. Inlined copies would make the module larger. */
 __attribute__((noinline)) static halves sum_of(int i, const halves nibbles[GROUPS / 2]) {
     halves sum = { 0 };
 #ifdef __clang__

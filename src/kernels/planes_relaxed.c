@@ -1,6 +1,6 @@
-/* planes_relaxed: multiplies an output matrix in planes of bits with the relaxed dot product of bytes. Parts of 4 or 6
- * bits fit its 7-bit operand, so every JavaScript engine gives the same exact sums. If the engine multiplies unsigned
- * bytes, all bits of a quant are joined to a byte first. */
+/* planes_relaxed: multiplies the output head's matrix, which is stored in planes of bits (kernels.h), with the relaxed
+ * dot product of bytes. 4 or 6 bits of a quant fit its 7-bit operand, so every JavaScript engine gives the same exact
+ * sums. If the engine multiplies unsigned bytes, all bits of a quant are joined to a byte first. */
 #include "kernels/kernels.h"
 
 #ifdef GW_HAVE_RELAXED

@@ -75,8 +75,8 @@ int gw_relaxed_few(const job *j);
 typedef void gw_rows_kernel(const job *j, int n, bool with_sign);
 
 /* Multiplies all panels of a job by n rows, a multiple of TILE, with products of int16. Converts activations to int16,
- * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], every four in the order 0 2 1 3), and
- * calls `several` to multiply them by two panels at a time. */
+ * JOINED blocks of JOINED_ROWS rows at a time ([rows / TILE][JOINED][TILE][32], columns 4 i … 4 i + 3 in the order
+ * 0 2 1 3), and calls `several` to multiply them by two panels at a time. */
 void gw_relaxed_rows_16(gw_rows_kernel *several, const job *j, int n);
 enum { JOINED = 16, JOINED_ROWS = 64 };
 

@@ -70,7 +70,7 @@ void gw_forward_begin(gw_state *s, int n_segments) {
 }
 
 /* Computes the per-layer embeddings p of all layers: p = (norm(linear(x) / sqrt(n_embd)) + table(ids) * sqrt(n_ple)) /
- * sqrt(2). In a prompt, only the last token needs those of the second part (gw_ple_columns). */
+ * sqrt(2). In a prompt, only the last token needs those of the last layers (gw_ple_columns, part 1). */
 static void embed_per_layer(gw_state *s, const int32_t *ids) {
     const gw_config *c = s->config;
     const gw_weights *w = s->weights;
@@ -304,7 +304,7 @@ void gw_forward_kept(const gw_state *s, int first, int rows, float *out) {
 
 /* Finds the centroids with the greatest products with h, and returns the tokens of their groups. */
 static gw_rows likely_rows(gw_state *s, gw_view h) {
-    enum { GROUPS = 32 }; /* number of groups with which Gemma 4's assistants were trained */
+    enum { GROUPS = 32 }; /* groups whose logits are computed, as in the training of Gemma 4's assistants */
     const gw_weights *w = s->weights;
     const gw_matrix *centroids[] = { &w->centroids };
     uint32_t n = s->config->n_vocab, groups = w->centroids.rows, size = n / groups;

@@ -90,8 +90,8 @@ uint32_t gw_kv_share(gw_kv *to, const gw_kv *from, uint32_t length);
 /* Prepares the cache for writing rows pos .. pos + n - 1 (n <= batch), which may drop the oldest rows of rings. Must be
  * called before these rows are written. Returns false if the memory has no free page. */
 bool gw_kv_reserve(gw_kv *kv, uint32_t n);
-/* Prepares an empty cache for the rows of a saved state: positions 0 .. pos - 1, and the saved ring rows before
- * saved_pos. Returns false if the memory has no free page. */
+/* Prepares an empty cache for the rows of a state that is read: positions 0 .. pos - 1, and the rows of GW_KV_SAVED,
+ * the last ones of rings before position saved_pos. Returns false if the memory has no free page. */
 bool gw_kv_open(gw_kv *kv, uint32_t pos, uint32_t saved_pos);
 /* Ends gw_kv_open(): the rows are written, in rings from position `low` on. Returns false, and changes nothing, if the
  * cache no longer has the pages of these rows. */

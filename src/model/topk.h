@@ -18,10 +18,10 @@ typedef struct {
     float *to; /* [gw_ld(rows)] destination of the logits; NULL: the argument y of gw_matmul_topk */
 } gw_topk;
 
-/* Computes logits y[n][gw_ld(rows)] = gw_soft_cap(gw_matmul(x, m, int15)) for the n rows of x: exactly for the rows
- * that t[n] asks for and for every row that the bound cannot exclude; all other logits become -INFINITY. Computes all
- * rows if the matrix has no norms, or too few parts for the bound to exclude rows. Returns the number of panels that
- * were not excluded, the maximum over the rows of x. */
+/* Computes logits y[n][gw_ld(m->rows)] = gw_soft_cap(gw_matmul(x, m, int15)) for n rows x of hidden states. For row i,
+ * the logits that t[i] asks for are exact, and so are all others that an upper bound (topk.c) cannot exclude; excluded
+ * ones become -INFINITY. All are exact if m has no norms, or is too small for the bound to exclude any. Returns the
+ * number of panels of m (4 logits each) that were not excluded: the maximum of all rows of x. */
 uint32_t gw_matmul_topk(gw_ops *o, const gw_view *x, const gw_matrix *m, float cap, const gw_topk *t, float *y);
 
 /* Returns whether gw_matmul_few is faster for these rows than computing all logits. */

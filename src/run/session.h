@@ -25,7 +25,7 @@ typedef struct {
     uint32_t n_prompt; /* number of ids set by the last sync or sync_texts, until all of them are evaluated; then 0 */
     uint32_t rows;     /* the sequence's rows in the current block; 0: the sequence is not in the block */
     gw_view logits;    /* [n_vocab] logits of the sequence, with room for GW_LOGIT_ROWS rows */
-    gw_view hidden;    /* [n_embd] final hidden states of the rows of logits, for an assistant */
+    gw_view hidden;    /* [n_embd] final hidden state of each row of logits; an assistant (a draft model) reads it */
     uint32_t logit_first, logit_rows;
     uint32_t want_last; /* number of last ids whose logits are wanted */
     bool want_all, want_top;

@@ -38,7 +38,7 @@ typedef struct {
     /* Masks of [words] each: plain[k] has the plain pieces of at most k + 1 characters, the last mask all plain
      * pieces. */
     uint32_t *plain[GW_PLAIN_MASKS + 1];
-    /* Ids of plain pieces with more than GW_PLAIN_MASKS characters. */
+    /* Ids of plain pieces (plain.h) with more than GW_PLAIN_MASKS characters. */
     uint32_t *long_plain;
     uint16_t *long_chars;        /* [n_long] number of characters of each piece in long_plain */
     uint32_t n_long, most_plain; /* most_plain: maximum number of characters of a plain piece */

@@ -67,8 +67,8 @@ static void random_matrix(const gw_type *type, int rows, size_t k) {
         gw_pack_panel(type, file_rows + r * row_bytes, rows - r < 4 ? rows - r : 4, k, panels + r * row_bytes);
 }
 
-/* Returns an activation of the largest size. Signs are equal or alternate, because pairs of products are added in
- * 16-bit lanes. */
+/* Returns 1 or -1 for column i of row t. In some rows all signs are equal, in others they change every two columns: the
+ * largest sums of neighbouring products, which some kernels add in 16 bits. */
 static float extreme_at(int t, size_t i) { return (t % 2) != (t / 2 % 2 && i / 2 % 2) ? -1.0f : 1.0f; }
 
 static gw_acts random_acts(int n, size_t k, size_t ldx) {

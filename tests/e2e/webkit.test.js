@@ -1,5 +1,5 @@
-/* Tests WebKit: the package in a page, with threads and without, and the page of this project. WebKitGTK lacks the
- * origin private file system, hence the cache, and relaxed SIMD, so these are not tested. */
+/* Tests WebKit: the package in a page, with threads and without, and the page of this project. The cache and
+ * relaxed SIMD are not tested, because WebKitGTK lacks the origin private file system and relaxed SIMD. */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

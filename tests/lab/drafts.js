@@ -17,7 +17,8 @@ function prompt(vocab, seed) {
   return [...base, ...base, ...base.slice(0, 1 + draw(base.length))];
 }
 
-/** Compares the answers to `count` prompts from number `first` on. Also fails if all drafts, or none, were accepted.
+/** Compares answers with and without drafts to `count` prompts, from number `first` on. Fails if they differ, or if all
+ * drafts or none were accepted.
  * @param {import('./cases.js').Run} asked @returns {Promise<import('./cases.js').Result>} */
 export async function run({ count, seed, first }) {
   const counts = { answers: 0, tokens: 0, drafted: 0, accepted: 0 };

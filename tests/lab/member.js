@@ -1,5 +1,5 @@
-/* member: methods that tests/lab calls in a tab or a Node process (a member). member-page.js and member-node.js say
- * where files are and how the store fails. Arguments and results are JSON. */
+/* member: methods that tests/lab calls in a tab or a Node process (a member). member-page.js and member-node.js tell
+ * it where files are, and make its cache fail on demand. Arguments and results are JSON. */
 import { randoms } from '../support/random.js';
 import { abortions } from './aborting.js';
 import { KINDS, disturbed, sleep } from './inject.js';

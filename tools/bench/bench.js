@@ -314,7 +314,9 @@ function print({ model, load, results, decodeShare, neighbour }, { runs, busy, t
   const most = Math.max(0, ...load.busy);
   const note = most > CALM && !busy ? ': the figures are less reliable' : '';
   const usual = percent(median(load.busy) ?? 0);
-  console.log(`before measurements, other programs used ${usual} of the machine, at most ${percent(most)}${note}\n`);
+  console.log(
+    `before measurements, other programs used ${usual} of the processor time (median), at most ${percent(most)}${note}\n`,
+  );
 }
 
 /** @param {Awaited<ReturnType<typeof besideNeighbour>>} answer @param {number} threads */

@@ -99,7 +99,7 @@ row('the same, compressed', page.small, LIMITS.compressed);
 for (const name of PARTS) row(`when first used: ${name}`, sizes([name]).bytes, Infinity, sizes([name]).small);
 for (const [name, limit] of Object.entries(INTERFACES)) {
   const own = sizes([`${name}.js`, ...chunksOf(`${name}.js`).filter((chunk) => !shared.includes(chunk))]);
-  row(`gemma-wasm/${name}, besides the index`, own.bytes, limit, own.small);
+  row(`gemma-wasm/${name}, after index.js`, own.bytes, limit, own.small);
 }
 
 // The service worker's script has a list of the files that it stores first.

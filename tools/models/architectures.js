@@ -5,7 +5,8 @@
  *
  * @typedef {import('./gguf-write.js').MetadataEntry} MetadataEntry
  * @typedef {import('./gguf-write.js').TypeName} TypeName
- * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias' | '', shape: number[] }} Part  without its type
+ * A tensor without its type.
+ * @typedef {{ prefix: string, group: string, suffix: 'weight' | 'bias' | '', shape: number[] }} Part
  * @typedef {'gemma' | 'gemma2' | 'gemma3' | 'gemma4' | 'gemma4-assistant' | 'gemma-embedding' | 'gpt2' | 'granite' | 'llama' | 'phi3' |
  *   'qwen2' | 'qwen3' | 'smollm3'} ArchitectureName
  *

@@ -63,7 +63,7 @@ export class Models {
 
   /** @param {Choice} choice @param {Options} form */
   async #load(choice, form) {
-    if (state.coming !== choice) throw new ModelError('aborted', 'Another load has taken its place.');
+    if (state.coming !== choice) throw new ModelError('aborted', 'Another load has replaced this one.');
     const options = { ...form, contextLength: choice.contextLength ?? form.contextLength };
     const view = new LoadingView(choice.label, choice.bytes);
     button('loading-pause').hidden = !isDownload(choice);
