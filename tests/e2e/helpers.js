@@ -540,17 +540,24 @@ export const importFile = (page, text) =>
 export const importConversations = (page, conversations) =>
   importFile(page, JSON.stringify({ format: 'gemma-wasm conversations', version: 1, conversations }));
 
+/** Returns a conversation for importConversations(). @param {string} title
+ * @param {string[]} texts   of questions and answers, in turn */
+export const talk = (title, ...texts) => ({
+  title,
+  updated: 1e12,
+  said: texts.map((text, i) => {
+    const parent = i ? `${i - 1}` : null;
+    return { id: `${i}`, parent, role: i % 2 ? 'assistant' : 'user', text, state: 'whole' };
+  }),
+});
+
 /** Opens a conversation whose answer has a formula that is wider than any screen, after other words in its line.
  * Returns by how many pixels boxes scroll sideways, and how far below the baseline of its line a formula stands.
  * @param {Page} page @param {string} words */
 export async function wideFormula(page, words) {
   const sum = Array.from({ length: 90 }, (_, i) => `x_{${i}}`).join(' + ');
-  const said = [
-    { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
-    { id: 'b', parent: 'a', role: 'assistant', text: `${words} $x$ $${sum}$`, state: 'whole' },
-  ];
   await page.click('#library-toggle');
-  await importConversations(page, [{ title: 'Formulas', said, leaf: 'b' }]);
+  await importConversations(page, [talk('Formulas', 'Q', `${words} $x$ $${sum}$`)]);
   await press(page, '.talk-title', 'Formulas');
   await page.waitForSelector('.md math');
   return page.evaluate(() => {

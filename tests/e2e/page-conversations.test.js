@@ -616,7 +616,7 @@ testInOne(
   async ({ opened }) => {
     const page = await opened();
     await ask(page, 'Before');
-    await page.waitForFunction(() => document.querySelector('.talk'));
+    await page.waitForSelector('.talk');
     await page.evaluate(
       () =>
         new Promise((resolve) => {

@@ -22,6 +22,7 @@ import {
   root,
   setOptions,
   submitAddress,
+  talk,
   suite,
   textOf,
   until,
@@ -157,16 +158,6 @@ inEach(
 /** Sets the language of the page in a new tab. */
 const speakGerman = () => Object.defineProperty(navigator, 'languages', { get: () => ['de'] });
 const speakArabic = () => Object.defineProperty(navigator, 'languages', { get: () => ['ar'] });
-
-/** @param {string} title @param {string[]} texts   of questions and answers */
-const talk = (title, ...texts) => ({
-  title,
-  updated: 1e12,
-  said: texts.map((text, i) => {
-    const parent = i ? `${i - 1}` : null;
-    return { id: `${i}`, parent, role: i % 2 ? 'assistant' : 'user', text, state: 'whole' };
-  }),
-});
 
 /** Returns the direction of the first element that matches. @param {Page} page @param {string} selector */
 const direction = (page, selector) => page.$eval(selector, (one) => getComputedStyle(one).direction);

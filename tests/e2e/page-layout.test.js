@@ -16,6 +16,7 @@ import {
   setOptions,
   slowly,
   suite,
+  talk,
   until,
 } from './helpers.js';
 
@@ -126,13 +127,9 @@ inEach(
 inEach('a printed conversation has the whole of long lines of code', async ({ open }) => {
   const page = await open();
   const text = `\`\`\`js\nconst a = '${'long '.repeat(60)}';\n\`\`\``;
-  const said = [
-    { id: 'a', parent: null, role: 'user', text: 'Q', state: 'whole' },
-    { id: 'b', parent: 'a', role: 'assistant', text, state: 'whole' },
-  ];
   await until(page, READY);
   await page.click('#library-toggle');
-  await importConversations(page, [{ title: 'T', said, leaf: 'b' }]);
+  await importConversations(page, [talk('T', 'Q', text)]);
   await page.waitForSelector('.talk');
   await page.click('.talk');
   await page.waitForSelector('#log pre');
