@@ -51,8 +51,8 @@ export function nextName(names, writer) {
 
 /** Returns a random id for a writer, because several writers may share a folder. */
 export function newWriter() {
-  const [bits] = crypto.getRandomValues(new Uint32Array(1));
-  return bits.toString(16).padStart(8, '0');
+  const bytes = [...crypto.getRandomValues(new Uint8Array(4))];
+  return bytes.map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 /** Returns the bytes of a file of a search index, with its checksum.

@@ -16,6 +16,7 @@ import { CHROMIUM_FLAGS, which } from '../../tools/support/proc.js';
 import { testModel } from '../js/models.js';
 import { sleep } from '../lab/inject.js';
 import { closeAll } from '../support/closing.js';
+import { countSeeds } from '../support/seeds.js';
 
 export const root = fileURLToPath(new URL('../../', import.meta.url));
 const pageRoot = path.join(root, 'build', 'page');
@@ -208,6 +209,7 @@ async function newTab(context) {
     if (message.type() === 'error') troubles.push(`console: ${message.text()}`);
   });
   page.on('pageerror', (error) => troubles.push(`exception: ${error}`));
+  await page.evaluateOnNewDocument(countSeeds);
   await page.evaluateOnNewDocument(() => {
     addEventListener('securitypolicyviolation', (event) => {
       console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`);

@@ -1,9 +1,9 @@
 /**
- * quick: makes workers start faster. `npm test` imports it before each test file in Node. A worker becomes one bundled
- * CommonJS file, which spares it the start of Node's loader of ES modules. V8 compiles the wasm modules once for the
- * process, because this file keeps references to them. That halves the time to load a small model. It also lets V8's
- * compiler threads finish before the process ends, because Node 20 can hang otherwise (nodejs/node#54918). Test files
- * run by hand do not need it.
+ * quick: makes workers start faster and test runs repeatable (tests/support/seeds.js). `npm test` imports it before
+ * each test file in Node. A worker becomes one bundled CommonJS file, which spares it the start of Node's loader of ES
+ * modules. V8 compiles the wasm modules once for the process, because this file keeps references to them. That halves
+ * the time to load a small model. It also lets V8's compiler threads finish before the process ends, because Node 20
+ * can hang otherwise (nodejs/node#54918). Test files run by hand do not need it.
  *
  *   node tests/js/quick.js                          makes the files, in build/quick/
  *   node --import ./tests/js/quick.js TEST-FILE     starts workers from there
@@ -16,6 +16,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import threads from 'node:worker_threads';
 import { MODULES } from '../../js/modules.js';
+import { countSeeds } from '../support/seeds.js';
 
 const FOLDER = fileURLToPath(new URL('../../build/quick/', import.meta.url));
 const SCRIPTS = ['worker.node.js', 'thread.node.js'];
@@ -64,5 +65,8 @@ if (fileURLToPath(import.meta.url) === process.argv[1]) await make();
 else {
   startFromThere();
   const isTest = threads.isMainThread && process.argv.at(-1)?.endsWith('.test.js');
-  if (isTest) after(() => sleep(SETTLE_MS));
+  if (isTest) {
+    countSeeds();
+    after(() => sleep(SETTLE_MS));
+  }
 }
