@@ -54,6 +54,8 @@ function(gw_test_program name library)
 endfunction()
 
 gw_test_program(gw_tests gw)
+add_executable(gw_run_file tests/families/run_file.c)
+target_link_libraries(gw_run_file gw)
 
 # The relaxed kernels natively, for tests and sanitizers; what they race for is no other than in the engine above.
 if(gw_have_simde AND NOT GW_SANITIZE MATCHES thread)

@@ -220,7 +220,7 @@ int gw_step(gw_model *m, uint32_t mask, int layers);
 int gw_kept(gw_model *m, uint32_t i, const int32_t *ids, uint32_t n);
 /* Sets the selected sequence to the first n evaluated ids of sequence `from`, with their keys and values, or to fewer
  * ids if sliding windows of `from` have lost positions. Returns the number of ids. The two sequences share pages of the
- * KV cache (kv.h); a shared page is copied before it is written. */
+ * KV cache (kv.h); a shared page is copied before it is written. Call gw_sync before the sequence is evaluated. */
 int gw_copy(gw_model *m, uint32_t from, uint32_t n);
 const int32_t *gw_rows_wanted(gw_model *m); /* returns the matrix rows that a row cache lacks, NULL if it lacks none */
 void *gw_rows_room(gw_model *m, int i);

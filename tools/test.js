@@ -182,6 +182,12 @@ const stages = [
   { name: 'c-native', needs: ['native'], counted: 'tests', tasks: () => cTests('native') },
   { name: 'c-asan', needs: ['asan'], counted: 'tests', tasks: () => cTests('asan') },
   single('c-tsan', 'tests', ['tsan'], () => [at('build/tsan/gw_tests'), '--threaded']),
+  single('families', 'node', ['asan', 'tsan', 'wasm', 'quick'], () => [
+    node,
+    ...QUICKLY,
+    '--test-reporter=spec',
+    at('tests/families/families.test.js'),
+  ]),
   {
     name: 'c-simd128',
     needs: ['wasm'],

@@ -21,7 +21,7 @@ const clang = new ClangFormat().with_style(readFileSync(at('.clang-format'), 'ut
 /** @type {string[]} */
 const problems = [];
 /** All C files except classes_table.h, which is generated. */
-const files = ['src', 'tests/c', 'tests/fuzz'].flatMap((folder) =>
+const files = ['src', 'tests/c', 'tests/families', 'tests/fuzz'].flatMap((folder) =>
   readdirSync(at(folder), { recursive: true })
     .map((name) => `${folder}/${name}`)
     .filter((name) => /\.[ch]$/.test(name) && !name.endsWith('classes_table.h')),
