@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
@@ -264,6 +265,29 @@ async function makeSpare(browser, { context, page, troubles }, url, script) {
   }
 }
 
+/** @param {Page} page @param {{ width: number, height: number }} size */
+async function resize(page, size) {
+  await page.setViewport(size).catch((/** @type {Error} */ error) => {
+    // Firefox 140 sets the viewport's size but does not support the screen orientation, which no test needs.
+    if (!/setScreenOrientationOverride/.test(error.message)) throw error;
+  });
+}
+
+/** Time in which a spare tab must take a new size, in milliseconds. */
+const RESIZE_MS = 20000;
+
+/** Returns the spare tab with a new size. Returns undefined if there is none or if it does not answer: one of several
+ * thousand spare tabs of Chromium did not answer for three minutes, for an unknown reason.
+ * @param {import('puppeteer-core').Browser} browser @param {{ width: number, height: number }} size */
+async function resizedSpare(browser, size) {
+  const tab = await takeSpare(browser);
+  if (!tab) return undefined;
+  const late = wait(RESIZE_MS, false, { ref: false });
+  if (await Promise.race([resize(tab.page, size).then(() => true), late])) return tab;
+  console.log(`A spare tab did not take its size within ${RESIZE_MS} ms. The test gets a new tab.`);
+  return undefined;
+}
+
 /** Opens a URL in a new tab, and waits until the page has chosen what to show. suite() closes the tab at the end.
  * @param {import('puppeteer-core').Browser} browser @param {string} url @param {TabOptions} [options] */
 export async function openTab(
@@ -272,12 +296,10 @@ export async function openTab(
   { expected, width = 1100, height = 800, before, usual, lasting, reuse } = {},
 ) {
   const own = async () => newTab(usual ? browser.defaultBrowserContext() : await browser.createBrowserContext());
-  const made = (reuse && (await takeSpare(browser))) || (await own());
+  const spared = reuse && (await resizedSpare(browser, { width, height }));
+  const made = spared || (await own());
   const { context, page, troubles } = made;
-  await page.setViewport({ width, height }).catch((/** @type {Error} */ error) => {
-    // Firefox 140 sets the viewport's size but does not support the screen orientation, which no test needs.
-    if (!/setScreenOrientationOverride/.test(error.message)) throw error;
-  });
+  if (!spared) await resize(page, { width, height });
   const script = before && (await page.evaluateOnNewDocument(before));
   await page.goto(url);
   await page.waitForFunction(() => document.body?.dataset.state !== 'opening');
