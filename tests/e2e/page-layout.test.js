@@ -18,6 +18,7 @@ import {
   suite,
   talk,
   until,
+  untilCount,
 } from './helpers.js';
 
 /** Maximum sum of a visit's layout shift scores. web.dev rates 0.1 within the worst five seconds as good. */
@@ -124,13 +125,48 @@ inEach(
   },
 );
 
-inEach('a printed conversation has the whole of long lines of code', async ({ open }) => {
+/** Opens the page with these conversations in the list. @param {() => Promise<import('puppeteer-core').Page>} open
+ * @param {object[]} conversations */
+async function listing(open, ...conversations) {
   const page = await open();
-  const text = `\`\`\`js\nconst a = '${'long '.repeat(60)}';\n\`\`\``;
   await until(page, READY);
   await page.click('#library-toggle');
-  await importConversations(page, [talk('T', 'Q', text)]);
-  await page.waitForSelector('.talk');
+  await importConversations(page, conversations);
+  await untilCount(page, '.talk', conversations.length);
+  return page;
+}
+
+inEach('on a phone, columns of tables are wide enough to read, and wide tables scroll', async ({ open }) => {
+  const words = 'Several words that need more than one line';
+  const wide = '広い文字の長い文章がここにあります';
+  const row = (/** @type {string[]} */ ...cells) => `| ${cells.join(' | ')} |\n`;
+  const line = '|---|---|---|---|---|\n';
+  const text = `${row('1', 'a', 'b', 'c', 'd')}${line}${row('2', words, 'No', words, wide)}
+
+${row('1', '2', '3', '4', '5')}${line}${row('10', '20', '30', '40', '50')}`;
+  const page = await listing(open, talk('T', 'Q', text));
+  await page.click('.talk');
+  await page.waitForSelector('#log table');
+  await page.click('#library-close');
+  for (const width of [320, 390]) {
+    await page.setViewport({ width, height: 700 });
+    const [long, short] = await page.$$eval('.wide-table', (all) =>
+      all.map((frame) => ({
+        columns: [...frame.querySelectorAll('th')].map((cell) => cell.offsetWidth),
+        scrolls: frame.scrollWidth > frame.clientWidth,
+        focusable: /** @type {HTMLElement} */ (frame).tabIndex,
+      })),
+    );
+    for (const i of [1, 3, 4]) assert.ok(long.columns[i] > 130, `column ${i} of ${long.columns}`);
+    assert.ok(long.columns[2] < 60, `a column of short texts stays narrow: ${long.columns}`);
+    assert.deepEqual([long.scrolls, long.focusable, short.scrolls], [true, 0, false]);
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+  }
+});
+
+inEach('a printed conversation has the whole of long lines of code', async ({ open }) => {
+  const text = `\`\`\`js\nconst a = '${'long '.repeat(60)}';\n\`\`\``;
+  const page = await listing(open, talk('T', 'Q', text));
   await page.click('.talk');
   await page.waitForSelector('#log pre');
   const hidden = () => page.$eval('#log pre', (one) => one.scrollWidth - one.clientWidth);

@@ -209,8 +209,13 @@ async function adorned(nodes, changed) {
   changed();
 }
 
+/** Matches the text of a table cell that needs a minimum width: 13 characters, or 6 that are twice as wide. Without it,
+ * columns of a table on a phone are as narrow as one word, or in Chinese and Japanese one character. */
+const LONG_CELL = /.{13}|[\u2e80-\ud7ff]{6}/;
+
 /** Makes a wide table scroll in its own frame, by keyboard too. @param {HTMLTableElement} table */
 function addScroll(table) {
+  for (const cell of table.querySelectorAll('th, td')) if (LONG_CELL.test(cell.textContent)) cell.className = 'long';
   const frame = el('div.wide-table', { tabIndex: 0, role: 'group', ariaLabel: t('table') });
   table.replaceWith(frame);
   frame.append(table);

@@ -3,13 +3,17 @@
  * library are disabled, and DOMPurify cleans its output.
  * @module
  */
+/// <reference path="../css.d.ts" />
 /*! temml: Copyright (c) 2020 Ron Kok. MIT license */
 import DOMPurify from 'dompurify';
 import temml from 'temml';
-import { el } from '../shell/dom.js';
+import { el, sheetOf } from '../shell/dom.js';
+import css from './maths.css';
 
 const LIMITS = { maxExpand: 200, maxSize: /** @type {[number, number]} */ ([20, 20]) };
 const ALLOWED = { USE_PROFILES: { mathMl: true }, FORBID_ATTR: ['style', 'href', 'src'], ALLOW_DATA_ATTR: false };
+
+document.adoptedStyleSheets.push(sheetOf(css));
 
 /** Returns a formula as sanitised MathML.
  * @param {string} tex @param {boolean} displayMode   on separate lines @returns {Node | null} null: it is not TeX */
