@@ -164,6 +164,44 @@ ${row('1', '2', '3', '4', '5')}${line}${row('10', '20', '30', '40', '50')}`;
   }
 });
 
+inEach('the offer to undo covers no control', async ({ open }) => {
+  const title = 'A title of sixty characters, the most that a title can have';
+  for (const width of [320, 390, 760, 1000]) {
+    const page = await listing(open, talk('First', 'Q', 'A'), talk(title, 'Q', 'A'));
+    await page.setViewport({ width, height: 640 });
+    /** Clicks elements of a conversation's row. */
+    const click = (/** @type {RegExp} */ title, /** @type {string[]} */ ...selectors) =>
+      page.evaluate(
+        (pattern, all) => {
+          const row = [...document.querySelectorAll('#library-list li')].find((li) => li.textContent?.match(pattern));
+          for (const one of all) /** @type {HTMLElement | null | undefined} */ (row?.querySelector(one))?.click();
+        },
+        title.source,
+        selectors,
+      );
+    await click(/First/, '.talk');
+    await page.waitForSelector('.answer-foot');
+    if (!(await page.$eval('#library', (list) => list.checkVisibility()))) await page.click('#library-toggle');
+    await click(/sixty/, '.talk-line button', '.danger');
+    await page.waitForSelector('#toast:not([hidden])');
+    const covered = () =>
+      page.$eval('#toast', (toast) => {
+        const over = toast.getBoundingClientRect();
+        const controls = '#library-search, #library-close, .talk-line, .answer-foot, #composer';
+        return [...document.querySelectorAll(controls)]
+          .filter((control) => {
+            const { left, right, top, bottom } = control.getBoundingClientRect();
+            return left < over.right && over.left < right && top < over.bottom && over.top < bottom;
+          })
+          .map(({ id, className }) => id || className);
+      });
+    assert.deepEqual(await covered(), [], `with the list, ${width} wide`);
+    await page.click('#library-close');
+    await page.waitForFunction(() => !document.querySelector('#library')?.checkVisibility());
+    assert.deepEqual(await covered(), [], `with the answer, ${width} wide`);
+  }
+});
+
 inEach('a printed conversation has the whole of long lines of code', async ({ open }) => {
   const text = `\`\`\`js\nconst a = '${'long '.repeat(60)}';\n\`\`\``;
   const page = await listing(open, talk('T', 'Q', text));
