@@ -69,8 +69,9 @@
  *   others, as in trained models
  * @property {string[]} [outlierNorms]  limits the outliers to these norms
  * @property {number} [branch]      factor of attn_output and ffn_down; below 1, rounding in the layers matters less
- * @property {number} [loud]        number of embedding rows to multiply by 2, 4, 8 and 16 in turn. The final norm then
- *   has both signs, so that greedy choices are clear and do not repeat the last token
+ * @property {number} [loud]        number of loud rows: rows of the token embedding that are multiplied by 2, 4, 8 or 16.
+ *   The logits of their tokens have larger absolute values, so the greedy choice is clear. The final norm gets weights
+ *   of both signs; otherwise, greedy decoding would repeat the last token
  * @property {TypeName} [type]      type of the matrices
  * @property {TypeName} [embeddingType]  default: `type`; with Q4_0 it is Q8_0, or Q6_K if an architecture other than
  *   gemma3 has rows of whole super-blocks
