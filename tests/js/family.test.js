@@ -8,7 +8,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { inspectModel, loadModel } from '../../js/index.node.js';
 import { open, refuses } from './helpers.js';
-import { MODELS, testModel } from './models.js';
+import { MODELS, modelBytes, testModel } from './models.js';
 import { splitModel } from './split.js';
 
 const FAMILY = 'gemma gemma2 gemma3 gemma4 gpt2 granite llama phi3 qwen2 qwen3 smollm3'.split(' ');
@@ -189,12 +189,52 @@ test('if a layer uses the keys and values of an earlier layer, its own tensors f
   assert.deepEqual(await model.debug.logits(idsOf(60)), await (await open(t, 'gemma4-f32')).debug.logits(idsOf(60)));
 });
 
+/** Shapes of gemma4-f32 in which gw_ple_columns() splits the weights of the per-layer embeddings at different rows, or
+ * not at all: a width of 6 would split them in the middle of a panel (4 rows). */
+const PER_LAYER = [{ perLayer: 6, sharedLayers: 2 }, { perLayer: 8 }, { perLayer: 8, sharedLayers: 0 }];
+
 test('the last logits of a prompt are those of all positions, for any width of the per-layer embeddings', async (t) => {
-  for (const more of [{ perLayer: 6, sharedLayers: 2 }, { perLayer: 8 }, { perLayer: 8, sharedLayers: 0 }]) {
+  for (const more of PER_LAYER) {
     const model = await open(t, { ...MODELS['gemma4-f32'], ...more });
     const all = await model.debug.logits(idsOf(150), { all: true });
     const last = await model.debug.logits(idsOf(150));
     assert.deepEqual(all.subarray(-last.length), last, JSON.stringify(more));
+  }
+});
+
+/** Returns the bytes of a file's tensors, by their names. @param {Buffer} file */
+async function tensorsIn(file) {
+  const { tensors } = await inspectModel(file);
+  return new Map(tensors.map(({ name, offset, bytes }) => [name, file.subarray(offset, offset + bytes)]));
+}
+
+// With a split in the middle of a panel, both results of the previous test would be wrong in the same way. One layer less
+// moves the split: for a width of 6, from row 30 to row 24, where a panel begins.
+test('a first layer without effect does not change the logits, for any width of the per-layer embeddings', async (t) => {
+  const { ffn, pattern, ...spec } = MODELS['gemma4-f32'];
+  assert.ok(Array.isArray(ffn) && Array.isArray(pattern));
+  for (const more of PER_LAYER) {
+    const file = await modelBytes({ ...spec, ...more, ffn, pattern });
+    const long = await tensorsIn(file);
+    for (const name of ['attn_output', 'ffn_down', 'proj']) long.get(`blk.0.${name}.weight`)?.fill(0);
+    long.get('blk.0.layer_output_scale.weight')?.writeFloatLE(1);
+
+    const shorter = { layers: ffn.length - 1, ffn: ffn.slice(1), pattern: pattern.slice(1) };
+    const shortFile = await modelBytes({ ...spec, ...more, ...shorter });
+    for (const [name, to] of await tensorsIn(shortFile)) {
+      const from = long.get(name.replace(/(?<=^blk[.])\d+/, (layer) => `${+layer + 1}`)) ?? assert.fail(name);
+      // The first layer's part is at the start of each row of the table, and at the start of the other tensors.
+      const rows = name === 'per_layer_token_embd.weight' ? 320 : 1;
+      const [row, left] = [from.length / rows, to.length / rows];
+      for (let i = 0; i < rows; i++) from.copy(to, i * left, (i + 1) * row - left, (i + 1) * row);
+    }
+    const logits = [];
+    for (const bytes of [file, shortFile]) {
+      const model = await loadModel(bytes, { threads: 1 });
+      t.after(() => model.dispose());
+      logits.push(await model.debug.logits(idsOf(150)));
+    }
+    assert.deepEqual(logits[0], logits[1], JSON.stringify(more));
   }
 });
 
