@@ -259,9 +259,7 @@ export class Chat {
         ...(/^[ts]/.test(this.#policy.overflow ?? '') && {
           onPrompt: async (args, signal) => {
             const { shortened } = await import('./overflow.js');
-            const thinking = args.thinking === null ? undefined : args.thinking !== false;
-            const asked = { ...args, prompt: { ...args.prompt, thinking } };
-            const fit = await shortened(asked, { ...this.#deps, ...this.#policy, signal });
+            const fit = await shortened(args, { ...this.#deps, ...this.#policy, signal });
             said = fit.messages;
             dropped.push(...fit.dropped);
             return { ...args.prompt, messages: said };

@@ -346,7 +346,7 @@ export class Model extends HeaderModel {
     const described = this.describePrompt(prompt);
     checkThinking(this.info, options.thinking, described);
     if (options.tools?.length && !('messages' in described)) throw needsMessages('tools');
-    if ('begin' in described) checkBegun(given(options));
+    if ('begin' in described) checkBegun(options);
     return this.#generation(() => described, options, {});
   }
 

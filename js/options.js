@@ -307,7 +307,7 @@ export function jsonOf(value, plain = false, check) {
     check?.(name, part, this);
     const where = name ? `\`${name}\`` : 'the value';
     const kind = typeof part;
-    const odd = kind === 'function' || kind === 'symbol' || kind === 'bigint';
+    const odd = /function|symbol|bigint/.test(kind);
     const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
     if (hasNoJson) throw flaw(where, odd ? `a ${kind}` : part);
     if (part === undefined && Array.isArray(this)) throw flaw(`item ${name} of an array`, 'undefined');
@@ -339,13 +339,18 @@ export function jsonOption(name, value) {
   }
 }
 
+/** @param {Pick<Rule, 'fits'>} rule */
+const optional =
+  ({ fits }) =>
+  (/** @type {any} */ value) =>
+    value === undefined || fits(value);
 /** @type {Record<string, (value: any) => boolean>} */
 const TOOL = {
-  name: (value) => typeof value === 'string' && /^[\w.-]{1,64}$/.test(value),
-  description: (value) => ['string', 'undefined'].includes(typeof value),
-  parameters: (value) => value === undefined || (typeof value !== 'boolean' && CONSTRAINTS.schema(value)),
-  execute: (value) => ['function', 'undefined'].includes(typeof value),
-  strict: (value) => value === null || ['boolean', 'undefined'].includes(typeof value),
+  name: (value) => string.fits(value) && /^[\w.-]{1,64}$/.test(value),
+  description: optional(string),
+  parameters: optional({ fits: (value) => !boolean.fits(value) && CONSTRAINTS.schema(value) }),
+  execute: optional(callback),
+  strict: (value) => value === null || optional(boolean)(value),
 };
 
 /** Converts a tool in OpenAI's form to the package's. @param {any} tool @returns {Tool} */
@@ -415,7 +420,7 @@ export const GENERATE_OPTIONS = {
   ),
   stop: rule(`a non-empty string, or an array of at most ${MAX_STOPS} such strings`, (value) => {
     const stops = [value].flat();
-    return stops.length <= MAX_STOPS && stops.every((s) => typeof s === 'string' && s !== '');
+    return stops.length <= MAX_STOPS && stops.every((s) => string.fits(s) && s !== '');
   }),
   logprobs: integer(0, 64),
   format: {
@@ -429,7 +434,7 @@ export const GENERATE_OPTIONS = {
   jumpForward: boolean,
   draft: boolean,
   thinking: rule('true, false or { budget } with an integer >= 0', (value) => {
-    return typeof value === 'boolean' || (Number.isInteger(value.budget) && value.budget >= 0);
+    return boolean.fits(value) || (Number.isInteger(value.budget) && value.budget >= 0);
   }),
   tools: {
     ...rule(
@@ -442,7 +447,7 @@ export const GENERATE_OPTIONS = {
     "'auto', 'none', 'required', { name } or { name, everyRound }",
     (value) =>
       ['auto', 'none', 'required'].includes(value) ||
-      (value.name === undefined ? value.everyRound === true : typeof value.name === 'string'),
+      (value.name === undefined ? value.everyRound === true : string.fits(value.name)),
   ),
   maxRounds: integer(0, 1000),
   signal,
@@ -460,17 +465,17 @@ export const LOAD_OPTIONS = {
   kvType: oneOf('auto', 'f32', 'i16', 'q8_0'),
   sequences: integer(1, MAX_SEQUENCES),
   kvTokens: integer(1, MAX_SEQUENCES << 20),
-  rowsOnDisk: rule('auto, true or false', (value) => value === 'auto' || typeof value === 'boolean'),
+  rowsOnDisk: rule('auto, true or false', (value) => value === 'auto' || boolean.fits(value)),
   rowsLater: boolean,
   cache: rule(
     'true, false, modelCache or a cache of openCache()',
-    (value) => typeof value === 'boolean' || value instanceof ModelCache,
+    (value) => boolean.fits(value) || value instanceof ModelCache,
   ),
   draftModel: rule('a model source', Boolean),
   sha256: rule('64 hexadecimal digits, or an array of such strings', (value) =>
-    [value].flat().every((s) => typeof s === 'string' && /^[0-9a-f]{64}$/i.test(s)),
+    [value].flat().every((s) => string.fits(s) && /^[0-9a-f]{64}$/i.test(s)),
   ),
-  token: rule('ASCII characters without white space', (value) => typeof value === 'string' && /^[!-~]+$/.test(value)),
+  token: rule('ASCII characters without white space', (value) => string.fits(value) && /^[!-~]+$/.test(value)),
   headers: rule('a Headers object, an object of strings, or pairs of strings', (value) => headerPairs(value) !== null),
   restart: boolean,
   chatCacheBytes: integer(0, 2 ** 40),
@@ -488,9 +493,9 @@ export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
  * @param {object} options @param {Record<string, Rule>} table */
 export function checkOptions(options, table) {
   checkValue('options', options, object);
+  const known = Object.keys(table);
   for (const [name, value] of Object.entries(options)) {
-    if (!Object.hasOwn(table, name))
-      throw unknownOption(name, closest(name, Object.keys(table)), Object.keys(table).join(', '));
+    if (!known.includes(name)) throw unknownOption(name, closest(name, known), known.join(', '));
     const isGiven = value !== undefined && !(value === null && table === GENERATE_OPTIONS);
     if (isGiven) checkValue(name, value, table[name]);
   }
@@ -556,12 +561,12 @@ export function postable(options) {
       .map(([name, value]) => /** @type {[string, number]} */ ([samplerName(name), value])),
     seed: rest.seed ?? crypto.getRandomValues(new Uint32Array(1))[0],
     logprobs: rest.logprobs ?? null,
-    format: rest.format === undefined ? null : postableFormat(rest.format),
+    format: rest.format ? postableFormat(rest.format) : null,
     jumpForward: rest.jumpForward ?? true,
     draft: rest.draft,
     thinking: typeof rest.thinking === 'object' ? rest.thinking.budget : (rest.thinking ?? null),
     tools: postableTools(rest),
-    progress: rest.onPrefillProgress !== undefined,
+    progress: !!rest.onPrefillProgress,
   };
 }
 

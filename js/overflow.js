@@ -20,18 +20,20 @@ const FILLED = 1 / 2;
 
 /** Splits messages into those to keep, which fit into the context, and those to drop. Never drops system messages or
  * the last message of the user, and never separates tool calls from their results.
- * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'format' | 'maxTokens'>} args a prompt of messages
+ * @param {Pick<GenerateArgs, 'prompt' | 'tools' | 'format' | 'maxTokens'> & Partial<Pick<GenerateArgs, 'thinking'>>} args
+ *   a prompt of messages
  * @param {{ count: (prompt: PostedPrompt, signal: AbortSignal) => Promise<number>, contextLength: number,
  *   summarize?: Summarize, signal: AbortSignal }} chat
  * @returns {Promise<{ messages: ChatMessage[], dropped: ChatMessage[] }>} */
-export async function shortened({ prompt, tools, format, maxTokens }, { count, contextLength, summarize, signal }) {
+export async function shortened(args, { count, contextLength, summarize, signal }) {
+  const { prompt, tools, format, maxTokens, thinking = null } = args;
   const { messages } = /** @type {{ messages: ChatMessage[] }} */ (prompt);
-  const sizeOf = (/** @type {ChatMessage[]} */ some) => {
-    return count(
-      { ...prompt, messages: some, ...(tools && { tools: tools.list, formatted: format !== null }) },
-      signal,
-    );
+  const asked = {
+    ...prompt,
+    ...(thinking !== null && { thinking: thinking !== false }),
+    ...(tools && { tools: tools.list, formatted: format !== null }),
   };
+  const sizeOf = (/** @type {ChatMessage[]} */ some) => count({ ...asked, messages: some }, signal);
   const most = contextLength - Math.min(maxTokens, Math.floor(contextLength * ROOM));
   if ((await sizeOf(messages)) <= most) return { messages, dropped: [] };
 

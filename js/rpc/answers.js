@@ -2,7 +2,7 @@
  * calls of the store that the caller passed. */
 /** @import { Feeders } from '../download/feeder.js' */
 /** @import { Questions, Store } from '../protocol.js' */
-import { badCount, storeFailed } from './errors.js';
+import { badCount, storeFailed } from './later-errors.js';
 
 /** @typedef {(method: keyof Questions, args: any[]) => unknown} Answering */
 

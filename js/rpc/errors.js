@@ -37,12 +37,3 @@ export const notPosted = (cause) =>
 
 /** @param {unknown} cause */
 export const callbackFailed = (cause) => failure('bad-option', 'A progress callback failed', cause, 'Correct it.');
-
-/* Errors of the caller's store */
-
-/** @param {unknown} reason */
-export const storeFailed = (reason) => new Error(`The storage of the option \`cache\` failed: ${reason}.`);
-
-/** @param {number} most @param {unknown} got */
-export const badCount = (most, got) =>
-  new Error(`The storage of the option \`cache\` must return 0 to ${most} bytes (got ${got}).`);
