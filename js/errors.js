@@ -81,23 +81,28 @@ export class ModelError extends Error {
   static [Symbol.hasInstance](error) {
     // Subclasses of ModelError inherit this method, but use the normal check of `instanceof`. The code does not name
     // the class, because esbuild would then rename it.
-    if (!Object.hasOwn(this, Symbol.hasInstance)) return Function.prototype[Symbol.hasInstance].call(this, error);
-    // Errors are recognised by their properties, because `name` varies: an aborted call has the name AbortError.
-    const parts = ['code', 'kind', 'expected', 'got'];
-    return error instanceof Error && parts.every((part) => Object.hasOwn(error, part));
+    if (!Object.hasOwn(this, Symbol.hasInstance)) return super[Symbol.hasInstance](error);
+    // Errors are recognised by their properties only, because `name` varies (an aborted call has the name AbortError) and
+    // errors of other frames are instances of another Error.
+    return ['code', 'kind', 'expected', 'got'].every((part) => Object.hasOwn(Object(error), part));
   }
 }
+
+/** @param {unknown} value */
+const brandOf = (value) => Object.prototype.toString.call(value);
+
+/** Returns whether a value is an object of a built-in class. Unlike `instanceof`, recognises objects of other frames and
+ * other realms, such as Node's contexts. @param {string} name of the class @param {unknown} value */
+export const isA = (name, value) => brandOf(value) === `[object ${name}]`;
 
 /** Returns a short form of a value for a message: the keys of an object, the first items of an array.
  * @param {any} value @returns {string} */
 export function show(value) {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   if (Array.isArray(value)) return `[${value.slice(0, 8).map((one) => (Array.isArray(one) ? '[…]' : show(one)))}]`;
-  const isObject = typeof value === 'object' && value !== null;
   if (typeof value === 'bigint') return `${value}n`;
-  if (!isObject && typeof value !== 'function') return String(value);
-  const isPlain = isObject && [Object.prototype, null].includes(Object.getPrototypeOf(value));
-  return isPlain ? inBraces(Object.keys(value)) : Object.prototype.toString.call(value);
+  if (Object(value) !== value) return String(value);
+  return isA('Object', value) ? inBraces(Object.keys(value)) : brandOf(value);
 }
 
 /** Joins words in braces: at most 8 words and 200 characters. @param {string[]} words */

@@ -8,7 +8,7 @@
 /** @import { SamplingOptions } from './generated.js' */
 /** @import { ChatMessage, PostedFormat, PrefillProgress, Progress } from './protocol.js' */
 import { ModelCache } from './download/cache.js';
-import { inBraces, show } from './errors.js';
+import { inBraces, isA, show } from './errors.js';
 import { flaw, mustBe, notJson, unknownOption, unknownTool } from './front-errors.js';
 import { SAMPLING } from './generated.js';
 import { MAX_SEQUENCES, MAX_THREADS } from './protocol.js';
@@ -278,18 +278,17 @@ export const boolean = typed('a boolean');
 /** Returns a rule that accepts only the given words. @param {string[]} values */
 export const oneOf = (...values) => rule(`one of ${values.join(', ')}`, (value) => values.includes(value));
 /** @param {string} what */
-const address = (what) =>
-  rule(`the URL ${what}`, (value) => (typeof value === 'string' && value !== '') || value instanceof URL);
+const address = (what) => rule(`the URL ${what}`, (value) => (string.fits(value) && value !== '') || isA('URL', value));
 /** Rule that accepts an AbortSignal. */
-export const signal = rule('an AbortSignal', (value) => value instanceof AbortSignal);
+export const signal = rule('an AbortSignal', (value) => isA('AbortSignal', value));
 
 /** @type {Record<string, (value: any) => boolean>} */
 const CONSTRAINTS = {
   // The contents of a schema are checked when it is converted (schemas.js).
   schema: (value) => /boolean|object|function/.test(typeof value) && value !== null,
-  regex: (value) => typeof value === 'string' || (value instanceof RegExp && !flagsOf(value)),
-  grammar: (value) => typeof value === 'string',
-  choices: (value) => Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string'),
+  regex: (value) => string.fits(value) || (isA('RegExp', value) && !flagsOf(value)),
+  grammar: string.fits,
+  choices: (value) => Array.isArray(value) && value.length > 0 && value.every(string.fits),
 };
 /** Returns the flags of a constraint's regular expression that are not supported, because they change what it matches.
  * @param {RegExp} regex */
@@ -382,10 +381,11 @@ function toolsFault(tools) {
 /** @param {any} format */
 function formatFault(format) {
   const regex = format?.regex;
-  const flags = regex instanceof RegExp ? flagsOf(regex) : '';
+  const flags = isA('RegExp', regex) ? flagsOf(regex) : '';
   if (flags) return `a RegExp with the flags ${flags}`;
-  const named = Object.prototype.toString.call(format) === '[object Object]';
-  return named ? inBraces(Object.entries(format).map(([name, value]) => `${name}: ${show(value)}`)) : show(format);
+  return isA('Object', format)
+    ? inBraces(Object.entries(format).map(([name, value]) => `${name}: ${show(value)}`))
+    : show(format);
 }
 
 /** @param {any} format */
@@ -485,7 +485,7 @@ export const LOAD_OPTIONS = {
 
 /** Rule that accepts an ArrayBuffer, a typed array or a DataView. */
 export const bytes = rule('an ArrayBuffer or a view of one', (value) => {
-  return value instanceof ArrayBuffer || ArrayBuffer.isView(value);
+  return isA('ArrayBuffer', value) || ArrayBuffer.isView(value);
 });
 
 /** Checks options. Throws `bad-option`. Treats undefined as not given, and in options of answers also null, because
@@ -591,8 +591,8 @@ function postableTools({ tools = [], toolChoice = 'auto' }) {
 /** Returns a format in the form that is posted to the worker. @param {Format} format @returns {PostedFormat} */
 export function postableFormat(format) {
   if (format === 'json') return format;
-  if ('regex' in format && format.regex instanceof RegExp) {
-    const { source, flags } = format.regex;
+  if ('regex' in format && isA('RegExp', format.regex)) {
+    const { source, flags } = /** @type {RegExp} */ (format.regex);
     return { regex: source, flags };
   }
   return 'schema' in format ? { ...format } : format;
@@ -601,7 +601,7 @@ export function postableFormat(format) {
 /** Returns the pairs of token id and value in `logitBias`. @param {Map<number, number> | Record<number, number>} bias
  * @returns {[number, number][]} */
 export function biasEntries(bias) {
-  const entries = bias instanceof Map ? [...bias] : Object.entries(bias);
+  const entries = isA('Map', bias) ? [.../** @type {Map<number, number>} */ (bias)] : Object.entries(bias);
   return entries.map(([id, value]) => [/^\d+$/.test(`${id}`) ? Number(id) : NaN, value]);
 }
 

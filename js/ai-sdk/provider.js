@@ -1,6 +1,7 @@
 /* provider: creates providers of the AI SDK. */
 /** @import { Model } from '../model.js' */
 /** @import { LoadOptions, ModelSource } from '../options.js' */
+import { isA } from '../errors.js';
 import { LazyModel, isModel } from '../lazy-model.js';
 import { probe } from '../probe.js';
 import { GemmaWasmEmbeddingModel } from './embeddings.js';
@@ -85,7 +86,7 @@ function named(kind, source, models) {
 function nameOf(source) {
   if (isModel(source)) return source.info.name || source.info.architecture;
   if (Array.isArray(source)) return nameOf(source[0]);
-  if (typeof source === 'string' || source instanceof URL) {
+  if (typeof source === 'string' || isA('URL', source)) {
     return String(source)
       .replace(/[?#].*$/s, '')
       .replace(/.*[/\\](?=.)/s, '');

@@ -1,4 +1,5 @@
 /* describe: turns the source that a caller passed into descriptors that can be posted to the worker. */
+import { isA } from '../errors.js';
 import { badAddress, noFiles, notASource } from './errors.js';
 import { hubAddress, onHub } from './hub.js';
 
@@ -48,9 +49,9 @@ const isEntry = (source) => typeof source?.key === 'string' && typeof source.url
 /** @param {any} source @param {(text: string) => SourceDescriptor} describeString @param {string | URL} [hub]
  * @returns {Part} */
 function describePart(source, describeString, hub) {
-  if (source instanceof URL) return describePart(source.href, describeString);
+  if (isA('URL', source)) return describePart(source.href, describeString);
   if (typeof source === 'string') return { descriptor: describeText(source, describeString) };
-  if (typeof Blob !== 'undefined' && source instanceof Blob) {
+  if (isA('Blob', source) || isA('File', source)) {
     if (cloneable(source)) return { descriptor: { kind: 'blob', blob: source } };
     return { descriptor: { kind: 'pull', total: source.size }, bytes: iteratorOf(source.stream()) };
   }
@@ -91,7 +92,7 @@ export function asBytes(value) {
   if (ArrayBuffer.isView(value)) {
     return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
   }
-  return value instanceof ArrayBuffer ? new Uint8Array(value) : null;
+  return isA('ArrayBuffer', value) ? new Uint8Array(value) : null;
 }
 
 /** Returns an iterator over the bytes of a stream or iterable, which does not use or lock the source before the first

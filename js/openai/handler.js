@@ -1,6 +1,7 @@
 /* handler: finds the endpoint for a request, reads the body, and converts errors to responses. */
 /** @import { Context } from './context.js' */
 /** @import { HandlerModels } from './models.js' */
+import { isA } from '../errors.js';
 import { chatCompletions } from './chat.js';
 import { completions } from './completions.js';
 import { newId } from '../answer-parts.js';
@@ -46,7 +47,7 @@ export function createHandler(models, options = {}) {
   const { maxBodyBytes = MAX_BODY_BYTES } = options;
   const shared = { models: new ModelRegistry(models), responses: new ResponseStore() };
   return async (input, init) => {
-    const request = input instanceof Request && !init ? input : new Request(input, init);
+    const request = isA('Request', input) && !init ? /** @type {Request} */ (input) : new Request(input, init);
     return answerOrAbort(request, (control) => answer(request, control, shared, maxBodyBytes));
   };
 }

@@ -2,6 +2,7 @@
  * templates accept. */
 /** @import { PromptInput, PromptMessage } from './idl.js' */
 /** @import { ChatMessage } from '../protocol.js' */
+import { isA } from '../errors.js';
 import { lateSystem, misplacedPrefix, notJson, notText, unsupportedContent, unsupportedFlag } from './errors.js';
 
 /** Limits that apply where a JSON schema has none.
@@ -83,7 +84,7 @@ export function compacted(messages, constraint) {
 }
 
 /** @param {any} value */
-const isRegExp = (value) => Object.prototype.toString.call(value) === '[object RegExp]';
+const isRegExp = (value) => isA('RegExp', value);
 
 /** Returns the messages, with a description of the constraint at the end of the last user message.
  * @param {Said[]} messages @param {any} constraint @returns {Said[]} */

@@ -16,7 +16,7 @@ export function answersOf(feeders, store) {
       return await (method === 'read' ? read(own, ...args) : own?.[method]?.(...args));
     } catch (error) {
       // A caller's store may reject with any value, even undefined.
-      throw error instanceof Object ? error : storeFailed(error);
+      throw Object(error) === error ? error : storeFailed(error);
     }
   };
 }

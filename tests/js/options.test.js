@@ -1,6 +1,9 @@
 /* Tests options: their ranges and unknown names. The engine accepts every value that JavaScript accepts. */
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { createContext, runInContext } from 'node:vm';
 import { z } from 'zod';
 import { compile } from '../../js/grammar/index.js';
 import { SAMPLING } from '../../js/generated.js';
@@ -400,6 +403,44 @@ test('schemas and biases that are too large are refused before they are copied t
   const logitBias = new Map(Array.from({ length: 1_000_001 }, (_, i) => [i, 1]));
   const model = await open(t);
   await refuses(() => model.generate('x', { logitBias }), 'bad-option');
+});
+
+test('objects of another realm are accepted', async (t) => {
+  const context = createContext({ bytes: [...(await modelBytes(MODELS.tiny))] });
+  const made = (/** @type {string} */ code) => runInContext(code, context);
+  const { buffer, view } = made('({ view: Uint8Array.from(bytes), buffer: Uint8Array.from(bytes).buffer })');
+  assert.ok(!(buffer instanceof ArrayBuffer) && !(view instanceof Uint8Array));
+  for (const source of [buffer, view]) assert.equal((await inspectModel(source)).info.architecture, 'gemma3');
+  const model = await open(t);
+  const options = made('({ format: { regex: /yes/i }, temperature: 0, stop: ["never"] })');
+  assert.match(await model.generate(made('[2, 300]'), options).text(), /^yes$/i);
+  await refuses(() => model.generate('x', { format: made('({ regex: /a/m })') }), 'bad-option', /the flags m/);
+  const posted = postable({ logitBias: made('new Map([[5, -1]])') });
+  assert.deepEqual(posted.bias, [[5, -1]]);
+  const bytes = await model.chat({ maxTokens: 1 }).save();
+  context.saved = [...bytes];
+  assert.deepEqual(model.chat({ saved: made('Uint8Array.from(saved).buffer') }).messages, []);
+});
+
+test('signals, URLs and Blobs are recognised by their class name, whatever their prototype', async (t) => {
+  const path = await testModel('tiny');
+  /** Returns an object with the members of a value, but another prototype. @param {any} value */
+  const foreign = (value) =>
+    new Proxy(Object.create(null), {
+      get: (_, name) => (typeof value[name] === 'function' ? value[name].bind(value) : value[name]),
+    });
+  const controller = new AbortController();
+  const signal = foreign(controller.signal);
+  const file = foreign(new File([new Uint8Array(await readFile(path))], 'tiny.gguf'));
+  assert.ok(!(signal instanceof AbortSignal) && !(file instanceof Blob));
+  for (const source of [foreign(pathToFileURL(path)), file]) {
+    assert.equal((await inspectModel(source, { signal })).info.architecture, 'gemma3');
+  }
+  const model = await open(t);
+  const out = model.generate('x', { signal, maxTokens: 1000 });
+  controller.abort();
+  assert.equal((await out.result()).finishReason, 'aborted');
+  checkOptions({ baseUrl: foreign(new URL('https://localhost/')) }, LOAD_OPTIONS);
 });
 
 test('null is the same as an option that is not given', () => {
