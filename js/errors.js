@@ -133,10 +133,11 @@ export const relayed = (code, message, details) => new ModelError(code, message,
 
 /** Returns the error for an exception that is not a ModelError: a bug or a trap. @param {unknown} error */
 export const unexpected = (error) =>
-  new ModelError('worker-failed', `The engine failed: ${String(error)}. Call restart(), or load the model again.`);
+  failure('worker-failed', 'The engine failed', error, 'Call restart(), or load the model again.');
 
-/** Returns the message of an error, or any other thrown value as text. @param {unknown} error */
-export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
+/** Returns the message of an error, without the name of the error's class, or another thrown value as text. All messages
+ * that quote their cause use this function: String() would put "Error: " before each cause. @param {any} error */
+export const messageOf = (error) => String(error?.message || error);
 
 /** Returns the error for a failed operation, or the cause if it already is a ModelError.
  * @param {ErrorCode} code @param {string} what clause that begins the message @param {unknown} cause

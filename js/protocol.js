@@ -3,7 +3,7 @@
  * them. Imports no other layer but errors.
  */
 /** @import { SamplingOptions } from './generated.js' */
-import { ModelError, relayed, unexpected } from './errors.js';
+import { ModelError, messageOf, relayed, unexpected } from './errors.js';
 
 // Types of model sources, and of stores of files
 
@@ -470,7 +470,7 @@ export const CREDIT = 64;
 export function packError(error) {
   const ours = error instanceof ModelError ? error : unexpected(error);
   const { code, message, expected, got, cause = '' } = ours;
-  return { code, message, expected, got, cause: String(cause) };
+  return { code, message, expected, got, cause: messageOf(cause) };
 }
 
 /** Returns the ModelError that packError() packed. @param {PackedError} packed */

@@ -13,6 +13,7 @@
 /** @import { Journal } from './entries.js' */
 /** @import { EntryDeps } from './entry.js' */
 /** @import { Lane } from './lanes.js' */
+import { messageOf } from '../errors.js';
 import { Entry } from './entry.js';
 import { copyReplaced, locked, noSpace, storeTimeout } from './errors.js';
 import { sleep } from './http.js';
@@ -327,13 +328,12 @@ export class CachedFile {
     for (const entry of old) await entry.remove().catch(() => {});
   }
 
-  /** Sends the notice that the file is not cached. @param {unknown} error */
+  /** Sends the notice that the file is not cached. @param {any} error */
   tell(error) {
-    const { name = '', message = String(error) } = Object(error);
     const what = this.#found.some(({ whole }) => whole)
       ? 'The cached copy is kept, but cannot be used now'
       : 'The model is not cached for the next visit';
-    this.#deps.notice('not-cached', `${what}. ${WORDS[name] ?? message}`);
+    this.#deps.notice('not-cached', `${what}. ${WORDS[error?.name] ?? messageOf(error)}`);
   }
 
   /** Runs an operation of the store. If it fails, stops using the store and, with `writing`, removes what this load

@@ -1,7 +1,7 @@
 /* errors: the errors of this folder. The messages of C's errors are in src. */
 /** @import { ErrorCode } from '../errors.js' */
 /** @import { Unsupported } from '../grammar/index.js' */
-import { ModelError, failure, show } from '../errors.js';
+import { ModelError, failure, messageOf, show } from '../errors.js';
 
 /* Errors of the engine and its memory */
 
@@ -136,7 +136,7 @@ export const temporaryCorrupt = (at) =>
 export class Refusal extends ModelError {}
 
 /** @param {unknown} text */
-const short = (text) => String(text).slice(0, 300);
+const short = (text) => messageOf(text).slice(0, 300);
 
 /** @param {unknown} message */
 export const messagesRefused = (message) =>

@@ -15,9 +15,8 @@ export const wasmForbidden = (cause) =>
     { cause },
   );
 
-/** Returns the error message for a file that could not be loaded. @param {unknown} cause */
-export const missing = (cause) =>
-  `${messageOf(cause)}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
+/** Returns the error message for a file that could not be loaded. @param {string} why */
+export const missing = (why) => `${why}. Check that the bundler copied the file, or pass its folder as \`baseUrl\`.`;
 
 /** The cause of the error for a file that could not be loaded. @param {unknown} cause
  * @param {string} [where] a space and the file's address in parentheses */

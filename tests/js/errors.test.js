@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { CODES, ModelError } from '../../js/errors.js';
+import { runInNewContext } from 'node:vm';
+import { CODES, ModelError, failure, messageOf } from '../../js/errors.js';
 import { MAX_THREADS, packError, unpackError } from '../../js/protocol.js';
 
 test('every code of the engine is listed in CODES', async () => {
@@ -46,8 +47,31 @@ test('errors keep their fields when they are sent between threads', () => {
   assert.equal(copy.code, 'truncated');
   assert.equal(copy.kind, 'file');
   assert.equal(copy.expected, 10);
-  assert.match(Object(copy.cause).message, /why/);
-  assert.equal(unpackError(packError(new TypeError('bug'))).code, 'worker-failed');
+  // A cause keeps its message, however often it is sent.
+  const again = unpackError(packError(copy));
+  for (const { cause } of [copy, again]) assert.equal(String(cause), 'Error: why');
+  const { code, message } = unpackError(packError(new TypeError('bug.')));
+  assert.deepEqual(
+    [code, message],
+    ['worker-failed', 'The engine failed: bug. Call restart(), or load the model again.'],
+  );
+});
+
+test('a message quotes errors of other realms without the name of their class', () => {
+  const { message } = failure('read-error', 'x could not be read', runInNewContext("new TypeError('gone.')"));
+  assert.equal(message, 'x could not be read: gone.');
+  assert.equal(messageOf({ message: 'posted' }), 'posted');
+  assert.equal(messageOf(new RangeError()), 'RangeError');
+  for (const thrown of [undefined, null, 7, 'text']) assert.equal(messageOf(thrown), String(thrown));
+});
+
+test('an error of another copy or realm of the package is a ModelError', () => {
+  const fields = { code: 'aborted', kind: 'state', expected: '', got: '' };
+  const foreign = runInNewContext("(fields) => Object.assign(new Error('stopped'), fields)")(fields);
+  assert.ok(foreign instanceof ModelError);
+  assert.equal(failure('read-error', 'x', foreign), foreign);
+  for (const other of [undefined, null, 7, new Error('x'), { code: 'aborted' }])
+    assert.ok(!(other instanceof ModelError));
 });
 
 test('MAX_THREADS is the limit of the engine', async () => {
