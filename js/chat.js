@@ -112,7 +112,7 @@ export class Chat {
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
     this.#messages = checkMessages([...opening, ...messages]);
     this.#deps = deps;
-    this.#defaults = defaults;
+    this.#defaults = given(defaults);
     this.#prefixes = said?.prefixes ?? prefixes;
     this.restored = said?.state.length
       ? deps.restore(said.state.slice())

@@ -19,9 +19,9 @@ const ABORT_MS = 200;
  *   onAnswer?: (answer: GenerateResult, signal: AbortSignal) => Promise<Prompt | null>,
  *   onResult?: (result: GenerateResult, built: { next?: Prefix, why?: string }) => void,
  *   onError?: () => void }} Hooks */
-/** Dependencies of a generation. schema: validates the value; prepare: returns the arguments, called at the start.
- * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { schema?: unknown,
- *   connection: ModelConnection, prepare: () => GenerateArgs }} GenerationDeps */
+/** Dependencies of a generation. prepare: returns the arguments, called at the start.
+ * @typedef {Pick<GenerateOptions, 'signal' | 'onPrefillProgress'> & Hooks & { connection: ModelConnection,
+ *   prepare: () => GenerateArgs }} GenerationDeps */
 
 /** An answer while it is generated. `generate` and `send` return it.
  * @template [V=any] @implements {AsyncIterable<string>} */
@@ -153,7 +153,7 @@ export class Generation {
 
   /** Generates answers until onAnswer returns no further prompt. @returns {Promise<GenerateResult<V>>} */
   async #run() {
-    const { signal, prepare, schema, onAnswer, onResult, onError } = this.#deps;
+    const { signal, prepare, onAnswer, onResult, onError } = this.#deps;
     const { signal: aborted } = this.#abort;
     const unsubscribe = onAbort(signal, () => this.#abort.abort());
     try {
@@ -161,7 +161,7 @@ export class Generation {
       this.#begun = ('begin' in args.prompt && args.prompt.begin) || '';
       const { format, tools } = args;
       const schemas = format || tools ? await import('./schemas.js') : null;
-      schemas?.convert(format, tools?.list);
+      const schema = schemas?.convert(format, tools?.list);
       if (isJson(args)) this.#reader = (await import('./tool-calling/partial.js')).partialJson;
       let reply = await this.#ask(args);
       for (let prompt; (prompt = await onAnswer?.(reply, aborted)); ) {

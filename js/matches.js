@@ -2,7 +2,7 @@
  * Loaded on first use. */
 /** @import { Callable, Matches } from './protocol.js' */
 /** @import { Format } from './options.js' */
-import { GENERATE_OPTIONS, checkOptions, checkValue, postableFormat, signal, string } from './options.js';
+import { GENERATE_OPTIONS, checkOptions, checkValue, copied, postableFormat, signal, string } from './options.js';
 import { convert } from './schemas.js';
 
 /** Times of the token masks of a format, in milliseconds.
@@ -46,7 +46,7 @@ export async function matches(model, format, text, options) {
   checkOptions(options, { signal });
   checkValue('format', format, GENERATE_OPTIONS.format);
   checkValue('text', text, string);
-  const posted = postableFormat(format);
+  const posted = postableFormat(copied(format));
   convert(posted);
   return matchOf(await model.call('match', { format: posted, texts: [text] }, options.signal));
 }

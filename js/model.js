@@ -39,7 +39,6 @@ import {
   checkThat,
   checkValue,
   defaultsOf,
-  given,
   headerPairs,
   postable,
   signal,
@@ -112,9 +111,6 @@ function checkDigests(sha256, files) {
   const got = sha256 === undefined ? files : [sha256].flat().length;
   if (got !== files) throw digestCount(files, got);
 }
-
-/** @param {Format | null} [format] */
-const schemaIn = (format) => (typeof format === 'object' && format && 'schema' in format ? format.schema : undefined);
 
 /** @param {string | URL} [baseUrl] */
 function startWorker(baseUrl) {
@@ -390,12 +386,11 @@ export class Model extends HeaderModel {
   /** @param {() => PostedPrompt} prompt @param {GenerateOptions} options @param {Hooks} hooks
    * @param {string} [owner] id of the calling chat */
   #generation(prompt, options, hooks, owner) {
-    const { signal, onPrefillProgress } = given(options);
-    const schema = schemaIn(options.format);
+    const { signal, onPrefillProgress } = options;
     checkThinking(this.info, options.thinking);
-    const posted = postable({ ...this.info.defaults, ...given(options) });
+    const posted = postable(options, this.info.defaults);
     const prepare = () => ({ prompt: prompt(), ...posted, owner });
     const { connection } = this;
-    return new Generation({ connection, prepare, signal, onPrefillProgress, schema, ...hooks });
+    return new Generation({ connection, prepare, signal, onPrefillProgress, ...hooks });
   }
 }

@@ -310,10 +310,8 @@ export function jsonOf(value, plain = false, check) {
     const hasNoJson = odd || (kind === 'number' && !Number.isFinite(part));
     if (hasNoJson) throw flaw(where, odd ? `a ${kind}` : part);
     if (part === undefined && Array.isArray(this)) throw flaw(`item ${name} of an array`, 'undefined');
-    const proto = kind === 'object' && part && !Array.isArray(part) ? Object.getPrototypeOf(part) : null;
-    // A class instance is recognised by a prototype that itself has a prototype. This also works for objects of other
-    // frames.
-    const isInstance = proto && Object.getPrototypeOf(proto) && (plain || !Object.keys(part).length);
+    const proto = kind === 'object' && part && classOf(part);
+    const isInstance = proto && (plain || !Object.keys(part).length);
     if (isInstance) throw flaw(where, `an object of the class ${proto.constructor?.name}`);
     return part;
   }
@@ -538,10 +536,33 @@ export function defaultsOf(found = {}) {
   return Object.fromEntries(all);
 }
 
-/** Returns the options that are not undefined or null. @template {object} T @param {T} options @returns {Partial<T>} */
+/** Returns a copy of the options that are not undefined or null, which the caller cannot change.
+ * @template {object} T @param {T} options @returns {Partial<T>} */
 export function given(options) {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined && value !== null);
-  return /** @type {Partial<T>} */ (Object.fromEntries(entries));
+  return copied(Object.fromEntries(Object.entries(options).filter(([, value]) => (value ?? null) !== null)));
+}
+
+/** Returns a deep copy of arrays and plain objects, in which other values are shared. Does not recurse, because values may
+ * be cyclic or deeply nested. Shares values that cannot be read, such as revoked proxies, which later checks reject.
+ * @param {any} value @returns {any} */
+export function copied(value) {
+  const copies = new Map();
+  const copyOf = (/** @type {any} */ part) => {
+    try {
+      if (!classOf(part) && !copies.has(part)) copies.set(part, Array.isArray(part) ? [...part] : { ...part });
+    } catch {}
+    return copies.get(part) ?? part;
+  };
+  const copy = copyOf(value);
+  for (const part of copies.values()) for (const key of Object.keys(part)) part[key] = copyOf(part[key]);
+  return copy;
+}
+
+/** Returns the prototype of a value, or null for arrays and plain objects. A plain object is recognised by a prototype
+ * that itself has none, which also works for objects of other frames. @param {any} value */
+function classOf(value) {
+  const proto = Array.isArray(value) ? null : Object.getPrototypeOf(value ?? '');
+  return proto && Object.getPrototypeOf(proto) && proto;
 }
 
 /** @param {string} name */
@@ -549,9 +570,9 @@ const samplerName = (name) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLo
 
 /** Returns the options of generate() in the form that is posted to the worker. Schemas are converted later
  * (schemas.js).
- * @param {GenerateOptions} options */
-export function postable(options) {
-  const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest } = given(options);
+ * @param {GenerateOptions} options @param {SamplingOptions} [defaults] */
+export function postable(options, defaults) {
+  const { maxTokens = DEFAULT_MAX_TOKENS, logitBias = {}, stop = [], ...rest } = { ...defaults, ...given(options) };
   return {
     maxTokens,
     bias: biasEntries(logitBias),
@@ -595,7 +616,7 @@ export function postableFormat(format) {
     const { source, flags } = /** @type {RegExp} */ (format.regex);
     return { regex: source, flags };
   }
-  return 'schema' in format ? { ...format } : format;
+  return { ...format };
 }
 
 /** Returns the pairs of token id and value in `logitBias`. @param {Map<number, number> | Record<number, number>} bias

@@ -47,13 +47,16 @@ export function schemaOf(subject, schema) {
   }
 }
 
-/** Converts the schemas of a format and of tools in place, before they are posted. @param {any} [format]
- * @param {{ name: string, parameters?: any }[]} [tools] */
+/** Converts the schemas of a format and of tools in place, before they are posted. Returns the format's unconverted
+ * schema, for validated(). @param {any} [format] @param {{ name: string, parameters?: any }[]} [tools]
+ * @returns {any} */
 export function convert(format, tools = []) {
-  if (format?.schema !== undefined) format.schema = schemaOf('`schema`', format.schema);
+  const schema = format?.schema;
+  if (schema !== undefined) format.schema = schemaOf('`schema`', schema);
   for (const tool of tools) {
     if (tool.parameters !== undefined) tool.parameters = schemaOf(`The parameters of ${tool.name}`, tool.parameters);
   }
+  return schema;
 }
 
 /** Keywords whose subschemas describe the same object as the schema that contains them. */

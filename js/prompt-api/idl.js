@@ -1,5 +1,7 @@
 /* idl: converts arguments as Web IDL bindings do (https://webidl.spec.whatwg.org): dictionaries, sequences, unions,
  * enumerations. Throws TypeError. Defines the dictionaries of the Prompt API. */
+import { isA } from '../errors.js';
+import { copied } from '../options.js';
 import { missing, noPrompt, wrongType } from './errors.js';
 
 /** Whether a session can be created: `downloadable` and `downloading` models are downloaded by `create()`.
@@ -91,13 +93,12 @@ const string = (value) => `${value}`;
 const boolean = Boolean;
 /** @type {Conversion} */
 const number = Number;
-/** @type {Conversion} */
-const object = (value, where) => (isObject(value) ? value : refuse(where, 'an object'));
+/** Copies an object, because calls wait for earlier ones. @type {Conversion} */
+const object = (value, where) => (isObject(value) ? copied(value) : refuse(where, 'an object'));
 /** @type {Conversion} */
 const callback = (value, where) => (typeof value === 'function' ? value : refuse(where, 'a function'));
-/** Converts an AbortSignal, even one of another frame. @type {Conversion} */
-const signal = (value, where) =>
-  Object.prototype.toString.call(value) === '[object AbortSignal]' ? value : refuse(where, 'an AbortSignal');
+/** @type {Conversion} */
+const signal = (value, where) => (isA('AbortSignal', value) ? value : refuse(where, 'an AbortSignal'));
 
 /** @param {string[]} words @returns {Conversion} */
 const oneOf = (words) => (value, where) => {

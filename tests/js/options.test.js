@@ -405,6 +405,52 @@ test('schemas and biases that are too large are refused before they are copied t
   await refuses(() => model.generate('x', { logitBias }), 'bad-option');
 });
 
+test('later changes of options by the caller have no effect', async (t) => {
+  const model = await open(t);
+  /** Replaces everything in a value. @param {any} value */
+  const spoil = (value) => {
+    for (const [key, part] of Object.entries(value)) {
+      if (typeof part === 'object') spoil(part);
+      else value[key] = 'spoilt';
+    }
+  };
+  for (const format of [
+    { choices: ['yes'] },
+    { grammar: 'root ::= "yes"' },
+    { schema: { type: 'array', items: { const: 'yes' }, minItems: 1, maxItems: 1 } },
+  ]) {
+    const options = { format, stop: ['never'], logitBias: { 7: -1 }, temperature: 0 };
+    const chat = model.chat(options);
+    const out = model.generate('x', options);
+    spoil(options);
+    assert.match((await out.result()).text, /^(\["yes"\]|yes)$/);
+    assert.match(await chat.send('x').text(), /^(\["yes"\]|yes)$/);
+  }
+  const tools = [{ name: 'get', parameters: { properties: { a: { enum: ['b'] } } } }];
+  const posted = postable({ tools });
+  const before = structuredClone(posted);
+  spoil(tools);
+  assert.deepEqual(posted, before);
+});
+
+test('options may share parts, be cyclic or be deeply nested', async (t) => {
+  const model = await open(t);
+  /** @type {any} */
+  const cyclic = { type: 'object', properties: {} };
+  cyclic.properties.a = cyclic;
+  /** @type {any} */
+  let [doubled, nested] = [{ const: 1 }, { const: 1 }];
+  for (let i = 0; i < 40; i++) doubled = { anyOf: [doubled, doubled] };
+  for (let i = 0; i < 50_000; i++) nested = { items: nested };
+  for (const [schema, code, message] of /** @type {const} */ ([
+    [cyclic, 'bad-option', /circular/],
+    [doubled, 'format-too-complex', /more than/],
+    [nested, 'bad-option', /nested too deeply/],
+  ])) {
+    await refuses(model.generate('x', { format: { schema } }).result(), code, message);
+  }
+});
+
 test('objects of another realm are accepted', async (t) => {
   const context = createContext({ bytes: [...(await modelBytes(MODELS.tiny))] });
   const made = (/** @type {string} */ code) => runInContext(code, context);

@@ -221,6 +221,10 @@ test('constraints: answers follow a schema or an expression, even after a prefix
   const session = await Local.create();
   const { rating } = JSON.parse(await session.prompt('How was it?', { responseConstraint: RATING }));
   assert.ok(Number.isInteger(rating) && rating >= 0 && rating <= 5);
+  const constraint = structuredClone(RATING);
+  const answer = session.prompt('How was it?', { responseConstraint: constraint });
+  Object.assign(constraint.properties.rating, { minimum: 9, maximum: 9 });
+  assert.ok(JSON.parse(await answer).rating <= 5, 'the constraint is that of the call');
   assert.match(await session.prompt('Is it?', { responseConstraint: /^(yes|no)$/ }), /^(yes|no)$/);
   const begun = '{ "rating" : ';
   const rest = await session.prompt([user('How was it?'), assistant(begun, true)], { responseConstraint: RATING });
