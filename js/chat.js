@@ -110,7 +110,7 @@ export class Chat {
     if ((overflow === 'summarize') !== (summarize !== undefined)) throw summarizeAlone();
     this.#policy = { overflow, summarize };
     const opening = system === undefined ? [] : [{ role: 'system', content: system }];
-    this.#messages = checkMessages([...opening, ...messages]);
+    this.#messages = checkMessages(messages, opening);
     this.#deps = deps;
     this.#defaults = given(defaults);
     this.#prefixes = said?.prefixes ?? prefixes;
@@ -167,7 +167,7 @@ export class Chat {
 
   /** @param {readonly ChatMessage[]} said @returns {() => Past} */
   #after(said) {
-    return () => ({ messages: checkMessages([...this.#messages, ...said]), prefix: this.#prefixes.next });
+    return () => ({ messages: checkMessages(said, this.#messages), prefix: this.#prefixes.next });
   }
 
   /** Answers the last message of the user again. The new answer replaces the old one when it is complete.

@@ -38,7 +38,7 @@ export function contentOf(name, content, ofUser) {
  * thoughts (`thought`). @param {any} given
  * @returns {{ messages: PostedMessage[], begin?: string, thought?: string }} */
 export function promptOf(given) {
-  const messages = checkMessages(given, true);
+  const messages = checkMessages(given, [], true);
   const { prefix, content, thoughts } = messages[messages.length - 1];
   if (!prefix) return { messages };
   return { messages: messages.slice(0, -1), begin: content, ...(thoughts && { thought: thoughts }) };
@@ -51,12 +51,14 @@ export function checkBegun({ tools, toolChoice }) {
 }
 
 /** Checks messages and returns a copy with the known properties only. Throws `bad-option`. @param {any} messages
+ * @param {any[]} [before] preceding messages, which the result includes. Errors count from the first of `messages`.
  * @param {boolean} [open] whether the last message may have `prefix` @returns {ChatMessage[]} */
-export function checkMessages(messages, open = false) {
+export function checkMessages(messages, before = [], open = false) {
   checkValue('messages', messages, isMessages);
   /** Names of called tools, by call id. @type {Map<string, string>} */
   const called = new Map();
-  return messages.map((/** @type {any} */ message, /** @type {number} */ i) => {
+  return [...before, ...messages].map((message, n) => {
+    const i = n - before.length;
     const { role, content, thoughts = '', aborted, toolCalls, prefix } = message ?? {};
     if (!ROLES.includes(role)) throw badRole(i, ROLES, role);
     const mayBegin = open && i === messages.length - 1 && /^(assistant|model)$/.test(role) && !toolCalls;
@@ -75,7 +77,7 @@ function checkCalls(calls, i, called) {
   const fits = Array.isArray(calls) && calls.every((call) => string.fits(call?.name));
   checkThat(`The toolCalls of message ${i}`, calls, 'an array of { id, name, arguments }', fits);
   return calls.map((/** @type {any} */ { id, name, arguments: args }, /** @type {number} */ n) => {
-    const known = id ?? `call_${i}_${n}`;
+    const known = id ?? `call_${called.size}_${n}`;
     called.set(known, name);
     checkValue(`The arguments of \`${name}\` in message ${i}`, args, object);
     return { id: known, name, arguments: jsonOption(`arguments of \`${name}\` in message ${i}`, args) };

@@ -42,6 +42,15 @@ test('parts other than text are rejected with their type, and the chat stays usa
   ]) {
     await refuses(f, 'bad-option', /Part 1 of the content of message 0 .*only text.*"image_url"/);
   }
+  const long = model.chat({ system: 'Be brief.', messages: [{ role: 'user', content: 'a' }] });
+  const second = wrong([{ role: 'assistant', content: 'b' }, { role: 'user' }]);
+  for (const f of [() => long.append(second), () => model.chat({ system: 'Be brief.', messages: second })]) {
+    await refuses(f, 'bad-option', /^The content of message 1 must be a string/);
+  }
+  const call = { role: 'assistant', content: '', toolCalls: [{ name: 'get', arguments: {} }] };
+  await long.append(wrong([call, { role: 'user', content: 'c' }]));
+  await long.append(wrong([call]));
+  assert.equal(new Set(long.messages.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id }) => id))).size, 2);
   await refuses(() => chat.send(given), 'bad-option', /Part 1 of text .*"image_url"/);
   for (const content of [[null], ['a'], [{ type: 'text' }], [{ text: 'a' }], {}, null, 5]) {
     await refuses(() => model.generate([{ role: 'user', content: wrong(content) }]), 'bad-option');
