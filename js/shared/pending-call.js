@@ -115,12 +115,15 @@ export class PendingCall {
 
   /** Rejects the call. If the connection broke, does nothing, because lose() handles a lost engine.
    * @param {Attempt} attempt
-   * @param {unknown} error */
+   * @param {any} error */
   #failed(attempt, error) {
-    if (attempt === this.#attempt && !attempt.connection.broken) this.fail(error);
+    if (attempt !== this.#attempt || attempt.connection.broken) return;
+    // A repeated call that is aborted in the queue of the engine fails, although earlier engines delivered steps.
+    if (error.code === 'aborted') this.#end();
+    else this.fail(error);
   }
 
-  /** Ends an aborted call itself, because no engine is running that could end it. */
+  /** Ends an aborted call itself, because no engine has an answer to it. */
   #end() {
     if (!this.#given.length) return this.fail(abortError());
     const empty = emptyResult(this.#request.args);

@@ -263,6 +263,27 @@ for (const [finishReason, code] of [
   });
 }
 
+test('a repeated call that is aborted in the queue of the next engine returns what was delivered', async () => {
+  const steps = [{ text: '7', ids: [7], forced: false, kind: 'text' }];
+  const says = (/** @type {any[]} */ given, /** @type {Promise<any>} */ answer) =>
+    /** @type {any} */ ({
+      call(/** @type {any} */ _method, /** @type {any} */ _args, /** @type {any} */ { onEvent }) {
+        if (given.length) onEvent({ kind: 'steps', id: 1, steps: given });
+        return { answer, abort() {}, ack() {} };
+      },
+    });
+  const aborted = () => Promise.reject(new ModelError('aborted', 'The call was aborted.'));
+  const pending = new PendingCall({ method: 'generate', args: { seed: 1, logprobs: null }, onEvent() {} });
+  pending.send(says(steps, new Promise(() => {})));
+  pending.lose(new ModelError('worker-failed', 'gone'), true);
+  pending.send(says([], aborted()));
+  const { text, tokens, finishReason } = await pending.answer;
+  assert.deepEqual([text, tokens, finishReason], ['7', [7], 'aborted']);
+  const other = new PendingCall({ method: 'generate', args: { seed: 1, logprobs: null } });
+  other.send(says([], aborted()));
+  await refuses(other.answer, 'aborted');
+});
+
 test('a call of another tab before the model is loaded fails with a code', () => {
   /** @type {any[]} */
   const posted = [];
