@@ -128,7 +128,7 @@ export async function openEngine(source, options, headerOnly = false) {
   if (signal?.aborted) throw abortError(signal);
   const kept = cacheOf(cache);
   const own = await partsOf(source, options);
-  const parts = draftModel && !headerOnly ? [...own, ...(await partsOf(draftModel, options))] : own;
+  const parts = draftModel ? [...own, ...(await partsOf(draftModel, options))] : own;
   // The worker requests data from the client only if the source is bytes or a stream, or if the caller passed a store.
   const asks = kept.own !== undefined || parts.some(({ bytes }) => bytes);
   const feeders = asks ? new (await import('./download/feeder.js')).Feeders(parts) : null;

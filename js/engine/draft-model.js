@@ -35,6 +35,7 @@ export async function loadDraftModel(load, options, { native, meter, reserve, de
   const { draftModel = [], sha256, sequences, ...others } = options;
   const draft = native.beside();
   let isAssistant = false;
+  let context = 0;
   checkUrls(draftModel, descriptors);
   await load(
     draftModel.map((descriptor) => withoutSecrets(descriptor, descriptors[0])),
@@ -46,12 +47,25 @@ export async function loadDraftModel(load, options, { native, meter, reserve, de
       pieces: { reader: (i) => deps.pieces.reader(descriptors.length + i), forget() {} },
       reserve() {
         isAssistant = checkDraftModel(native, draft);
-        draft.reserve(Math.min(chooseContext(native, options.contextLength), draft.number('context_length')));
+        context = Math.min(chooseContext(native, options.contextLength), draft.number('context_length'));
+        if (!options.headerOnly) draft.reserve(context);
         reserve();
       },
     },
   );
+  if (options.headerOnly) return { facts: factsOf(draft, context) };
   return new DraftModel(draft, deps.platform, native.number('n_vocab'), isAssistant);
+}
+
+/** Returns the properties of a draft model, for model.info. @param {Engine} native @param {number} contextLength
+ * @returns {{ draftModel: DraftModelInfo }} */
+function factsOf(native, contextLength) {
+  const [architecture, name, quantisation] = ['architecture', 'name', 'quantisation'].map(
+    (key) => native.text(key) ?? '',
+  );
+  const parameters = native.number('parameters');
+  const memory = native.planBytes(contextLength, 'total');
+  return { draftModel: { architecture, name, quantisation, parameters, contextLength, memory } };
 }
 
 /** Throws `bad-option` if a file of the draft model is a file of the model. Its download would wait for the lock that
@@ -138,14 +152,8 @@ export class DraftModel {
     native.setOption('temperature', 0);
   }
 
-  /** Properties of the draft model, for model.info. @returns {{ draftModel: DraftModelInfo }} */
   get facts() {
-    const [architecture, name, quantisation] = ['architecture', 'name', 'quantisation'].map(
-      (key) => this.#native.text(key) ?? '',
-    );
-    const parameters = this.#native.number('parameters');
-    const memory = this.#native.planBytes(this.#context, 'total');
-    return { draftModel: { architecture, name, quantisation, parameters, contextLength: this.#context, memory } };
+    return factsOf(this.#native, this.#context);
   }
 
   /** Returns draft tokens for a context; none while drafting is paused, or if the context is too long. Throws `aborted`

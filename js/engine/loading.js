@@ -34,6 +34,7 @@ export async function load(descriptors, options, deps) {
   setOptions(native, options);
   const { meter = new Meter(deps.report) } = deps;
   const reserve = () => {
+    if (headerOnly) return;
     native.reserve(chooseContext(native, options.contextLength));
     pieces.forget();
   };
@@ -53,12 +54,11 @@ export async function load(descriptors, options, deps) {
       part = await (await platform.load('rows')).plan(sources, options, { ...deps, meter });
     }
     if (!part) native.loadOption('tables', 'memory'); // no embedding tables, or no room for them on disk
-    if (headerOnly) return undefined;
     if (options.draftModel?.length) {
       const drafts = await platform.load('drafts');
       draftModel = await drafts.loadDraftModel(load, options, { ...deps, meter, reserve, descriptors });
     } else (deps.reserve ?? reserve)();
-    return part;
+    return headerOnly ? undefined : part;
   };
   let rows;
   try {

@@ -225,8 +225,21 @@ test('a draft model can be a stream, the streams of a split file or a download, 
     /must have 1 digest/,
   );
   await refuses(open(t, 'parity-q4_0', { draftModel: file, sha256: '0'.repeat(64) }), 'sha256-mismatch');
-  const { info } = await inspectModel(STORYTELLER, { draftModel: file });
-  assert.equal(info.draftModel, undefined);
+});
+
+test('inspectModel() reports what a draft model needs, and refuses one that cannot be used', async (t) => {
+  for (const [name, other, contextLength] of /** @type {const} */ ([
+    ['parity-q4_0', 'parity-f32', 50],
+    ['gemma4-q4_0', 'assistant-q4_0', undefined],
+  ])) {
+    const draftModel = await testModel(other);
+    const { info } = await inspectModel(await testModel(name), { draftModel, contextLength });
+    const loaded = await open(t, name, { draftModel, contextLength });
+    assert.deepEqual(info.draftModel, loaded.info.draftModel);
+    assert.ok(Number(info.draftModel?.memory) > 10_000);
+  }
+  const draftModel = await readFile(await testModel('parity-f32'));
+  await refuses(inspectModel(STORYTELLER, { draftModel }), 'bad-option', /must have the vocabulary of the model/);
 });
 
 test('the headers of a model are sent for its draft model only on the same host', async (t) => {
