@@ -125,7 +125,8 @@ export class Engine {
 
   #noted() {
     const [code, what] = ['code', 'what'].map((part) => this.#heap.string(this.#ask('error_text', part)) ?? '');
-    return relayed(/** @type {ErrorCode} */ (code), what);
+    const canGrow = code === 'context-exceeded' && this.number('n_ctx') < this.number('context_length');
+    return relayed(/** @type {ErrorCode} */ (code), canGrow ? what + errors.LONGER_CONTEXT : what);
   }
 
   /** Calls gw_NAME(model, bytes, length) and returns the address of the created object. Throws on 0.

@@ -61,6 +61,9 @@ export const contextTooLarge = (contextLength, { need, most, fits, cause }) =>
     { expected: `${need} bytes`, cause },
   );
 
+/** Second remedy of the engine's error `context-exceeded`, for a model that allows a longer context. */
+export const LONGER_CONTEXT = ' Or load the model with a larger `contextLength`.';
+
 /** @param {ErrorCode} code @param {number} most */
 export const tooManyTokens = (code, most) => new ModelError(code, `The text has more than ${most} tokens. Split it.`);
 

@@ -84,12 +84,13 @@ class OwnQuotaExceededError extends DOMException {
 }
 
 /** Returns the error for a prompt that does not fit into the context window. @param {number} requested tokens
- * @param {number} quota tokens */
-export function quotaError(requested, quota) {
+ * @param {number} quota tokens @param {{ contextLength: number, trainedContextLength: number }} info of the model */
+export function quotaError(requested, quota, { contextLength, trainedContextLength }) {
   const Native = /** @type {any} */ (globalThis).QuotaExceededError ?? OwnQuotaExceededError;
+  const canGrow = contextLength < trainedContextLength;
   const message =
-    `The prompt takes ${requested} tokens, but the context window has ${quota}.` +
-    ' Shorten it, or load the model with a larger `contextLength`.';
+    `The prompt takes ${requested} tokens, but the context window has ${quota}. ` +
+    (canGrow ? 'Shorten it, or load the model with a larger `contextLength`.' : 'Shorten it.');
   return new Native(message, { requested, quota });
 }
 

@@ -176,13 +176,18 @@ export class LanguageModel extends EventTarget {
     const { model, initial, tools } = this.#setup;
     if (tools.length) {
       const tokens = await model.countTokens(conversationOf(initial), { signal });
-      if (tokens > this.#window) throw quotaError(tokens, this.#window);
+      this.#checkRoom(tokens);
       const { usage } = await this.#evaluate(initial, signal);
       this.#state.toolTokens = Math.max(0, usage.promptTokens - tokens);
     }
     this.#state.usage = await this.#measure(initial, signal);
-    if (this.#state.usage > this.#window) throw quotaError(this.#state.usage, this.#window);
+    this.#checkRoom(this.#state.usage);
     if (initial.length && !tools.length) await this.#evaluate(initial, signal);
+  }
+
+  /** Throws QuotaExceededError if a prompt is longer than the context window. @param {number} tokens */
+  #checkRoom(tokens) {
+    if (tokens > this.#window) throw quotaError(tokens, this.#window, this.#setup.model.info);
   }
 
   get #started() {
@@ -244,7 +249,7 @@ export class LanguageModel extends EventTarget {
       const left = exchanges.slice(evicted);
       const tokens = await this.#measure([...initial, ...left.flat(), ...said], signal);
       if (tokens > this.#window && left.length) continue;
-      if (tokens > this.#window) throw quotaError(tokens, this.#window);
+      this.#checkRoom(tokens);
       if (evicted) {
         const usage = await this.#measure([...initial, ...left.flat()], signal);
         this.#state = { ...this.#state, exchanges: left, usage, chat: undefined };

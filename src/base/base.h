@@ -10,32 +10,32 @@
 
 /* The table of errors: X(symbol, value, name, remedy). The name is stable: JavaScript shows it as `code`. The remedy
  * ends every message with that code; it is "" if the message itself says what to do. */
-#define GW_ERRORS(X)                                                                                             \
-    X(GW_E_BAD_MAGIC, -1, "bad-magic", "Choose a GGUF file.")                                                    \
-    X(GW_E_BAD_VERSION, -2, "bad-version", GW_CONVERT)                                                           \
-    X(GW_E_TRUNCATED, -3, "truncated", "Load it again to resume.")                                               \
-    X(GW_E_BAD_COUNT, -4, "bad-count", "")                                                                       \
-    X(GW_E_BAD_METADATA, -5, "bad-metadata", GW_CONVERT)                                                         \
-    X(GW_E_MISSING_KEY, -6, "missing-key", GW_CONVERT)                                                           \
-    X(GW_E_UNSUPPORTED_ARCH, -7, "unsupported-architecture", "Use another model.")                               \
-    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type", "Use another quantisation.")                                \
-    X(GW_E_BAD_SHAPE, -9, "bad-shape", GW_CONVERT)                                                               \
-    X(GW_E_TENSOR_RANGE, -10, "tensor-range", GW_CONVERT)                                                        \
-    X(GW_E_MISSING_TENSOR, -11, "missing-tensor", GW_CONVERT)                                                    \
-    X(GW_E_DUPLICATE, -12, "duplicate", GW_CONVERT)                                                              \
-    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer", GW_CONVERT)                                              \
-    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer", GW_CONVERT)                                                      \
-    X(GW_E_NO_MEMORY, -15, "no-memory", "")                                                                      \
-    X(GW_E_CONTEXT, -16, "context-exceeded", "Shorten the input or load the model with a larger contextLength.") \
-    X(GW_E_BAD_TOKEN, -17, "bad-token", "")                                                                      \
-    X(GW_E_BAD_OPTION, -18, "bad-option", "")                                                                    \
-    X(GW_E_BAD_STATE, -19, "bad-state", "")                                                                      \
-    X(GW_E_ABORTED, -20, "aborted", "")                                                                          \
-    X(GW_E_BAD_SPLIT, -21, "bad-split", "")                                                                      \
-    X(GW_E_WORKER, -22, "worker-failed", "Load the model again.")                                                \
-    X(GW_E_ENGINE, -23, "engine-fault", "")                                                                      \
-    X(GW_E_BAD_FORMAT, -24, "bad-format", "")                                                                    \
-    X(GW_E_BAD_SAVED, -25, "bad-saved", "Evaluate the messages of the chat again.")                              \
+#define GW_ERRORS(X)                                                                    \
+    X(GW_E_BAD_MAGIC, -1, "bad-magic", "Choose a GGUF file.")                           \
+    X(GW_E_BAD_VERSION, -2, "bad-version", GW_CONVERT)                                  \
+    X(GW_E_TRUNCATED, -3, "truncated", "Load it again to resume.")                      \
+    X(GW_E_BAD_COUNT, -4, "bad-count", "")                                              \
+    X(GW_E_BAD_METADATA, -5, "bad-metadata", GW_CONVERT)                                \
+    X(GW_E_MISSING_KEY, -6, "missing-key", GW_CONVERT)                                  \
+    X(GW_E_UNSUPPORTED_ARCH, -7, "unsupported-architecture", "Use another model.")      \
+    X(GW_E_UNSUPPORTED_TYPE, -8, "unsupported-type", "Use another quantisation.")       \
+    X(GW_E_BAD_SHAPE, -9, "bad-shape", GW_CONVERT)                                      \
+    X(GW_E_TENSOR_RANGE, -10, "tensor-range", GW_CONVERT)                               \
+    X(GW_E_MISSING_TENSOR, -11, "missing-tensor", GW_CONVERT)                           \
+    X(GW_E_DUPLICATE, -12, "duplicate", GW_CONVERT)                                     \
+    X(GW_E_MISSING_TOKENIZER, -13, "missing-tokenizer", GW_CONVERT)                     \
+    X(GW_E_BAD_TOKENIZER, -14, "bad-tokenizer", GW_CONVERT)                             \
+    X(GW_E_NO_MEMORY, -15, "no-memory", "")                                             \
+    X(GW_E_CONTEXT, -16, "context-exceeded", "Shorten the input, or start a new chat.") \
+    X(GW_E_BAD_TOKEN, -17, "bad-token", "")                                             \
+    X(GW_E_BAD_OPTION, -18, "bad-option", "")                                           \
+    X(GW_E_BAD_STATE, -19, "bad-state", "")                                             \
+    X(GW_E_ABORTED, -20, "aborted", "")                                                 \
+    X(GW_E_BAD_SPLIT, -21, "bad-split", "")                                             \
+    X(GW_E_WORKER, -22, "worker-failed", "Load the model again.")                       \
+    X(GW_E_ENGINE, -23, "engine-fault", "")                                             \
+    X(GW_E_BAD_FORMAT, -24, "bad-format", "")                                           \
+    X(GW_E_BAD_SAVED, -25, "bad-saved", "Evaluate the messages of the chat again.")     \
     X(GW_E_NOT_FINITE, -26, "not-finite", "The file may be damaged: download it again.")
 
 enum {

@@ -9,7 +9,7 @@
 #define MSG_SEQUENCE GW_E_BAD_OPTION, "The index of the sequence must be 0 to %u (got %u)."
 #define MSG_COPIED_SEQUENCE GW_E_BAD_OPTION, "The sequence to copy must be 0 to %u and not the selected one (got %u)."
 #define MSG_NO_IDS GW_E_BAD_OPTION, "Evaluation needs at least one token id."
-#define MSG_PROMPT_TOO_LONG GW_E_CONTEXT, "The prompt must have at most %u tokens (got %u)."
+#define MSG_PROMPT_TOO_LONG GW_E_CONTEXT, "The prompt must have at most %u tokens, the context length (got %u)."
 #define MSG_CONTEXT_FULL GW_E_CONTEXT, "The context must have at most %u tokens (got %u)."
 #define MSG_NO_PROMPT GW_E_BAD_STATE, "gw_append() needs a prompt. Call gw_sync() first."
 #define MSG_ONLY_EMBEDS GW_E_BAD_STATE, "This model only computes embeddings. Use embed(), or load another model."

@@ -198,12 +198,19 @@ test('a full context ends the answer; a longer prompt is refused; the model stay
   assert.deepEqual([edge.finishReason, edge.tokens.length], ['context', 1]);
   const out = model.generate(someIds(65), LONG);
   const error = await refuses(out.result(), 'context-exceeded');
-  assert.match(error.message, /64/);
-  assert.match(error.message, /65/);
+  assert.match(
+    error.message,
+    /64 tokens.* 65\)\. Shorten the input, .* Or load the model with a larger `contextLength`\.$/,
+  );
   await refuses(async () => {
     for await (const piece of model.generate(someIds(65))) assert.fail(piece);
   }, 'context-exceeded');
   assert.deepEqual((await model.generate(someIds(60), LONG).result()).tokens, full.tokens);
+  const whole = await open(t, 'tiny');
+  const { contextLength, trainedContextLength } = whole.info;
+  assert.equal(contextLength, trainedContextLength);
+  const longest = whole.generate(someIds(contextLength + 1)).result();
+  await refuses(longest, 'context-exceeded', /\. Shorten the input, or start a new chat\.$/);
 });
 
 test('a cached prefix is not evaluated again, and does not change the answer', async (t) => {
