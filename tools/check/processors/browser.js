@@ -27,7 +27,8 @@ async function evaluate(addresses) {
   for (const address of addresses) {
     found.push(
       await new Promise((resolve, reject) => {
-        worker.onmessage = ({ data }) => resolve(data);
+        // The engine also posts the names of its temporary files.
+        worker.onmessage = ({ data }) => data.found && resolve(data.found);
         worker.onerror = ({ message }) => reject(new Error(message));
         worker.postMessage({ address, variant: 'auto' });
       }),

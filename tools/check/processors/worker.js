@@ -6,8 +6,8 @@ const platform = barePlatform(async (name) => WebAssembly.compileStreaming(fetch
 self.onmessage = async ({ data: { address, variant } }) => {
   try {
     const file = new Uint8Array(await (await fetch(address)).arrayBuffer());
-    self.postMessage(await bitsOf(file, platform, variant));
+    self.postMessage({ found: await bitsOf(file, platform, variant) });
   } catch (error) {
-    self.postMessage({ variant: '', variantReason: String(error), bits: '' });
+    self.postMessage({ found: { variant: '', variantReason: String(error), bits: '' } });
   }
 };
