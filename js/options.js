@@ -543,13 +543,15 @@ export function given(options) {
 }
 
 /** Returns a deep copy of arrays and plain objects, in which other values are shared. Does not recurse, because values may
- * be cyclic or deeply nested. Shares values that cannot be read, such as revoked proxies, which later checks reject.
+ * be cyclic or deeply nested. Also shares Standard Schemas, whose properties need not be enumerable, and values that
+ * cannot be read, such as revoked proxies, which later checks reject.
  * @param {any} value @returns {any} */
 export function copied(value) {
   const copies = new Map();
   const copyOf = (/** @type {any} */ part) => {
     try {
-      if (!classOf(part) && !copies.has(part)) copies.set(part, Array.isArray(part) ? [...part] : { ...part });
+      const isPlain = !classOf(part) && !('~standard' in part);
+      if (isPlain && !copies.has(part)) copies.set(part, Array.isArray(part) ? [...part] : { ...part });
     } catch {}
     return copies.get(part) ?? part;
   };

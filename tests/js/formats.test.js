@@ -209,7 +209,8 @@ test('a schema of a schema library constrains the answer, and the library parses
   const person = z.object({ name: z.string().max(5), age: number.transform((years) => ({ years })) });
   // ArkType's schemas are functions.
   const callable = Object.assign(() => {}, { '~standard': person['~standard'] });
-  for (const schema of [person, callable]) {
+  const hidden = Object.defineProperty({}, '~standard', { value: person['~standard'] });
+  for (const schema of [person, callable, hidden]) {
     const { value, text } = await model.generate('A person: ', { format: { schema }, seed: 3 }).result();
     const { name, age } = JSON.parse(text);
     assert.deepEqual(value, { name, age: { years: age } });
